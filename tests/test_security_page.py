@@ -15,7 +15,7 @@ from toolkit.gateway import access
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.routes import pages
 from toolkit.handwriting import wire as handwriting
-from toolkit.handwriting.service.handwriting import LONGEST_KEY, HandwritingSettings
+from toolkit.handwriting.service.handwriting import MAX_KEY_CHARACTERS, HandwritingSettings
 from toolkit.handwriting.service.render_worker import MEMORY_BYTES
 from toolkit.identity import wire as identity
 from toolkit.identity.service.callers import IdentitySettings
@@ -34,11 +34,11 @@ KIB = 1024
         f"{dweets.MAX_BATCH_DWEETS:,} dweets |",
         f"| body: rewards, identity | {rewards.MAX_BODY_BYTES // KIB} KiB |",
         f"| body: rewards, identity | {identity.MAX_BODY_BYTES // KIB} KiB |",
-        f"| {handwriting.MAX_QUERY_BYTES // KIB} KiB, {handwriting.MAX_TEXT:,} characters of text |",
+        f"| {handwriting.MAX_QUERY_BYTES // KIB} KiB, {handwriting.MAX_TEXT_LENGTH:,} characters of text |",
         f"| fields of a query | {LIMITS.query_fields:,} |",
         f"| bodies of all callers in memory | {LIMITS.body_bytes // KIB**2} MiB |",
         f"| cached dweets in memory | {things.CACHE_BYTES // KIB**2} MiB |",
-        f"| length of an apikey | {LONGEST_KEY} characters |",
+        f"| length of an apikey | {MAX_KEY_CHARACTERS} characters |",
         f"| time for a head, and for a body | {LIMITS.request_seconds:g} s |",
         f"| idle connection | {LIMITS.idle_seconds:g} s |",
         f"| {LIMITS.waiting}, or {LIMITS.waiting_bytes // KIB} KiB of bodies |",

@@ -14,15 +14,15 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """A queue for a number of slots: the key with the lowest `rank` first, round robin between keys of the same one.
+    """A queue for a number of slots: the lowest `rank` of a key comes first, keys of equal rank take turns.
 
-    First in, first out for each key. If it is bounded and full, a key with fewer requests displaces the newest request
-    of the key with the most.
+    Within a key, requests are first in, first out. If a bounded queue is full, a key with fewer requests displaces
+    the newest request of the key with most requests.
     """
 
-    def __init__(self, slots: int, most_waiting: int | None = None, rank: Callable[[Any], int] = lambda _: 0) -> None:
+    def __init__(self, slots: int, max_waiting: int | None = None, rank: Callable[[Any], int] = lambda _: 0) -> None:
         self._free = slots
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._rank = rank
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
@@ -31,7 +31,7 @@ class FairQueue:
         if self._free:
             self._free -= 1
             return
-        self._make_room(key)
+        self._displace_waiting(key)
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, deque()).append(turn)
         try:
@@ -65,8 +65,8 @@ class FairQueue:
         first = next((key for key in self._waiting if self._rank(key) <= 0), None)
         return min(self._waiting, key=self._rank) if first is None else first
 
-    def _make_room(self, key: Hashable) -> None:
-        if self._most_waiting is None or sum(map(len, self._waiting.values())) < self._most_waiting:
+    def _displace_waiting(self, key: Hashable) -> None:
+        if self._max_waiting is None or sum(map(len, self._waiting.values())) < self._max_waiting:
             return
         longest = max(self._waiting.values(), key=len, default=deque())
         if len(longest) <= len(self._waiting.get(key, ())) + 1:

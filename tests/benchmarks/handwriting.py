@@ -23,7 +23,7 @@ from pathlib import Path
 from PIL import Image
 
 from toolkit.handwriting.catalogue import Handwriting, catalogue, sources
-from toolkit.handwriting.hands.compile import fetch, read_member
+from toolkit.handwriting.hands.compile import fetch_archive, read_member
 from toolkit.handwriting.ink.renderer import STAGES, render
 from toolkit.handwriting.parameters import RGB, Parameters
 
@@ -97,7 +97,7 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
     assert peer.stdout
     source = sources()[0]
     with tempfile.TemporaryDirectory() as folder:
-        archive = fetch(source.package, source.version, source.integrity, Path(folder))
+        archive = fetch_archive(source.package, source.version, source.integrity, Path(folder))
         font = Path(folder) / "font.ttf"
         font.write_bytes(read_member(archive, source.font))
         page = Parameters(_molly(), "png", text, float(size), INK, float(width), height=None, random_seed=1)

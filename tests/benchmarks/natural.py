@@ -22,7 +22,7 @@ from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.renderer import render, write_page
-from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes, refine, ribbons
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, refine, ribbons
 from toolkit.handwriting.parameters import Parameters
 
 SIZE, WIDTH = 44.0, 1600.0
@@ -119,7 +119,7 @@ class Word(NamedTuple):
 
 def _words(page: Page) -> Iterator[Word]:
     for number, shaped in enumerate(page.layout.words):
-        ink = page.strokes.select((page.stroke_word == number) & ((page.strokes.flags & OUTLINE) == 0))
+        ink = page.strokes.select((page.stroke_word == number) & ((page.strokes.flags & OUTLINE_FLAG) == 0))
         begin, end = ink.start, ink.start + ink.length - 1
         apart = np.hypot(ink.x[begin[1:]] - ink.x[end[:-1]], ink.y[begin[1:]] - ink.y[end[:-1]]) / SIZE
         lifts = 1 + int((apart > _SAME_PEN).sum())

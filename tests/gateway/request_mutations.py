@@ -19,14 +19,14 @@ KEY = "master-key-of-the-fuzzer"
 
 ROUTES: tuple[Endpoint, ...] = (
     *dweets.ENDPOINTS,
-    handwriting.LISTING,
-    handwriting.RECORD,
-    *handwriting.RENDER.values(),
+    handwriting.GET_LISTING,
+    handwriting.GET_HANDWRITING,
+    *handwriting.RENDER_ENDPOINTS.values(),
     *(operation.endpoint for operation in identity.OPERATIONS),
     identity.OPEN_TARGET,
-    rewards.MOMENT,
-    rewards.REWARD_PAGE,
-    rewards.ENGAGEMENT,
+    rewards.POST_MOMENT,
+    rewards.GET_REWARD_PAGE,
+    rewards.POST_EVENT,
 )
 
 

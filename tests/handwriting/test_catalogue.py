@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.handwriting.catalogue import HANDS, catalogue, fallback_chain, sources
-from toolkit.handwriting.ink.hand import PACKS, open_hand
+from toolkit.handwriting.catalogue import HANDS_DIR, catalogue, fallback_chain, sources
+from toolkit.handwriting.ink.hand import PACKS_DIR, load_hand
 from toolkit.handwriting.writers import writer_of
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
@@ -19,7 +19,7 @@ KNOWN = {
     "5WGWVX5G00WA": "Bailey", "5WGWVX9800WC": "Cedar", "7EQMJPSG00H9": "Beekman",
 }  # fmt: skip
 RATINGS = ["rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width"]
-LICENCES = HANDS / "licences"
+LICENCES = HANDS_DIR / "licences"
 
 
 def test_at_least_30_scripts_in_4_hands_each():
@@ -73,7 +73,7 @@ def test_ratings_mean_what_they_say():
 
 
 def test_packs_are_small_and_each_has_its_licence():
-    packs = sorted(PACKS.glob("*.npz"))
+    packs = sorted(PACKS_DIR.glob("*.npz"))
     assert {pack.stem for pack in packs} == {source.name for source in sources()}
     assert sum(pack.stat().st_size for pack in packs) <= 4_000_000
     assert max(pack.stat().st_size for pack in packs) < 2_000_000
@@ -105,15 +105,15 @@ def test_pinned_sources_are_exact():
 
 @pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
 def test_every_hand_writes_ascii_through_its_chain_and_most_of_it_itself(name):
-    hands = [open_hand(link) for link in fallback_chain(name)]
+    hands = [load_hand(link) for link in fallback_chain(name)]
     ascii_signs = [chr(code) for code in range(33, 127)]
-    assert all(any(hand.writes(sign) for hand in hands) for sign in ascii_signs)
-    assert sum(hands[0].writes(sign) for sign in ascii_signs) >= 90
+    assert all(any(hand.has_character(sign) for hand in hands) for sign in ascii_signs)
+    assert sum(hands[0].has_character(sign) for sign in ascii_signs) >= 90
 
 
 @pytest.mark.parametrize("source", sources(), ids=lambda source: source.name)
 def test_measures_are_sane(source):
-    measures = open_hand(source.name).measures
+    measures = load_hand(source.name).measures
     assert 0.015 < measures.nib < 0.08
     assert 0.2 < measures.space < 1.7
     assert 0 <= measures.descender < 1.2
@@ -125,6 +125,6 @@ def test_writers_differ_from_script_to_script():
 
 
 def test_the_contact_sheet_is_there():
-    with Image.open(PACKS.parent / "contact_sheet.png") as sheet:
+    with Image.open(PACKS_DIR.parent / "contact_sheet.png") as sheet:
         assert sheet.width > 2000
-    assert (PACKS.parent / "contact_sheet.png").stat().st_size < 2_000_000
+    assert (PACKS_DIR.parent / "contact_sheet.png").stat().st_size < 2_000_000

@@ -162,7 +162,7 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection, tmp_pa
     assert read["thumbnail"][0] == frame["thumbnail"][0].writing.data
     columns = frame.columns.drop("thumbnail")
     pd.testing.assert_frame_equal(read[columns], frame[columns], check_dtype=False)
-    with pytest.raises(InvalidArgument, match="the frame has no renderings"):
+    with pytest.raises(InvalidArgument, match="the frame has no column thumbnail"):
         hands.handwriting.contact_sheet(read)
     with pytest.raises(InvalidArgument, match="line_spacing is an empty list"):
         hands.handwriting.sweep("Hello", "Molly", line_spacing=[])

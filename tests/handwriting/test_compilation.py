@@ -13,9 +13,9 @@ from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
 from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.outline import Picture
+from toolkit.handwriting.hands.outline import GlyphPicture
 from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.hands.tracing import Form, draw_ink, form_of, trace_outline
+from toolkit.handwriting.hands.tracing import GlyphFeatures, draw_ink, features_of, trace_outline
 
 
 def disc(radius: float, x: float = 0.0, y: float = 0.0) -> Path:
@@ -33,51 +33,51 @@ def bar(left: float, right: float) -> Path:
 
 
 def ink_of(path: Path) -> np.ndarray:
-    return Picture(path).ink
+    return GlyphPicture(path).ink
 
 
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        (disc(0.2), Form(0, 1)),
-        (ring(0.2, 0.1), Form(1, 1)),
-        (Path.make_compound_path(ring(0.2, 0.1), ring(0.2, 0.1, x=1)), Form(2, 2)),
-        (ring(0.2, 0.012), Form(0, 1)),  # 0.0005 square cap heights: an accident
-        (Path.make_compound_path(disc(0.2), disc(0.012, x=1)), Form(0, 1)),
+        (disc(0.2), GlyphFeatures(0, 1)),
+        (ring(0.2, 0.1), GlyphFeatures(1, 1)),
+        (Path.make_compound_path(ring(0.2, 0.1), ring(0.2, 0.1, x=1)), GlyphFeatures(2, 2)),
+        (ring(0.2, 0.012), GlyphFeatures(0, 1)),  # 0.0005 square cap heights: an accident
+        (Path.make_compound_path(disc(0.2), disc(0.012, x=1)), GlyphFeatures(0, 1)),
     ],
 )
 def test_form_counts_counters_and_parts(path, expected):
-    assert form_of(ink_of(path)) == expected
+    assert features_of(ink_of(path)) == expected
 
 
 def test_form_counts_ink_up_to_the_border():
     ink = np.ones((40, 40), bool)
     ink[10:20, 10:20] = False
-    assert form_of(ink) == Form(1, 1)
-    assert form_of(~ink) == Form(0, 1)
+    assert features_of(ink) == GlyphFeatures(1, 1)
+    assert features_of(~ink) == GlyphFeatures(0, 1)
 
 
 def test_parts_that_touch_at_a_corner_are_one():
     ink = np.zeros((40, 40), bool)
     ink[:20, :20] = ink[20:, 20:] = True
-    assert form_of(ink) == Form(0, 1)
+    assert features_of(ink) == GlyphFeatures(0, 1)
 
 
 def test_a_small_eye_is_traced_open():
     eye = ring(0.12, 0.032)  # a hole of 0.003 square cap heights, as in the e of Ferris and Kingsley
-    picture = Picture(eye)
-    assert form_of(draw_ink(glyph_strokes(picture), picture)) == Form(0, 1)
+    picture = GlyphPicture(eye)
+    assert features_of(draw_ink(glyph_strokes(picture), picture)) == GlyphFeatures(0, 1)
     made = trace_outline(eye)
-    assert form_of(draw_ink(made.strokes, picture)) == made.form == Form(1, 1)
+    assert features_of(draw_ink(made.strokes, picture)) == made.form == GlyphFeatures(1, 1)
     assert not made.is_outline
 
 
 def test_a_narrow_gap_is_traced_open():
     bars = Path.make_compound_path(bar(0.0, 0.1), bar(0.108, 0.208))
-    picture = Picture(bars)
-    assert form_of(draw_ink(glyph_strokes(picture), picture)) == Form(0, 1)
+    picture = GlyphPicture(bars)
+    assert features_of(draw_ink(glyph_strokes(picture), picture)) == GlyphFeatures(0, 1)
     made = trace_outline(bars)
-    assert form_of(draw_ink(made.strokes, picture)) == made.form == Form(0, 2)
+    assert features_of(draw_ink(made.strokes, picture)) == made.form == GlyphFeatures(0, 2)
     assert not made.is_outline
 
 
@@ -85,7 +85,7 @@ def test_a_form_that_strokes_cannot_have_stays_an_outline():
     thin_walled = ring(0.05, 0.034)  # the wider eye breaks through this wall
     made = trace_outline(thin_walled)
     assert made.is_outline
-    assert form_of(draw_ink(made.strokes, Picture(thin_walled))) == made.form == Form(1, 1)
+    assert features_of(draw_ink(made.strokes, GlyphPicture(thin_walled))) == made.form == GlyphFeatures(1, 1)
 
 
 def test_a_shaping_font_does_not_depend_on_the_day():

@@ -51,7 +51,7 @@ def test_png_size_is_rounded_half_up(winters):
 
 def test_a_huge_png_drawn_in_bands_shows_the_same_ink(molly, monkeypatch):
     whole = pixels(written(molly, LETTER, "png", handwriting_size=40.0, width=900.0, height=700.0))
-    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.BAND_PIXELS", 200_000)
+    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MAX_BAND_PIXELS", 200_000)
     banded = pixels(written(molly, LETTER, "png", handwriting_size=40.0, width=900.0, height=700.0))
     difference = np.abs(whole[:, :, 3].astype(int) - banded[:, :, 3])
     assert difference.max() <= 2
@@ -59,7 +59,7 @@ def test_a_huge_png_drawn_in_bands_shows_the_same_ink(molly, monkeypatch):
 
 def test_a_page_full_of_ink_is_cut_finer_and_shows_the_same_ink(molly, monkeypatch):
     whole = pixels(written(molly, LETTER, "png", handwriting_size=40.0, width=900.0, height=700.0))
-    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.BAND_EDGE", 2_000)
+    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MAX_BAND_EDGE", 2_000)
     cut = pixels(written(molly, LETTER, "png", handwriting_size=40.0, width=900.0, height=700.0))
     assert np.abs(whole[:, :, 3].astype(int) - cut[:, :, 3]).max() <= 2
 
@@ -67,7 +67,7 @@ def test_a_page_full_of_ink_is_cut_finer_and_shows_the_same_ink(molly, monkeypat
 def test_letters_heaped_up_are_drawn_coarsely_at_their_place(molly, monkeypatch):
     page = {"handwriting_size": 300.0, "width": 701.0, "height": 500.0, "line_spacing": 0.5}
     fine = pixels(written(molly, "Mam Wim", "png", **page))
-    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MOST_EDGE", 6_000)
+    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MAX_PAGE_EDGE", 6_000)
     coarse = pixels(written(molly, "Mam Wim", "png", **page))
     assert coarse.shape == fine.shape
     assert not np.array_equal(coarse, fine)
@@ -76,7 +76,7 @@ def test_letters_heaped_up_are_drawn_coarsely_at_their_place(molly, monkeypatch)
 
 def test_a_text_of_too_many_points_is_written_with_fewer(winters, monkeypatch):
     fine = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
-    monkeypatch.setattr("toolkit.handwriting.ink.renderer.MOST_POINTS", 1_600)
+    monkeypatch.setattr("toolkit.handwriting.ink.renderer.MAX_POINTS", 1_600)
     coarse = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
     assert not np.array_equal(coarse, fine)
     assert np.abs(coarse[:, :, 3].astype(float) - fine[:, :, 3]).mean() < 0.2 * fine[:, :, 3].mean()

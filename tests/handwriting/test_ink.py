@@ -108,7 +108,7 @@ def test_svg_and_pdf_have_a_few_opacities(winters: Handwriting) -> None:
 def test_bands_have_the_same_ink_with_a_pen(molly: Handwriting, monkeypatch: pytest.MonkeyPatch) -> None:
     page = {"pen": "pencil", "handwriting_size": 40.0, "width": 900.0, "height": 500.0}
     whole = alpha(written(molly, LETTER, "png", **page))
-    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.BAND_PIXELS", 200_000)
+    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MAX_BAND_PIXELS", 200_000)
     assert np.abs(whole - alpha(written(molly, LETTER, "png", **page))).max() <= 3
 
 

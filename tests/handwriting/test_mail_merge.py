@@ -77,7 +77,7 @@ def test_a_picture_too_small_for_its_text_is_told(hands: toolkit.Connection, tmp
         ({"background": "bluish", "kind": "png"}, "'bluish' is no CSS colour"),
         ({"kind": "replay"}, "a letter is a pdf, png or svg"),
         ({"kind": "png", "dpi": 0}, "dpi is between 1 and 1200"),
-        ({"frame": GUESTS.set_axis(["name", "name"], axis=1)}, "the frame has two columns of one name"),
+        ({"frame": GUESTS.set_axis(["name", "name"], axis=1)}, "two columns of the frame have the same name"),
     ],
 )
 def test_what_no_letter_can_be_is_refused(
@@ -92,12 +92,12 @@ def test_what_no_letter_can_be_is_refused(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("a/b", "it has '/'"),
-        ("..", "nothing is left of it"),
-        (" ", "nothing is left of it"),
+        ("a/b", "it contains '/'"),
+        ("..", "the name is empty"),
+        (" ", "the name is empty"),
         (".hidden", "it begins with a dot"),
         ("CON", "Windows reserves it"),
-        ("a\nb", r"it has '\n'"),
+        ("a\nb", r"it contains '\n'"),
         ("x" * 300, "it is longer than 240 bytes"),
         ("ada", "row 1 has the file name 'ada.pdf' too"),
         (None, "name is missing"),
@@ -138,7 +138,7 @@ def test_a_folder_that_is_a_file_is_refused(hands: toolkit.Connection, tmp_path:
 
 def test_a_file_that_cannot_be_written_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp_path: Path) -> None:
     (tmp_path / "Zoë.pdf").mkdir()
-    with pytest.raises(InvalidArgument, match="cannot write .*Zoë.pdf: Is a directory; .* run the same call again"):
+    with pytest.raises(InvalidArgument, match="cannot write .*Zoë.pdf: Is a directory; .* repeat the call"):
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, file_name="{name}", **SMALL)
     (tmp_path / "Zoë.pdf").rmdir()
     done = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, file_name="{name}", **SMALL)

@@ -11,10 +11,10 @@ import pytest
 from tests.handwriting.conftest import LETTER, handwriting, written
 from tests.handwriting.test_writing import white_between
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.ink.natural.habits import habits_of, natural_writer, series
+from toolkit.handwriting.ink.natural.habits import drift_series, habits_of, natural_writer
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.renderer import write_page
-from toolkit.handwriting.ink.ribbons import DOT
+from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
 from toolkit.keyed_noise import KeyedNoise
@@ -79,7 +79,7 @@ def test_dots_and_bars_come_after_their_word():
         flat = np.maximum.reduceat(ink.y, ink.start) - np.minimum.reduceat(ink.y, ink.start) < 14
         assert flat[-late:].all()
         assert not flat[0]
-    assert ink_of(page, 0).flags[-1] & DOT or ink_of(page, 0).flags[-2] & DOT
+    assert ink_of(page, 0).flags[-1] & DOT_FLAG or ink_of(page, 0).flags[-2] & DOT_FLAG
 
 
 def test_joined_letters_are_one_smooth_line():
@@ -145,7 +145,7 @@ def test_dots_keep_clear_of_the_letters_of_their_word():
     near = []
     for word in range(len(page.layout.words)):
         ink = ink_of(page, word)
-        [dot] = np.nonzero(ink.flags & DOT)[0][-1:]
+        [dot] = np.nonzero(ink.flags & DOT_FLAG)[0][-1:]
         of_dot = ink.stroke_of_point == dot
         rest = ink.select(np.arange(len(ink.length)) != dot)
         apart = np.hypot(rest.x[:, None] - ink.x[of_dot], rest.y[:, None] - ink.y[of_dot])
@@ -176,10 +176,10 @@ def test_tab_stops_stay_columns():
 
 
 def test_height_of_letters_drifts_and_is_no_white_noise():
-    values = series(KeyedNoise("1"), "drift", 5_000)
+    values = drift_series(KeyedNoise("1"), "drift", 5_000)
     assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
     assert values.std() == pytest.approx(1, abs=0.1)
-    assert np.array_equal(values[:10], series(KeyedNoise("1"), "drift", 10))
+    assert np.array_equal(values[:10], drift_series(KeyedNoise("1"), "drift", 10))
 
 
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Flint"])

@@ -103,7 +103,7 @@ def test_pages_margins_and_colours_on_the_wire(style: Style, query: dict[str, st
         (Style(margin="-2cm"), "margin cannot be negative: -2cm"),
         (Style(margin=(1, 2)), "margin is one distance, or four .*, not 2"),
         (Style(margin=("1cm", "2cm", 3, 4)), "margin mixes numbers"),
-        (Style(margin="2"), "margin has '2', which is no distance: write its unit, as 2mm"),
+        (Style(margin="2"), "margin has '2', which is no distance: write a unit, as in 2mm"),
         (Style(margin="2cm 3cm"), "margin has '2cm 3cm', which is no distance"),
     ],
 )

@@ -77,7 +77,7 @@ def head_of(connection: socket.socket) -> bytes:
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Gate]]:
     monkeypatch.setenv("TEST_GATE", str(tmp_path))
-    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER", "tests.handwriting.gated_worker")
+    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.gated_worker")
     made: list[Gate] = []
 
     def make(**settings: float) -> Gate:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from toolkit.handwriting.catalogue import sources
-from toolkit.handwriting.hands.repairs import drawn_strokes
-from toolkit.handwriting.ink.fallback import Fit
-from toolkit.handwriting.ink.hand import Hand, open_hand
-from toolkit.handwriting.ink.ribbons import DOT, Strokes
+from toolkit.handwriting.hands.repairs import strokes_from_svg
+from toolkit.handwriting.ink.fallback import FaceFit
+from toolkit.handwriting.ink.hand import Hand, load_hand
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import WRITERS
 
@@ -20,7 +20,7 @@ SIGNS = "√∞₂⅓≈≠≤≥±×÷°µπ∑∫←→✓✗☐☆♪⇒∈�
 
 
 def glyph(script: str, character: str, before: str = "") -> Strokes:
-    hand = open_hand(script)
+    hand = load_hand(script)
     return hand.glyph(hand.shape(before + character)[-1].glyph)
 
 
@@ -49,7 +49,7 @@ def same(one: Strokes, other: Strokes) -> bool:
 @pytest.mark.parametrize("letter", "ij")
 def test_evangeline_dots_its_letters(letter):
     strokes = glyph("evangeline", letter)
-    assert np.count_nonzero(strokes.flags & DOT) == 1
+    assert np.count_nonzero(strokes.flags & DOT_FLAG) == 1
     assert strokes.y.max() > 1.4 * top("evangeline", "x")
 
 
@@ -78,9 +78,9 @@ def test_dashes_keep_their_lengths():
 
 
 def test_commas_and_stops_stand_near_their_word():
-    stops = [(script, c) for script in SCRIPTS for c in ",.;:" if max(bearings(open_hand(script), c)) > 0.13]
+    stops = [(script, c) for script in SCRIPTS for c in ",.;:" if max(bearings(load_hand(script), c)) > 0.13]
     assert stops == []
-    assert [(script, c) for script in SCRIPTS for c in "‘’“”" if sum(bearings(open_hand(script), c)) > 0.21] == []
+    assert [(script, c) for script in SCRIPTS for c in "‘’“”" if sum(bearings(load_hand(script), c)) > 0.21] == []
 
 
 def test_digits_are_as_high_as_capitals():
@@ -89,7 +89,7 @@ def test_digits_are_as_high_as_capitals():
 
 
 def digit_height(script: str, digit: str) -> float:
-    return float(np.ptp(glyph(script, digit).y)) + 2 * open_hand(script).measures.nib
+    return float(np.ptp(glyph(script, digit).y)) + 2 * load_hand(script).measures.nib
 
 
 def test_letters_that_read_as_others_are_replaced():
@@ -112,23 +112,23 @@ def test_fallback_faces_have_the_x_height_of_the_hand(script, letter):
 
 def test_fallback_faces_have_the_slant_of_the_hand():
     for script in ("bailey", "draper"):
-        hand = open_hand(script).measures
-        for face in (open_hand(name).measures for name in ("adelaide", "beekman", "haneul")):
+        hand = load_hand(script).measures
+        for face in (load_hand(name).measures for name in ("adelaide", "beekman", "haneul")):
             y = np.linspace(0.0, 0.6, 9)
             stem = replace(Strokes.empty(), x=y * face.slant, y=y)
-            fitted = Fit.of(face, hand).apply(stem)
+            fitted = FaceFit.of(face, hand).apply(stem)
             assert np.polyfit(fitted.y, fitted.x, 1)[0] == pytest.approx(hand.slant, abs=0.06)
 
 
 def test_a_hand_and_pictures_keep_their_form():
-    winters, emoji = open_hand("winters").measures, open_hand("emoji").measures
-    assert Fit.of(winters, winters) is None
-    assert Fit.of(emoji, winters) is None
+    winters, emoji = load_hand("winters").measures, load_hand("emoji").measures
+    assert FaceFit.of(winters, winters) is None
+    assert FaceFit.of(emoji, winters) is None
 
 
 def test_a_short_path_is_drawn_as_a_dot():
-    line, dot = drawn_strokes("M 0 0 L 0 1 M .2 1 l .02 -.02", 0.03), 1
-    assert line.flags.tolist() == [0, DOT]
+    line, dot = strokes_from_svg("M 0 0 L 0 1 M .2 1 l .02 -.02", 0.03), 1
+    assert line.flags.tolist() == [0, DOT_FLAG]
     assert line.length[0] > 20
     assert line.length[dot] == 2
     assert set(line.radius) == {0.03}

@@ -11,9 +11,9 @@ import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, written
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.ink.hand import load_hand
 from toolkit.handwriting.ink.renderer import write_page
-from toolkit.handwriting.ink.ribbons import DOT
+from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
 from toolkit.handwriting.writers import WRITERS
@@ -125,10 +125,10 @@ def test_noise_streams_do_not_move_each_other():
 
 @pytest.mark.parametrize("letter", "äëïöüÿ")
 def test_the_dots_of_beekman_stand_over_their_letter(letter):
-    hand = open_hand("beekman")
+    hand = load_hand("beekman")
     [at] = hand.shape(letter)
     strokes = hand.glyph(at.glyph)
-    dot = np.repeat((strokes.flags & DOT) > 0, strokes.length)
+    dot = np.repeat((strokes.flags & DOT_FLAG) > 0, strokes.length)
     assert dot.any()
     middle = (strokes.x[~dot].min() + strokes.x[~dot].max()) / 2
     assert strokes.x[dot].mean() == pytest.approx(middle, abs=0.2)

@@ -161,7 +161,7 @@ def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None
             with pytest.raises(InvalidArgument, match=f"call {first} first"):
                 call()
         session.authenticate(lab.gateway.handset("happy"))
-        with pytest.raises(Conflict, match="Event eligibility first"):
+        with pytest.raises(Conflict, match="Call eligibility first"):
             session.payment_list()
     with pytest.raises(InvalidArgument, match="handset"):
         identity.start_authentication()

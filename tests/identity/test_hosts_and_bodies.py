@@ -16,7 +16,7 @@ from toolkit.gateway.configuration import configuration_of
 from toolkit.gateway.exchange import Request
 from toolkit.gateway.routes.identity import IdentityRoutes
 from toolkit.identity import wire as identity_wire
-from toolkit.identity.service.body_checks import normal_address
+from toolkit.identity.service.body_checks import normal_ip_address
 from toolkit.identity.service.identity import IdentityService
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores.embedded import EmbeddedStore
@@ -325,7 +325,7 @@ def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
     owner = next(one for one in people() if ":" in one.device_ip)
     assert lab.wire.finish(lab.wire.final(owner.device_ip)).status == 0
     long_form = owner.device_ip.replace("::", ":0:0:0:0:")
-    assert normal_address(long_form) == owner.device_ip
+    assert normal_ip_address(long_form) == owner.device_ip
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
 from toolkit.identity.flow import TRANSITIONS, Event, State
-from toolkit.identity.widgets.flow_diagrams import edges, states_drawing
+from toolkit.identity.widgets.flow_diagrams import state_arrows, states_drawing
 from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -238,8 +238,8 @@ def test_an_arrow_shows_its_request_and_response(walkthrough: IdentityWalkthroug
 
 def test_diagrams_are_drawn_from_the_table() -> None:
     moves = {(row.state, row.next) for row in TRANSITIONS}
-    assert set(edges()) <= moves
-    left_out = moves - set(edges())
+    assert set(state_arrows()) <= moves
+    left_out = moves - set(state_arrows())
     again = {(row.state, row.next) for row in TRANSITIONS if row.event is Event.ELIGIBILITY}
     assert all(a is b or b in (State.EXPIRED, State.REVOKED) or (a, b) in again for a, b in left_out)
     drawing = states_drawing({State.PROVEN, State.FAILED})

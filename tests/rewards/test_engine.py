@@ -13,7 +13,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import configuration_of
 from toolkit.rewards.analysis.explanation import explain, sentence
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import DAY_MS, REASONS, RULES, Decision, DeviceState, Engine, Moment, draw
+from toolkit.rewards.engine import DAY_MS, REASONS, RULES, Decision, DeviceState, Engine, Moment, random_number
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
 OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}
@@ -163,15 +163,15 @@ def test_a_test_costs_nothing() -> None:
 
 
 def test_a_share_of_p_wins() -> None:
-    won = sum(draw(7, "draw", "app", f"dev-{number}", "run", "0") < 0.3 for number in range(60_000))
+    won = sum(random_number(7, "draw", "app", f"dev-{number}", "run", "0") < 0.3 for number in range(60_000))
     assert abs(won / 60_000 - 0.3) < 0.01
 
 
 def test_parts_are_kept_apart() -> None:
-    assert draw(7, "a|b") != draw(7, "a", "b")
-    assert draw(7, "a", "bc") != draw(7, "ab", "c")
-    assert draw(7, "a", "") != draw(7, "a")
-    assert draw(8, "a") != draw(7, "a")
+    assert random_number(7, "a|b") != random_number(7, "a", "b")
+    assert random_number(7, "a", "bc") != random_number(7, "ab", "c")
+    assert random_number(7, "a", "") != random_number(7, "a")
+    assert random_number(8, "a") != random_number(7, "a")
 
 
 def test_the_order_of_calls_changes_nothing_where_no_shared_cap_binds() -> None:

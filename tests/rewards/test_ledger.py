@@ -27,7 +27,7 @@ from toolkit.errors import Conflict, StoreUnavailable
 from toolkit.gateway import Gateway
 from toolkit.gateway.configuration import configuration_of
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
-from toolkit.rewards.service.ledger import SPACE
+from toolkit.rewards.service.ledger import LEDGER_SPACE
 from toolkit.rewards.service.rewards import RewardRequest, RewardService
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -154,7 +154,7 @@ async def start_sessions(service: RewardService, devices: list[str]) -> None:
     for device in devices:
         event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
         body = orjson.dumps({**SESSION, "device_id": device, "events": [event]})
-        await service.answer(RewardRequest("partner-key", None, body, "", ""))
+        await service.respond(RewardRequest("partner-key", None, body, "", ""))
 
 
 def test_two_gateways_on_one_store_never_overspend() -> None:
@@ -164,7 +164,7 @@ def test_two_gateways_on_one_store_never_overspend() -> None:
         first, second = await service_on(store), await service_on(store)
         devices = [str(uuid.uuid4()) for _ in range(10)]
         await start_sessions(first, devices)
-        calls = [service.answer(call(device)) for _ in range(15) for device in devices for service in (first, second)]
+        calls = [service.respond(call(device)) for _ in range(15) for device in devices for service in (first, second)]
         await asyncio.gather(*calls)
         decisions = await second.decisions()
         for service in (first, second):
@@ -213,17 +213,17 @@ def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
         service = await service_on(store)
         device = str(uuid.uuid4())
         await start_sessions(service, [device])
-        await service.answer(call(device))
+        await service.respond(call(device))
         journals.dead = True
         with pytest.raises(StoreUnavailable):
-            await service.answer(call(device, "lost"))
+            await service.respond(call(device, "lost"))
         journals.dead = False
         later = await service_on(store)
         decisions = await later.decisions()
         lost = decisions[1]
         views = await store.records.scan("reward-views")
-        await later.answer(call(device, "next"))
-        left = await store.records.scan(SPACE)
+        await later.respond(call(device, "next"))
+        left = await store.records.scan(LEDGER_SPACE)
         await store.close()
         return decisions, left, lost["view_id"] in views
 
@@ -246,18 +246,18 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives() -> None:
         dying = await service_on(its_store, clock, look=0.05)
         device = str(uuid.uuid4())
         await start_sessions(dying, [device])
-        await living.answer(call(device))
+        await living.respond(call(device))
         journals.dead = True
         once = call(device, "lost")._replace(idempotency_key="once")
         with pytest.raises(StoreUnavailable):
-            await dying.answer(once)
+            await dying.respond(once)
         async with asyncio.timeout(60):
             while len(await living.decisions()) < 2:
                 await asyncio.sleep(0.01)
         with pytest.raises(Conflict):  # perhaps the other one still answers it
-            await living.answer(once)
+            await living.respond(once)
         clock.advance(seconds=60)
-        again, once_more = await living.answer(once), await living.answer(once)
+        again, once_more = await living.respond(once), await living.respond(once)
         names = [line["decision_id"] for line in await living.decisions()]
         await store.close()
         return names, again.body, once_more.body
@@ -274,10 +274,10 @@ def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts() -> N
         first, second = await service_on(store), await service_on(store)
         device = str(uuid.uuid4())
         await start_sessions(first, [device])
-        await first.answer(call(device))
+        await first.respond(call(device))
         await start_sessions(second, [device])
         for service in (first, second):
-            await service.answer(call(device))
+            await service.respond(call(device))
         sessions = [line["session_id"] for line in await first.decisions()]
         await store.close()
         return sessions
@@ -299,9 +299,9 @@ def test_a_store_that_is_away_is_an_answer_and_costs_nothing() -> None:
 
         store.records.compare_and_set = away  # type: ignore[method-assign]
         with pytest.raises(StoreUnavailable):
-            await service.answer(call(device))
+            await service.respond(call(device))
         store.records.compare_and_set = compare_and_set  # type: ignore[method-assign]
-        await service.answer(call(device))
+        await service.respond(call(device))
         reasons = [line["reason"] for line in await service.decisions()]
         await store.close()
         return reasons

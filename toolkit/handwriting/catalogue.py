@@ -1,4 +1,4 @@
-"""The tables in the folder ``hands``: the fonts, and the handwritings that they give."""
+"""The tables in the folder ``hands``: the fonts, and the handwritings made from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-HANDS = Path(__file__).parent / "hands"
+HANDS_DIR = Path(__file__).parent / "hands"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The font that a script is made from; ``sources.toml`` explains the fields."""
+class FontSource:
+    """The font from which a script is made; ``sources.toml`` explains the fields."""
 
     name: str
     package: str
@@ -39,7 +39,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Handwriting:
-    """One handwriting. Ratings have the average 1400 and the standard deviation 100 over the catalogue."""
+    """One handwriting: a script in the hand of one writer. Ratings have the average 1400, standard deviation 100."""
 
     id: str  # 12 characters of Crockford base 32
     title: str  # unique, ignoring case
@@ -59,22 +59,22 @@ class Handwriting:
 @cache
 def catalogue() -> Mapping[str, Handwriting]:
     """Return all handwritings by id, in the order of their ids."""
-    rows = msgspec.json.decode((HANDS / "catalogue.json").read_bytes(), type=list[Handwriting])
+    rows = msgspec.json.decode((HANDS_DIR / "catalogue.json").read_bytes(), type=list[Handwriting])
     return {row.id: row for row in sorted(rows, key=lambda row: row.id)}
 
 
 @cache
-def sources() -> tuple[Source, ...]:
-    """Return all fonts, those with titles first."""
-    return msgspec.convert(_table()["hand"], tuple[Source, ...])
+def sources() -> tuple[FontSource, ...]:
+    """Return all fonts; fonts with titles come first."""
+    return msgspec.convert(_sources_table()["hand"], tuple[FontSource, ...])
 
 
 @cache
 def fallback_chain(script: str) -> tuple[str, ...]:
-    """Return the scripts that write the characters of a text: itself, its companions, the shared fallback."""
+    """Return the scripts (hand packs) to try for each character, in order: `script`, companions, shared fallback."""
     row = next(source for source in sources() if source.name == script)
-    return tuple(dict.fromkeys((script, *row.companions, *_table()["shared_fallback"])))
+    return tuple(dict.fromkeys((script, *row.companions, *_sources_table()["shared_fallback"])))
 
 
-def _table() -> dict[str, Any]:
-    return tomllib.loads((HANDS / "sources.toml").read_text())
+def _sources_table() -> dict[str, Any]:
+    return tomllib.loads((HANDS_DIR / "sources.toml").read_text())

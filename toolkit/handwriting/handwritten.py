@@ -1,4 +1,4 @@
-"""A finished rendering: the renderer makes it, and a notebook shows and saves it."""
+"""`Handwritten`, the result of a rendering, in the renderer as in a notebook."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
 
 SUFFIXES: dict[Format, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
-_LIGHT_INK = 170  # brightness from 0 to 255; lighter ink is shown on dark paper
+_LIGHT_INK_BRIGHTNESS = 170  # of 255; a notebook shows lighter ink on a dark background
 
 
 @dataclass(frozen=True)
 class Handwritten:
-    """A finished rendering. It shows itself in a notebook, on paper; the file itself is transparent.
+    """A finished rendering. A notebook shows it on a white or dark background; the file itself is transparent.
 
     Attributes
     ----------
@@ -36,21 +36,21 @@ class Handwritten:
     handwriting : str
         Title of the hand.
     seed : int, Decimal or None
-        Gives the same writing again, in any format; None if the server does not send it.
+        Pass it as `random_seed` to get the same writing again, in any format; None if the server sends no seed.
     width, height : float
         In points; a point is a pixel.
     lines : int or None
-        Number of lines of text, empty ones included.
+        Number of lines of text, with empty lines.
     ink_share : float or None
         Share of the page that is covered by ink, from 0 to 1.
     overflow : bool
         Whether ink outside the page was cut off.
     cut : str
-        The beginning of the first line that was cut off; empty if nothing was, or if the server does not send it.
+        The beginning of the first line that was cut off; empty if no line was, or if the server sends no such header.
     pages : int
-        How many pages a letter has; the file is one of them if it is no PDF.
+        How many pages a letter has; a PDF has all pages, another format one page.
     timings : dict of str to float
-        Milliseconds of each stage of the rendering, or of the whole call if the server does not send them.
+        Milliseconds of each stage of the rendering, or of the whole request if the server sends no timings.
     """
 
     data: bytes = field(repr=False)
@@ -75,9 +75,9 @@ class Handwritten:
         headers = {
             wire.SEED_HEADER: str(self.seed),
             wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
-            wire.SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
+            wire.PAGE_SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
             wire.LINES_HEADER: str(self.lines),
-            wire.INK_HEADER: f"{self.ink_share:.6f}",
+            wire.INK_SHARE_HEADER: f"{self.ink_share:.6f}",
             wire.TIMING_HEADER: ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in self.timings.items()),
         }
         if self.cut:
@@ -90,12 +90,12 @@ class Handwritten:
     def from_response(
         cls, data: bytes, headers: Mapping[str, str], kind: Format, handwriting: str, milliseconds: float
     ) -> Handwritten:
-        """Read a response; `headers` have lower-case names, and another server may send none of ours."""
-        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_HEADER, wire.SIZE_HEADER, wire.TIMING_HEADER
+        """Read a response; `headers` have lower-case names, and other servers may send no header of this toolkit."""
+        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.PAGE_SIZE_HEADER, wire.TIMING_HEADER
         seed, lines, share, size, timing = (headers.get(name.lower(), "") for name in names)
         stages = [part.partition(";dur=") for part in timing.split(", ") if ";dur=" in part]
         width, height = (float(side) for side in (size or "nanxnan").split("x"))
-        if kind == "png" and len(data) >= 24:  # the file itself has its size
+        if kind == "png" and len(data) >= 24:  # a PNG file contains the size
             width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
         return cls(
             data,
@@ -114,7 +114,7 @@ class Handwritten:
 
     @property
     def digest(self) -> str:
-        """12 hexadecimal digits of a SHA-256: of the pixels of a PNG (not of its compression), else of the file."""
+        """12 hexadecimal digits of a SHA-256: for a PNG of the decompressed pixels, for other formats of the file."""
         if self.kind != "png":
             return hashlib.sha256(self.data).hexdigest()[:12]
         image = self.image().convert("RGBA")
@@ -123,18 +123,18 @@ class Handwritten:
     def save(self, path: str | os.PathLike[str], *, background: str | None = None) -> Path:
         """Write the file and return its path; a name with the suffix of another format raises InvalidArgument.
 
-        A PNG or an SVG is transparent without a `background`, a CSS colour as ``"white"`` or ``"#ffe"``.
+        Without a `background` (a CSS colour such as ``"white"`` or ``"#ffe"``), a PNG or an SVG is transparent.
         """
         data = self.data if background is None else on_background(self.data, self.kind, background)
         return save_file(data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
-        """Return the writing as a transparent Pillow image; a PDF or an SVG is rendered again as a PNG."""
+        """Return the rendering as a transparent Pillow image; a PDF or an SVG is rendered again as a PNG."""
         png = self.data if self.kind == "png" or self.preview is None else self.preview()
         return Image.open(io.BytesIO(png))
 
     def on_paper(self) -> Image.Image:
-        """Return the writing on white, or on dark paper where the ink is light."""
+        """Return the rendering on a white background, or on a dark background if the ink is light."""
         inked = self.image().convert("RGBA")
         paper = Image.new("RGBA", inked.size, paper_colour(inked))
         return Image.alpha_composite(paper, inked).convert("RGB")
@@ -151,7 +151,7 @@ class Handwritten:
         shown: dict[str, Any] = {"text/plain": repr(self)}
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode("utf-8").replace("<svg ", '<svg style="background:#fff" ', 1)
-        # Also beside an SVG, which JupyterLab does not show in a notebook that is not trusted.
+        # The PNG is added to an SVG too, because JupyterLab shows no SVG in a notebook that is not trusted.
         shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
         return shown
 
@@ -168,25 +168,25 @@ def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str)
     target = Path(path).expanduser()
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
-    write_whole(target, data)
+    write_atomically(target, data)
     return target
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that nobody, not even after a crash of this process, sees half of it."""
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that readers see all of it or nothing, even if this process crashes."""
     beside = path.with_name(f".{path.name}.new")
     try:
         beside.write_bytes(data)
         os.replace(beside, path)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the caller knows nothing of the other one
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the caller does not know the temporary file
     finally:
         with suppress(OSError):  # of a folder that cannot be written
             beside.unlink(missing_ok=True)
 
 
 def css_colour(colour: str, kind: Format) -> tuple[int, ...]:
-    """Return red, green, blue and maybe alpha of the background of a format; raise InvalidArgument if it has none."""
+    """Return red, green, blue and maybe alpha of a background; raise InvalidArgument for a PDF or an unknown colour."""
     if kind == "pdf":
         raise InvalidArgument("a PDF has no background: it is shown and printed on paper; save a PNG or an SVG")
     try:
@@ -196,7 +196,7 @@ def css_colour(colour: str, kind: Format) -> tuple[int, ...]:
 
 
 def on_background(data: bytes, kind: Format, colour: str) -> bytes:
-    """Return a PNG or an SVG with a background; raise InvalidArgument for another format, or no CSS colour."""
+    """Return a PNG or an SVG with a background; raise InvalidArgument for a PDF or an unknown colour."""
     fill = css_colour(colour, kind)
     if kind == "png":
         with Image.open(io.BytesIO(data)) as image:
@@ -212,10 +212,10 @@ def on_background(data: bytes, kind: Format, colour: str) -> bytes:
 
 
 def paper_colour(inked: Image.Image) -> str:
-    """Return white, or dark grey where the ink of a transparent picture is light."""
-    # Every pixel has the colour of the ink, also the transparent ones.
+    """Return the background for a transparent picture: white, or dark grey if the ink is light."""
+    # Every pixel has the colour of the ink, also the transparent pixels.
     red, green, blue, _ = inked.convert("RGBA").getpixel((0, 0))  # type: ignore[misc]
-    return "#2b2b2b" if 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK else "white"
+    return "#2b2b2b" if 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK_BRIGHTNESS else "white"
 
 
 def png_bytes(image: Image.Image) -> bytes:

@@ -10,15 +10,15 @@ from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.wire import Align, Format, Paper, Pen
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
-_PIXELS = (9000.0, "9000px")
-#: The longest distance of each format: in points, and for error messages.
-LONGEST: dict[Format, tuple[float, str]] = {
-    "png": _PIXELS, "pdf": (7200.0, "100in"), "svg": _PIXELS, "replay": _PIXELS
+_MAX_PIXELS = (9000.0, "9000px")
+#: The largest distance of each format: in points, and as text for error messages.
+MAX_DISTANCE: dict[Format, tuple[float, str]] = {
+    "png": _MAX_PIXELS, "pdf": (7200.0, "100in"), "svg": _MAX_PIXELS, "replay": _MAX_PIXELS
 }  # fmt: skip
 
 
 class RGB(NamedTuple):
-    """From 0 to 255 each."""
+    """Channels from 0 to 255."""
 
     red: int
     green: int
@@ -29,7 +29,7 @@ class RGB(NamedTuple):
 
 
 class CMYK(NamedTuple):
-    """From 0 to 1 each."""
+    """Inks from 0 to 1."""
 
     cyan: float
     magenta: float
@@ -41,7 +41,7 @@ class CMYK(NamedTuple):
 
 
 class Margin(NamedTuple):
-    """In points."""
+    """Distances from the edges of the page, in points."""
 
     top: float
     right: float
@@ -51,9 +51,9 @@ class Margin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Lengths are in points, 72 to the inch; a pixel is a point."""
+    """The parameters of a rendering. Lengths are in points, 72 per inch; a pixel is a point."""
 
-    # Not in repr(): the ETag is made from it and adds the id and the kind.
+    # handwriting and kind are not in repr(), because `etag_of` hashes repr() together with id and kind.
     handwriting: Handwriting = field(repr=False)
     kind: Format = field(repr=False)
     text: str  # tab, LF, CR and CRLF are the only control characters
@@ -61,25 +61,25 @@ class Parameters:
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
     width: float | None = DEFAULT_WIDTH  # None is ``auto``
     height: float | None = DEFAULT_HEIGHT
-    # Pitch of the lines in handwriting sizes, 0 to 5; None, in letters only, is as far as they need to be clear.
+    # Distance between two baselines in handwriting sizes, 0 to 5; with None (letters only), lines just do not meet.
     line_spacing: float | None = 1.5
-    line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0 to 1
+    line_spacing_variance: float = 0.0  # largest relative change of a line spacing, 0 to 1
     word_spacing_variance: float = 0.0  # largest relative change of a gap between words, 0 to 1
-    min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
+    min_padding: float | None = None  # centre the text with at least this margin; None starts at the top left
     # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
     random_seed: int | Decimal | None = None
-    pen: Pen = "plain"  # plain ink has one density
-    natural: bool = False  # whether letters, joins and gaps vary as a person's do
-    paper: Paper = "none"  # none is transparent
+    pen: Pen = "plain"  # "plain" ink has one density
+    natural: bool = False  # whether letters, joins and gaps vary as in a person's writing
+    paper: Paper = "none"  # "none" is transparent
     corrections: float = 0.0  # share of words that are crossed out, retouched or squeezed, 0 to 1
     margin: Margin | None = None
     align: Align = "top"
-    is_letter: bool = False  # on as many pages as the text needs
-    page_number: int | None = None  # of a letter; None is all pages
+    is_letter: bool = False  # whether the text may have several pages
+    page_number: int | None = None  # the page of a letter to render, from 1; None means all pages
 
     @property
     def edges(self) -> Margin:
-        """Return the distances of the text from the four edges."""
+        """Return the distances of the text from the four edges of the page."""
         return self.margin or Margin(*[self.min_padding or 0.0] * 4)
 
     @property

@@ -1,6 +1,6 @@
-"""Section B on the wire: endpoints, fields, limits, the texts of errors and their JSON body.
+"""The wire format of handwriting (section B): endpoints, fields, limits, error texts and the JSON body of errors.
 
-A failure is ``{"errors": [{"field": ..., "error": ...}]}``, with all problems of a request.
+The body of an error is ``{"errors": [{"field": ..., "error": ...}]}``, with all problems of a request.
 """
 
 from __future__ import annotations
@@ -33,34 +33,22 @@ APIKEY = Parameter("apikey", secret=True)
 
 LISTING_PARAMETERS = ("limit", "offset", "order_by", "order_dir")
 RENDER_PARAMETERS = (
-    "handwriting_id",
-    "text",
-    "handwriting_size",
-    "handwriting_color",
-    "width",
-    "height",
-    "min_padding",
-    "line_spacing",
-    "line_spacing_variance",
-    "word_spacing_variance",
-    "random_seed",
-)
-# Ours: the specification has no such parameters, and without them a rendering is as it says.
+    "handwriting_id", "text", "handwriting_size", "handwriting_color", "width", "height", "min_padding",
+    "line_spacing", "line_spacing_variance", "word_spacing_variance", "random_seed",
+)  # fmt: skip
+# Additions of this toolkit: without these parameters, a rendering follows the specification.
 OWN_PARAMETERS = ("pen", "natural", "paper", "corrections", "margin", "align")
 _RENDER_QUERY = (APIKEY, *(Parameter(name) for name in (*RENDER_PARAMETERS, *OWN_PARAMETERS)))
 
-LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
-RECORD = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
-# SVG and replay are ours: the specification has no such formats.
+GET_LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
+GET_HANDWRITING = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
+# The formats SVG and replay are additions of this toolkit.
 CONTENT_TYPES: dict[Format, str] = {
-    "png": "image/png",
-    "pdf": "application/pdf",
-    "svg": "image/svg+xml",
-    "replay": "image/svg+xml",
-}
-RENDER = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
-# A text on as many pages as it needs; the text is in the body.
-LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
+    "png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml",
+}  # fmt: skip
+RENDER_ENDPOINTS = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
+# Renders a text on as many pages as needed; the text is in the body.
+POST_LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
 LETTER_KINDS: tuple[Format, ...] = ("pdf", "png", "svg")
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
@@ -68,30 +56,30 @@ RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
 PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
-SWITCH = ("true", "false")
+SWITCH_VALUES = ("true", "false")
 
 ALIGNS: tuple[Align, ...] = get_args(Align)
 
-#: Headers of a rendering; the service of 2016 has seed and overflow, the others are ours.
+#: Headers of a rendering; the service of 2016 sent seed and overflow, this toolkit adds the others.
 SEED_HEADER = "X-Handwriting-Seed"
 OVERFLOW_HEADER = "X-Handwriting-Overflow"
-SIZE_HEADER = "X-Handwriting-Size"
+PAGE_SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
-INK_HEADER = "X-Handwriting-Ink"
+INK_SHARE_HEADER = "X-Handwriting-Ink"
 CUT_HEADER = "X-Handwriting-Cut"
 PAGES_HEADER = "X-Handwriting-Pages"
 TIMING_HEADER = "Server-Timing"
 
-MAX_TEXT = 9000
-MAX_LETTER, MAX_LETTER_BYTES = 60_000, 1_000_000
+MAX_TEXT_LENGTH = 9000
+MAX_LETTER_LENGTH, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 MAX_LINE_SPACING = 5.0
 MAX_VARIANCE = 1.0
 MAX_CORRECTIONS = 1.0
 MAX_QUERY_BYTES = 256 * 1024
-_SHOWN = 80
+_MAX_SHOWN_CHARACTERS = 80
 
-# -- texts that clients match ------------------------------------------------------------------------------
+# -- error texts, which clients may compare: do not change them --------------------------------------------
 
 UNAUTHORIZED = "unauthorized"
 NOT_FOUND = "not found"
@@ -100,8 +88,8 @@ METHOD_NOT_ALLOWED = "method not allowed"
 RATE_EXCEEDED = "rate limit exceeded"
 QUERY_MALFORMED = "query string is malformed"
 ID_NOT_FOUND = "handwriting_id not found"
-TEXT_TOO_LONG = f"text maximum length is {MAX_TEXT} characters"
-LETTER_TOO_LONG = f"text maximum length is {MAX_LETTER} characters"
+TEXT_TOO_LONG = f"text maximum length is {MAX_TEXT_LENGTH} characters"
+LETTER_TOO_LONG = f"text maximum length is {MAX_LETTER_LENGTH} characters"
 TEXT_NOT_UTF8 = "text must be valid UTF-8"
 TEXT_HAS_CONTROLS = "text contains control characters"
 NO_ROOM = "min_padding leaves no room for text"
@@ -116,30 +104,30 @@ QUEUE_FULL = "too many texts wait to be rendered, try again later"
 TOO_BUSY = "the gateway is too busy to render this text now, try again later"
 TOO_MUCH_WORK = "rendering this takes too much work: use a smaller page, smaller letters or less text"
 
-_DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
-_POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
+_DISTANCE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
+_POINTS_OF_UNIT = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
 
 
 def points_of(distance: str) -> float | None:
-    """Return a distance as ``4 in``, ``12cm`` or ``20.5px`` in points, or None if it cannot be read."""
-    hit = _DISTANCE.fullmatch(distance)
-    return float(hit[1]) * _POINTS[hit[2].lower()] if hit else None
+    """Convert a distance such as ``4 in``, ``12cm`` or ``20.5px`` to points; None if it cannot be parsed."""
+    hit = _DISTANCE_PATTERN.fullmatch(distance)
+    return float(hit[1]) * _POINTS_OF_UNIT[hit[2].lower()] if hit else None
 
 
-def unreadable(field: str, value: str) -> str:
+def unreadable_message(field: str, value: str) -> str:
     shown = value.encode("utf-8", "replace").decode("utf-8")
-    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    shown = shown if len(shown) <= _MAX_SHOWN_CHARACTERS else shown[:_MAX_SHOWN_CHARACTERS] + "..."
     return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
 
 
-def failed(error: ServiceError) -> bytes:
+def error_body(error: ServiceError) -> bytes:
     problems = error.problems if isinstance(error, InvalidParameters) else (Problem(None, error.message),)
-    return json.dumps({"errors": [_written(problem) for problem in problems]}, ensure_ascii=False).encode("utf-8")
+    return json.dumps({"errors": [_problem_entry(problem) for problem in problems]}, ensure_ascii=False).encode("utf-8")
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: str) -> ServiceError:
-    """Return the error of the class that the service raised; `headers` have lower-case names."""
-    problems = _read(body) or [Problem(None, f"the service answered with status {status}")]
+    """Return the error that a response describes, of the class that the service raised; header names are lower case."""
+    problems = _problems_in(body) or [Problem(None, f"the service answered with status {status}")]
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
@@ -153,7 +141,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     return kinds.get(status, fallback)(problems[0].error, **details)
 
 
-def _written(problem: Problem) -> dict[str, Any]:
+def _problem_entry(problem: Problem) -> dict[str, Any]:
     entry: dict[str, Any] = {} if problem.field is None else {"field": problem.field}
     entry["error"] = problem.error
     if problem.missing_characters:
@@ -161,8 +149,8 @@ def _written(problem: Problem) -> dict[str, Any]:
     return entry
 
 
-def _read(body: bytes) -> list[Problem]:
-    """Return the problems in the body of a failure, none if it has another form."""
+def _problems_in(body: bytes) -> list[Problem]:
+    """Return the problems in the body of an error; an empty list if the body has another form."""
     try:
         entries = json.loads(body)["errors"]
         return [

@@ -13,12 +13,12 @@ class Writer:
 
     name: str  # part of the key of random numbers
     slant: float  # added to the slant of the script
-    width: float  # factor on letters and spaces
-    nib: float  # pen width, as a multiple of the script's
-    haste: int  # rounds of smoothing: a fast writer rounds the corners
-    shake: float  # multiplies every irregularity; below 1 is neat
-    wander: float  # multiplies the drift of the baseline and the slope of lines
-    contrast: float  # share of the script's thick and thin that remains
+    width: float  # factor on the width of letters and spaces
+    nib: float  # factor on the pen width of the script
+    haste: int  # number of smoothing passes over a stroke: a fast writer rounds the corners
+    shake: float  # factor on every irregularity; below 1 is neat
+    wander: float  # factor on the drift of the baseline and the slope of lines
+    contrast: float  # factor on the variation of the line width in the script
 
 
 WRITERS: tuple[Writer, ...] = (

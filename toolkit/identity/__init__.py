@@ -1,6 +1,6 @@
 """Mobile identity and checkout data. Read `wire` (endpoints, fields) and `flow` (the state table) first.
 
-A simulated phone for any gateway: ``toolkit.identity.Handset("mine", address=..., device_ip=...)``.
+A simulated phone that works with any gateway: ``toolkit.identity.Handset("mine", address=..., device_ip=...)``.
 """
 
 from __future__ import annotations

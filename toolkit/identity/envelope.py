@@ -23,7 +23,7 @@ class StatusRow(NamedTuple):
     error: type[errors.ServiceError]
 
 
-#: The service of 2014 defined 1000 to 1039; the others are ours.
+#: The service of 2014 defined the statuses 1000 to 1039; this project added the others.
 STATUSES: dict[int, StatusRow] = {
     1: StatusRow(500, "The request cannot be processed.", errors.ServiceFailure),
     2: StatusRow(400, "The request cannot be parsed.", errors.MalformedRequest),
@@ -43,17 +43,17 @@ STATUSES: dict[int, StatusRow] = {
     2010: StatusRow(401, "Authentication is required.", errors.NotAuthenticated),
     2011: StatusRow(401, "The authentication has expired.", errors.NotAuthenticated),
     2012: StatusRow(401, "The authentication was revoked.", errors.NotAuthenticated),
-    2020: StatusRow(409, "Event getEligibility first.", errors.Conflict),
+    2020: StatusRow(409, "Call getEligibility first.", errors.Conflict),
     2021: StatusRow(403, "The challenge must be answered.", errors.KeyRejected),
     2022: StatusRow(403, "The challenge answer is wrong.", errors.KeyRejected),
     2023: StatusRow(429, "The challenge is locked.", errors.RateLimited),
     2030: StatusRow(404, "A payment is not available.", errors.NotFound),
     2040: StatusRow(429, "Too many requests.", errors.RateLimited),
 }
-SUCCESS = "Success."
-#: Failures that the rate limits count: guesses at a user's data, and fingerprints that are unknown or used.
-GUESSES = frozenset({2010, 2022, 2030})
-WRONG_FINGERPRINT = frozenset({2001, 2003})
+SUCCESS_DESCRIPTION = "Success."
+#: Statuses that the rate limits count: guesses at a user's data, and fingerprints that are unknown or used.
+GUESS_STATUSES = frozenset({2010, 2022, 2030})
+WRONG_FINGERPRINT_STATUSES = frozenset({2001, 2003})
 
 # -- texts of AdditionalInfo: constants, so that they never repeat a value of the request -------------------
 
@@ -67,7 +67,7 @@ USE_POST, USE_GET = "Use POST.", "Use GET."
 NO_SUCH_OPERATION = "There is no such operation."
 FINGERPRINT_NEEDED, R_MUST_BE_F = "vfp is required.", "r must be f."
 WRONG_HOST = "This host is not served here."
-NOT_AVAILABLE = "The gateway cannot keep or read anything right now, try again."
+STORE_NOT_AVAILABLE = "The gateway cannot keep or read anything right now, try again."
 UNKNOWN_FIELD = "A field is not known."
 ADDRESS_OR_CARRIER = "Send DeviceIp or CarrierShortCode."
 NOT_REGISTERED = "FinalTargetUrl is not registered for this client."
@@ -85,14 +85,14 @@ REVOKED_BY_REUSE = "The authentication that came from it has been revoked."
 START_AGAIN = "Start again at authenticateByRedirect."
 PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
-# Refusals of the HTTP layer, by HTTP status.
-_GATEWAY_REFUSALS = {
+# The AdditionalInfo of an error that the HTTP layer raised, by HTTP status.
+_INFO_OF_HTTP_STATUS = {
     404: NO_SUCH_OPERATION,
     405: USE_POST,
     408: BODY_BROKEN,
     413: BODY_TOO_LARGE,
     421: WRONG_HOST,
-    503: NOT_AVAILABLE,
+    503: STORE_NOT_AVAILABLE,
 }
 
 
@@ -106,13 +106,13 @@ def attempts_left_text(count: int) -> str:
 
 # -- the envelope --------------------------------------------------------------------------------------------
 
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS_PATTERN = re.compile(r"[0-9]+")
 
 
 def refusal(
     code: int, info: str | None = None, *, http: int | None = None, retry_after: int | None = None
 ) -> errors.ServiceError:
-    """Return the error of a status; `info` is one of the texts above, `retry_after` is in seconds."""
+    """Return the error of a status; `info` is a text of AdditionalInfo from above, `retry_after` is in seconds."""
     row = STATUSES[code]
     if retry_after is not None:
         info = retry_after_text(retry_after)
@@ -122,36 +122,36 @@ def refusal(
     return row.error(message, code=code, status=http or row.http)
 
 
-def succeeded(request_id: str, response: dict[str, Any]) -> bytes:
-    return _json({"RequestId": request_id, "Status": 0, "Description": SUCCESS, "Response": response})
+def success_body(request_id: str, response: dict[str, Any]) -> bytes:
+    return _json({"RequestId": request_id, "Status": 0, "Description": SUCCESS_DESCRIPTION, "Response": response})
 
 
-def failed(request_id: str | None, error: errors.ServiceError) -> bytes:
+def failure_body(request_id: str | None, error: errors.ServiceError) -> bytes:
     code, description, info = _parts_of(error)
     envelope = {"RequestId": request_id, "Status": code, "Description": description}
     return _json(envelope | ({"AdditionalInfo": info} if info else {}))
 
 
-def final_fingerprint(fingerprint: str) -> bytes:
+def fingerprint_body(fingerprint: str) -> bytes:
     return _json({"vfp": fingerprint})
 
 
 def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceError:
-    """Return an error of the HTTP layer, such as 404 or 413, with a status of this service."""
+    """Convert an error of the HTTP layer, such as 404 or 413, to an error with a status of this service."""
     if error.code in STATUSES:
         return error
-    if error.status not in _GATEWAY_REFUSALS:
+    if error.status not in _INFO_OF_HTTP_STATUS:
         return refusal(1)
-    text = USE_GET if is_phone and error.status == 405 else _GATEWAY_REFUSALS[error.status]
+    text = USE_GET if is_phone and error.status == 405 else _INFO_OF_HTTP_STATUS[error.status]
     return refusal(1 if error.status == 503 else 2, text, http=error.status)
 
 
-def device_failed(error: errors.ServiceError) -> tuple[int, bytes]:
-    # A phone cannot tell an expired fingerprint from a used one.
+def phone_failure(error: errors.ServiceError) -> tuple[int, bytes]:
+    # A phone gets the same response for an expired fingerprint as for a used one.
     if error.code in (2002, 2003):
         return 410, _json({"error": STATUSES[2002].description})
     code, description, info = _parts_of(error)
-    # Statuses 2 and 1000 describe the phone's own request, so it may see the rule.
+    # Statuses 2 and 1000 describe the phone's own request, so the phone may see the broken rule.
     return error.status, _json({"error": (info if code in (2, 1000) else "") or description})
 
 
@@ -168,12 +168,12 @@ def _json(value: dict[str, Any]) -> bytes:
 
 # -- errors on the client side -------------------------------------------------------------------------------
 
-_TEXTS = (
+_INFO_TEXTS = (
     *(value for value in globals().values() if type(value) is str),
     *(field.rule for operation in OPERATIONS for field in operation.fields),
     *(retry_after_text(1), attempts_left_text(1), attempts_left_text(2)),
 )
-_KNOWN_INFOS = frozenset(_DIGITS.sub("#", text) for text in _TEXTS)
+_KNOWN_INFOS = frozenset(_DIGITS_PATTERN.sub("#", text) for text in _INFO_TEXTS)
 
 
 def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.ServiceError | None:
@@ -182,8 +182,8 @@ def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.
     if type(code) is not int or code not in STATUSES:
         return None
     given = envelope.get("AdditionalInfo")
-    # Only known texts: another server could repeat a secret of the request, and it would appear in a traceback.
-    info = given if type(given) is str and _DIGITS.sub("#", given) in _KNOWN_INFOS else None
+    # Only known texts: another server could repeat a secret of the request, and a traceback would show the secret.
+    info = given if type(given) is str and _DIGITS_PATTERN.sub("#", given) in _KNOWN_INFOS else None
     seconds = re.fullmatch(r"Retry after ([0-9]{1,6}) seconds\.", info or "")
     error = refusal(code, info, http=http, retry_after=int(seconds[1]) if seconds else None)
     error.service, error.request = "identity", request

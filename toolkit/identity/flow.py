@@ -1,6 +1,6 @@
 """The state machine of an authentication as one table, for the service, the client and the widget.
 
-The state is stored in a transaction first, then in a proof, then in an authentication.
+The service stores the state in the record of the transaction, then of the proof, then of the authentication.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Event(StrEnum):
 
 
 class Fact(StrEnum):
+    """What the service found out about a request; the next state depends on it."""
+
     ANY = ""
     IDENTIFIED = "the network identified the phone"
     NOT_IDENTIFIED = "the network did not identify the phone"
@@ -134,11 +136,11 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_S.REVOKED, _E.FINISH, _F.REUSED, _S.REVOKED, 2003),
 )
 
-_BY_CAUSE = {(row.state, row.event, row.fact): row for row in TRANSITIONS}
+_TRANSITION_OF_CAUSE = {(row.state, row.event, row.fact): row for row in TRANSITIONS}
 
 
 def transition(state: State, event: Event, fact: Fact = Fact.ANY) -> Transition:
-    row = _BY_CAUSE.get((state, event, fact)) or _BY_CAUSE.get((state, event, Fact.ANY))
+    row = _TRANSITION_OF_CAUSE.get((state, event, fact)) or _TRANSITION_OF_CAUSE.get((state, event, Fact.ANY))
     if row is None:
         raise ImpossibleTransition(f"{state}, {event}, {fact}")
     return row

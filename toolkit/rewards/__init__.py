@@ -1,4 +1,4 @@
-"""Mobile rewards: sessions, moments, an engine that explains its decisions, and their analysis.
+"""Mobile rewards: sessions, moments, an engine that explains each decision, and the analysis of decisions.
 
 The analysis needs no connection: ``toolkit.rewards.funnel(decisions)``.
 """
@@ -19,20 +19,9 @@ if TYPE_CHECKING:
     from toolkit.rewards.forms import new_device_id
 
 __all__ = [
-    "ab",
-    "by_device",
-    "by_hour",
-    "cap_report",
-    "explain",
-    "funnel",
-    "made_up_moments",
-    "moments_per_session",
-    "new_device_id",
-    "plot",
-    "rate_by_moment",
-    "sentence",
-    "simulate",
-]
+    "ab", "by_device", "by_hour", "cap_report", "explain", "funnel", "made_up_moments", "moments_per_session",
+    "new_device_id", "plot", "rate_by_moment", "sentence", "simulate",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

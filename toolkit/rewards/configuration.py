@@ -26,7 +26,7 @@ class Limits(Table, frozen=True):
 
     #: Probability of a reward if no other rule refuses.
     p: Share = 0.3
-    #: Rewards of one device, and of one device for this moment, in any 24 hours.
+    #: The largest number of rewards for one device, and for one device and moment_id, in any 24 hours.
     per_device_per_day: PerDay = 3
     per_moment_per_day: PerDay = 1
     #: Seconds between two rewards of one device.
@@ -34,7 +34,7 @@ class Limits(Table, frozen=True):
 
 
 class MomentRules(Limits, frozen=True):
-    """The settings of one moment: limits, arms of an experiment, message."""
+    """The settings of one moment_id: limits, limits of each arm of an experiment, message."""
 
     enabled: bool = True
     arms: dict[str, Limits] = {}
@@ -42,7 +42,7 @@ class MomentRules(Limits, frozen=True):
 
 
 class RewardItem(Table, frozen=True):
-    """A reward with ``stock`` units, chosen in proportion to ``weight``."""
+    """A reward with ``stock`` units; the engine chooses among rewards in proportion to ``weight``."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
     title: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -66,7 +66,7 @@ class QuietHours(Table, frozen=True):
 
 
 class Pacing(Table, frozen=True):
-    """Spreads the stock evenly over a campaign; ``slack`` units may be spent early."""
+    """Spreads the stock evenly over a campaign; ``slack`` units may be given earlier than planned."""
 
     start: Annotated[datetime, Meta(tz=True)]
     end: Annotated[datetime, Meta(tz=True)]
@@ -77,13 +77,13 @@ class Pacing(Table, frozen=True):
             raise ValueError("end: expected a time after start")
 
     def allowed(self, stock: int, at: int) -> float:
-        """Return how many units of `stock` may be spent by `at` (milliseconds since the epoch)."""
+        """Return how many units of `stock` may be given until `at` (milliseconds since the epoch)."""
         elapsed = (datetime.fromtimestamp(at / 1000, UTC) - self.start) / (self.end - self.start)
         return stock * min(max(elapsed, 0.0), 1.0) + self.slack
 
 
 class Configuration(Table, frozen=True):
-    """The engine's settings, checked. Made by `load` or `parse`; changed with `msgspec.structs.replace`."""
+    """The engine's settings, checked. `load` or `parse` make it; `msgspec.structs.replace` returns a changed copy."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     enabled: bool = True
@@ -107,7 +107,7 @@ class Configuration(Table, frozen=True):
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
         """Convert a table; InvalidArgument names an unknown key or a wrong value.
 
-        A moment inherits the default limits, an arm those of its moment.
+        A moment inherits the default limits, and an arm inherits the limits of the moment.
         """
         return checked(with_inherited_limits(table), cls)
 
@@ -121,7 +121,7 @@ class Configuration(Table, frozen=True):
         return sum(reward.stock for reward in self.rewards)
 
     def with_limits(self, **changes: float) -> Configuration:
-        """Change default limits, also for moments and arms that have the old default."""
+        """Return a copy with other default limits; moments and arms that had an old default get the new default."""
         default = replace(self.default, **changes)
 
         def follow(limits: LimitsT) -> LimitsT:
@@ -136,7 +136,7 @@ class Configuration(Table, frozen=True):
 
 
 class Partner(Table, frozen=True):
-    """A caller: its partner key, its company token and the keys of its apps."""
+    """A company that may call the service: partner key, company token and app keys."""
 
     gatewaykey: Secret
     company_token: Text
@@ -146,10 +146,10 @@ class Partner(Table, frozen=True):
 class RewardSettings(Table, frozen=True):
     """The section ``rewards`` of a gateway's configuration."""
 
-    #: Without partners every key is refused.
+    #: Without partners, the service refuses every key.
     partners: tuple[Partner, ...] = ()
     rules: Configuration = Configuration()
-    #: Requests per minute of one device at one gateway; None for no limit.
+    #: The limit of requests per minute for one device at one gateway; None for no limit.
     calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     #: Refuse unknown fields of a body instead of ignoring them.
     strict: bool = False
@@ -160,19 +160,19 @@ class RewardSettings(Table, frozen=True):
 
 
 def with_inherited_limits(table: object) -> object:
-    """Add inherited limits to moments and arms; values of wrong types are left for the validation."""
+    """Add inherited limits to moments and arms; a value of a wrong type stays, and the validation reports it."""
     if not isinstance(table, Mapping) or not isinstance(table.get("moments"), Mapping):
         return table
     moments = {}
     for name, own in table["moments"].items():
-        moments[name] = rules = _inherited(own, table.get("default"))
+        moments[name] = rules = _with_limits_of(own, table.get("default"))
         if isinstance(rules, dict) and isinstance(rules.get("arms"), Mapping):
-            rules["arms"] = {arm: _inherited(one, rules) for arm, one in rules["arms"].items()}
+            rules["arms"] = {arm: _with_limits_of(one, rules) for arm, one in rules["arms"].items()}
     # Moments come last, so that a wrong default is reported under its own key.
     return {**{name: value for name, value in table.items() if name != "moments"}, "moments": moments}
 
 
-def _inherited(own: object, above: object) -> object:
+def _with_limits_of(own: object, above: object) -> object:
     if not isinstance(own, Mapping):
         return own
     given = above if isinstance(above, Mapping) else {}

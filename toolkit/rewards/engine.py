@@ -1,6 +1,6 @@
-"""The engine: ordered rules, of which the first refusal decides; each rule adds a line to the trace.
+"""The engine applies rules in a fixed order until one refuses; each rule adds a line to the trace.
 
-The gateway and the simulation use the same code.
+The gateway and the simulation use the same engine.
 """
 
 from __future__ import annotations
@@ -17,25 +17,15 @@ from toolkit.rewards.configuration import Configuration, Limits, MomentRules, Re
 
 #: All reasons, in the order of the rules.
 REASONS = (
-    "TEST",
-    "NO_SESSION",
-    "APP_DISABLED",
-    "MOMENT_DISABLED",
-    "QUIET_PERIOD",
-    "DEVICE_CAP",
-    "MOMENT_CAP",
-    "MIN_GAP",
-    "PACING",
-    "NO_INVENTORY",
-    "DRAW",
-    "REWARDED",
-)
+    "TEST", "NO_SESSION", "APP_DISABLED", "MOMENT_DISABLED", "QUIET_PERIOD", "DEVICE_CAP", "MOMENT_CAP", "MIN_GAP",
+    "PACING", "NO_INVENTORY", "DRAW", "REWARDED",
+)  # fmt: skip
 TEST_MESSAGE = "This is a test reward."
 TEST_TITLE = "[TEST] "
 
 DAY_MS = 86_400_000
-# Moment ids stored for each device, so that its record stays small. A moment id that was dropped starts again with
-# its first draw.
+# The largest number of moment ids in the record of a device, which keeps the record small. The oldest id is dropped,
+# and the draws for this id then start again with the first.
 _MAX_MOMENT_IDS = 256
 
 Details = dict[str, Any]
@@ -43,7 +33,7 @@ T = TypeVar("T")
 
 
 class Session(NamedTuple):
-    """A live session: its id, when it started and when it was last called (milliseconds since the epoch)."""
+    """A live session: the id, and the times of the start and of the last moment (milliseconds since the epoch)."""
 
     id: str
     start: int
@@ -56,16 +46,17 @@ class Session(NamedTuple):
 class DeviceState(msgspec.Struct, array_like=True):
     """The stored state of one device of one app."""
 
-    #: The rewards of the last 24 hours as (milliseconds, moment id), oldest first.
+    #: The rewards of the last 24 hours as (milliseconds since the epoch, moment id), oldest first.
     rewards: list[tuple[int, str]] = []
+    #: How many draws each moment id has had.
     draws: dict[str, int] = {}
 
-    def forget_before(self, at: int) -> None:
-        while self.rewards and self.rewards[0][0] <= at - DAY_MS:
+    def forget_old_rewards(self, now: int) -> None:
+        while self.rewards and self.rewards[0][0] <= now - DAY_MS:
             del self.rewards[0]
 
     def next_draw(self, moment_id: str) -> int:
-        """Return the ordinal of this draw of this moment, 0 for the first, and count it."""
+        """Return the number of earlier draws for this moment id, and count one more."""
         ordinal = self.draws.pop(moment_id, 0)
         self.draws[moment_id] = ordinal + 1
         if len(self.draws) > _MAX_MOMENT_IDS:
@@ -73,7 +64,7 @@ class DeviceState(msgspec.Struct, array_like=True):
         return ordinal
 
 
-# Structs of msgspec are made five times as fast as dataclasses, and a simulation makes thousands.
+# A msgspec Struct is created five times as fast as a dataclass, and a simulation creates thousands of moments.
 class Moment(msgspec.Struct, frozen=True):
     """One moment; ``app`` and ``device`` are labels, ``at`` is in milliseconds since the epoch."""
 
@@ -92,13 +83,13 @@ class Decision(msgspec.Struct, frozen=True):
     message: str | None
     arm: str | None
     p: float | None
-    #: Each rule with whether it passed, and its numbers.
+    #: For each rule: the name, whether it passed, and the numbers that it compared.
     checks: list[tuple[str, bool, Details]]
 
     @property
     def trace(self) -> list[Details]:
         """One line for each rule that was checked, in order."""
-        # Made when it is asked for: most decisions of a simulation are never explained.
+        # A property, because most decisions of a simulation are never explained.
         return [{"rule": name, "ok": is_passed, **details} for name, is_passed, details in self.checks]
 
     @property
@@ -113,7 +104,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def record_of(decision_id: str, moment: Moment, session_id: str | None, decision: Decision) -> dict[str, Any]:
-    """Return a decision as the record that the gateway keeps and the analysis reads."""
+    """Return a decision as the record that the gateway stores and the analysis reads."""
     return {
         "decision_id": decision_id,
         "at": moment.at,
@@ -131,7 +122,7 @@ def record_of(decision_id: str, moment: Moment, session_id: str | None, decision
     }
 
 
-class Case(msgspec.Struct):
+class RuleInput(msgspec.Struct):
     """The input of the rules; the draw rule sets `reward`."""
 
     moment: Moment
@@ -146,19 +137,19 @@ class Case(msgspec.Struct):
 class Engine:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        # Shared by all moments without rules of their own.
+        # The rules of every moment id that the configuration does not name.
         self._default = MomentRules(**asdict(configuration.default))
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
-        """Apply the rules; records draws and rewards in `device`, and units in `spent` by reward id."""
+        """Apply the rules; count draws and rewards in `device`, and given units in `spent` (by reward id)."""
         rules, arm = self._rules_of(moment), self.arm_of(moment)
         limits = rules if arm is None else rules.arms[arm]
-        case = Case(moment, rules, limits, device, spent, self.configuration)
+        case = RuleInput(moment, rules, limits, device, spent, self.configuration)
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
-            reward = _chosen(case, self.configuration.rewards or Configuration().rewards, 0)
+            reward = _choose_reward(case, self.configuration.rewards or Configuration().rewards, 0)
             return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [("test", True, {})])
-        device.forget_before(moment.at)
+        device.forget_old_rewards(moment.at)
         checks: list[tuple[str, bool, Details]] = []
         for name, rule in RULES:
             refusal, details = rule(case)
@@ -181,98 +172,98 @@ class Engine:
             return None
         unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]
         # The names of the arms identify the experiment: moments with the same arms put a device in the same arm.
-        number = draw(self.configuration.seed, "arm", *arms, moment.app, *unit)
-        return _weighted([(arm, 1.0) for arm in arms], number)
+        number = random_number(self.configuration.seed, "arm", *arms, moment.app, *unit)
+        return _weighted_choice([(arm, 1.0) for arm in arms], number)
 
 
 RuleResult = tuple[str | None, Details]
 
 
-def _session(case: Case) -> RuleResult:
+def _session_rule(case: RuleInput) -> RuleResult:
     age = case.moment.session_age_s
     if age is None:
         return "NO_SESSION", {"lives_min": case.configuration.session_minutes}
     return None, {"age_s": age}
 
 
-def _enabled(case: Case) -> RuleResult:
+def _enabled_rule(case: RuleInput) -> RuleResult:
     if not case.configuration.enabled:
         return "APP_DISABLED", {}
     return (None if case.rules.enabled else "MOMENT_DISABLED"), {}
 
 
-def _quiet_period(case: Case) -> RuleResult:
+def _quiet_period_rule(case: RuleInput) -> RuleResult:
     hours = case.configuration.quiet_hours
     if hours is None or not hours.covers(case.moment.at):
         return None, {}
     return "QUIET_PERIOD", {"until": hours.end.isoformat("minutes"), "zone": hours.zone.key}
 
 
-def _device_cap(case: Case) -> RuleResult:
-    return _cap("DEVICE_CAP", [at for at, _ in case.device.rewards], case.limits.per_device_per_day)
+def _device_cap_rule(case: RuleInput) -> RuleResult:
+    return _cap_result("DEVICE_CAP", [at for at, _ in case.device.rewards], case.limits.per_device_per_day)
 
 
-def _moment_cap(case: Case) -> RuleResult:
+def _moment_cap_rule(case: RuleInput) -> RuleResult:
     given = [at for at, moment in case.device.rewards if moment == case.moment.moment_id]
-    return _cap("MOMENT_CAP", given, case.limits.per_moment_per_day)
+    return _cap_result("MOMENT_CAP", given, case.limits.per_moment_per_day)
 
 
-def _cap(reason: str, given: list[int], limit: int) -> RuleResult:
+def _cap_result(reason: str, given: list[int], limit: int) -> RuleResult:
     details: Details = {"used": len(given), "limit": limit}
     if len(given) < limit:
         return None, details
-    # The one that has to grow a day old before there is room; never where the limit is zero.
+    # The cap allows another reward when this reward is a day old; a limit of zero never allows one.
     frees_at = time.gmtime((given[-limit] + DAY_MS) // 1000) if limit else None
     return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
 
 
-def _min_gap(case: Case) -> RuleResult:
+def _min_gap_rule(case: RuleInput) -> RuleResult:
     needed = case.limits.min_gap_s
     if not case.device.rewards:
         return None, {"needed_s": needed}
-    # At least zero, because the clocks of two gateways may differ.
+    # At least zero: if the clocks of two gateways differ, the last reward may be in the future.
     gap = max(case.moment.at - case.device.rewards[-1][0], 0) / 1000
     return ("MIN_GAP" if gap < needed else None), {"gap_s": gap, "needed_s": needed}
 
 
-def _pacing(case: Case) -> RuleResult:
+def _pacing_rule(case: RuleInput) -> RuleResult:
     pacing = case.configuration.pacing
     if pacing is None:
         return None, {}
     spent, allowed = sum(case.spent.values()), pacing.allowed(case.configuration.stock, case.moment.at)
-    # The next unit must also be within the plan.
+    # The plan must also allow the unit that this moment would get.
     return (None if spent + 1 <= allowed else "PACING"), {"spent": spent, "allowed": round(allowed, 3)}
 
 
-def _inventory(case: Case) -> RuleResult:
+def _inventory_rule(case: RuleInput) -> RuleResult:
     left = sum(max(item.stock - case.spent.get(item.id, 0), 0) for item in case.configuration.rewards)
     return (None if left else "NO_INVENTORY"), {"left": left}
 
 
-def _draw(case: Case) -> RuleResult:
+def _draw_rule(case: RuleInput) -> RuleResult:
     moment, p = case.moment, case.limits.p
     ordinal = case.device.next_draw(moment.moment_id)
-    number = draw(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
+    number = random_number(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
     if number < p:
         items = [item for item in case.configuration.rewards if case.spent.get(item.id, 0) < item.stock]
-        case.reward = _chosen(case, items, ordinal)
+        case.reward = _choose_reward(case, items, ordinal)
     return (None if number < p else "DRAW"), {"u": round(number, 6), "p": p, "ordinal": ordinal}
 
 
-def _chosen(case: Case, items: Sequence[RewardItem], ordinal: int) -> RewardItem:
+def _choose_reward(case: RuleInput, items: Sequence[RewardItem], ordinal: int) -> RewardItem:
     moment = case.moment
-    number = draw(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
-    return _weighted([(item, item.weight) for item in items], number)
+    number = random_number(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
+    return _weighted_choice([(item, item.weight) for item in items], number)
 
 
-def draw(seed: int, *parts: str) -> float:
-    """Return the pseudorandom number in [0, 1) of these parts."""
-    # The lengths keep ("ab",) and ("a", "b") apart.
+def random_number(seed: int, *parts: str) -> float:
+    """Return a pseudorandom number in [0, 1) that depends only on the seed and the parts."""
+    # With the lengths, ("ab",) and ("a", "b") give different numbers.
     return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 
 
-def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
-    """Return a choice by its weight; `number` is in [0, 1)."""
+def _weighted_choice(choices: Sequence[tuple[T, float]], number: float) -> T:
+    """Return the choice for a random `number` in [0, 1); the probability of a choice is proportional to the weight."""
     target = number * sum(weight for _, weight in choices)
     for choice, weight in choices:
         target -= weight
@@ -281,15 +272,15 @@ def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
     return choices[-1][0]
 
 
-#: The rules in their fixed order: the name in the trace, and what evaluates a case.
-RULES: tuple[tuple[str, Callable[[Case], RuleResult]], ...] = (
-    ("session", _session),
-    ("enabled", _enabled),
-    ("quiet_period", _quiet_period),
-    ("device_cap", _device_cap),
-    ("moment_cap", _moment_cap),
-    ("min_gap", _min_gap),
-    ("pacing", _pacing),
-    ("inventory", _inventory),
-    ("draw", _draw),
+#: The rules in the order in which they are checked, each with the name in the trace.
+RULES: tuple[tuple[str, Callable[[RuleInput], RuleResult]], ...] = (
+    ("session", _session_rule),
+    ("enabled", _enabled_rule),
+    ("quiet_period", _quiet_period_rule),
+    ("device_cap", _device_cap_rule),
+    ("moment_cap", _moment_cap_rule),
+    ("min_gap", _min_gap_rule),
+    ("pacing", _pacing_rule),
+    ("inventory", _inventory_rule),
+    ("draw", _draw_rule),
 )

@@ -1,6 +1,6 @@
-"""The two forms of a body, session request and moment request; device ids and their stored labels.
+"""The two forms of a request body, session and moment; device ids, and the labels under which they are stored.
 
-A device id is the advertiser identifier, or a generated one if the user opted out.
+A device id is the advertiser identifier; if the user has opted out, the caller generates an id.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# `fromisoformat` also accepts weeks and dates without a time.
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# The pattern is checked too, because `fromisoformat` accepts week numbers and dates without a time.
+_INSTANT_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
 
-_COMPANY_TOKEN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-_DEVICE_ID = re.compile(
-    rf"((?P<token>{_COMPANY_TOKEN})-)?(?P<uuid>[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}})"
+_COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_DEVICE_ID_PATTERN = re.compile(
+    rf"((?P<token>{_COMPANY_TOKEN_PATTERN})-)?(?P<uuid>[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}})"
 )
 # The advertiser identifier that operating systems return when the user has opted out of tracking.
-_OPTED_OUT = "00000000-0000-0000-0000-000000000000"
+_OPTED_OUT_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class SessionForm(NamedTuple):
@@ -45,9 +45,9 @@ class MomentForm(NamedTuple):
 
 
 def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | MomentForm:
-    """Read a body, or raise the first refusal; keys and device are not checked here.
+    """Parse a body, or raise the error for the first broken rule; the caller checks keys and device.
 
-    A session must start near `now` (milliseconds since the epoch); `strict` refuses unknown fields.
+    The start of a session must be near `now` (milliseconds since the epoch); `strict` refuses unknown fields.
     """
     try:
         fields = orjson.loads(body)
@@ -55,45 +55,45 @@ def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | M
         raise wire.refusal("malformed_json", line=error.lineno, column=error.colno) from None
     if not isinstance(fields, dict):
         raise wire.refusal("not_an_object")
-    _check_flat(fields, strict)
+    _check_field_names(fields, strict)
     is_session, is_moment = "events" in fields, "moment_id" in fields
     if is_session and is_moment:
         raise wire.refusal("ambiguous_form")
     if not is_session and not is_moment:
         raise wire.refusal("unknown_form")
-    common = _checked_common(fields)
+    common = _checked_common_fields(fields)
     if is_session:
         return SessionForm(*common, _checked_start(fields["events"], now))
     return MomentForm(*common, checked_moment_id(fields["moment_id"]))
 
 
 def checked_moment_id(moment_id: object) -> str:
-    """Return the name of a moment in NFC: 1 to 128 characters, no control characters, free otherwise."""
+    """Return a moment_id in NFC; it may have 1 to 128 characters, but no control characters."""
     if not isinstance(moment_id, str):
         raise wire.refusal("bad_moment_id")
     name = unicodedata.normalize("NFC", moment_id)
-    if not 1 <= len(name) <= wire.MAX_MOMENT_CHARACTERS or _CONTROL.search(name):
+    if not 1 <= len(name) <= wire.MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
         raise wire.refusal("bad_moment_id")
     return name
 
 
 def start_text(start: datetime) -> str:
-    """Format a time in UTC with ``Z``, with decimals only if it has any."""
+    """Format a time in UTC with ``Z``; decimals only if they are not zero."""
     return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _check_flat(fields: dict[str, Any], strict: bool) -> None:
+def _check_field_names(fields: dict[str, Any], strict: bool) -> None:
     for name in wire.SERVER_FORM_FIELDS:
         if isinstance(fields.get(name), dict):
             raise wire.refusal("server_form", name=name)
     for name in wire.REQUIRED_FIELDS:
         if name not in fields:
             raise wire.refusal("missing_field", name=name)
-    if strict and (unknown := sorted(fields.keys() - wire.FIELDS)):
+    if strict and (unknown := sorted(fields.keys() - wire.KNOWN_FIELDS)):
         raise wire.refusal("unknown_field", name=unknown[0])
 
 
-def _checked_common(fields: dict[str, Any]) -> tuple[str, object, bool]:
+def _checked_common_fields(fields: dict[str, Any]) -> tuple[str, object, bool]:
     if fields["protocol"] != wire.PROTOCOL:
         raise wire.refusal("bad_protocol")
     if fields["sdk_version"] != wire.SDK_VERSION:
@@ -112,7 +112,7 @@ def _checked_start(events: object, now: int) -> datetime:
     if not isinstance(event, dict) or event.get("id") != wire.SESSION_START:
         raise wire.refusal("bad_events")
     text = event.get("start")
-    if not isinstance(text, str) or _INSTANT.fullmatch(text) is None:
+    if not isinstance(text, str) or _INSTANT_PATTERN.fullmatch(text) is None:
         raise wire.refusal("bad_start")
     try:
         start = datetime.fromisoformat(text.upper()).astimezone(UTC)
@@ -124,13 +124,13 @@ def _checked_start(events: object, now: int) -> datetime:
 
 
 def checked_device_id(device_id: object, company_token: str) -> str:
-    """Return the device id with its UUID in lower case, or raise the refusal of the rule that it breaks."""
+    """Return the device id with the UUID in lower case, or raise the error for the broken rule."""
     if device_id is None or device_id == "":
         raise wire.refusal("empty_advertiser_id")
-    parts = _DEVICE_ID.fullmatch(device_id) if isinstance(device_id, str) else None
+    parts = _DEVICE_ID_PATTERN.fullmatch(device_id) if isinstance(device_id, str) else None
     if parts is None:
         raise wire.refusal("bad_device_id")
-    if parts["uuid"] == _OPTED_OUT:
+    if parts["uuid"] == _OPTED_OUT_ID:
         raise wire.refusal("empty_advertiser_id")
     if parts["token"] is None:
         return parts["uuid"].lower()
@@ -141,22 +141,22 @@ def checked_device_id(device_id: object, company_token: str) -> str:
 
 @checked_arguments
 def new_device_id(company_token: str) -> str:
-    """Return a new device id for a user who opted out of advertiser tracking; keep it on the device.
+    """Return a new device id for a user who opted out of advertiser tracking; the app must store it on the device.
 
-    It has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
+    The id has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
 
     Examples
     --------
     >>> new_device_id("acme").startswith("acme-")
     True
     """
-    if re.fullmatch(_COMPANY_TOKEN, company_token) is None:
+    if re.fullmatch(_COMPANY_TOKEN_PATTERN, company_token) is None:
         raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
     return f"{company_token}-{uuid.uuid4()}"
 
 
 def device_label(device_id: str) -> str:
-    """Return the label of a device in decisions, a hash of its identifier."""
+    """Return the label of a device in decisions, a hash of the device id."""
     return f"dev-{hashlib.sha256(device_id.encode('utf-8')).hexdigest()[:10]}"
 
 

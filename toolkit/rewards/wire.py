@@ -1,6 +1,6 @@
 """The wire format of mobile rewards: endpoints, fields, limits, headers and errors.
 
-Every refusal is ``{"error":{"code":...,"field":...,"message":...}}``.
+The body of every error is ``{"error":{"code":...,"field":...,"message":...}}``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
 
 GATEWAYKEY = Parameter("gatewaykey", secret=True)
-#: Prevents browser caching; the service ignores the value.
-R = Parameter("r", pattern=r"[0-9]{1,13}")
-TOKEN = Parameter("k", secret=True)
+#: A changing value prevents browser caching; the service ignores the value.
+CACHE_BUSTER = Parameter("r", pattern=r"[0-9]{1,13}")
+VIEW_TOKEN = Parameter("k", secret=True)
 
-MOMENT = Endpoint("POST", "/2.0/web/moment/", (R, GATEWAYKEY))
-REWARD_PAGE = Endpoint("GET", "/reward/{view}", (TOKEN,))
-ENGAGEMENT = Endpoint("POST", "/reward/{view}/{event}", (TOKEN,))
+POST_MOMENT = Endpoint("POST", "/2.0/web/moment/", (CACHE_BUSTER, GATEWAYKEY))
+GET_REWARD_PAGE = Endpoint("GET", "/reward/{view}", (VIEW_TOKEN,))
+POST_EVENT = Endpoint("POST", "/reward/{view}/{event}", (VIEW_TOKEN,))
 
 REQUIRED_FIELDS = ("app_key", "device_id", "protocol", "sdk_version")
-FIELDS = frozenset({*REQUIRED_FIELDS, "events", "moment_id", "test", "app_version", "value"})
-#: Objects of the provider's nested server form, refused with a hint to the flat web form.
+KNOWN_FIELDS = frozenset({*REQUIRED_FIELDS, "events", "moment_id", "test", "app_version", "value"})
+#: Objects of the provider's nested server form; the service refuses them with a hint to the flat web form.
 SERVER_FORM_FIELDS = ("app", "device", "connection", "user", "location")
 
 SESSION_START = "session_start"
@@ -33,13 +33,13 @@ MAX_MOMENT_CHARACTERS = 128
 START_OLDEST_SECONDS = 24 * 3600
 START_AHEAD_SECONDS = 5 * 60
 VIEW_SECONDS = 24 * 3600
-ANSWER_SECONDS = 24 * 3600
+STORED_RESPONSE_SECONDS = 24 * 3600
 MAX_IDEMPOTENCY_KEY = 256
 
 DECISION_HEADER = "X-Reward-Decision"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
-SHOWN, CLAIMED, DISMISSED = ENGAGEMENTS = ("shown", "claimed", "dismissed")
+SHOWN, CLAIMED, DISMISSED = READER_EVENTS = ("shown", "claimed", "dismissed")
 
 
 class Refusal(NamedTuple):
@@ -48,7 +48,7 @@ class Refusal(NamedTuple):
     status: int = 400
 
 
-#: By code. A message with braces is filled in by `refusal`.
+#: Errors by code; `refusal` fills in the braces of a message.
 REFUSALS: dict[str, Refusal] = {
     "malformed_json": Refusal("The body is not valid JSON: line {line} column {column}."),
     "not_an_object": Refusal("The body must be a JSON object."),
@@ -94,16 +94,12 @@ REFUSALS: dict[str, Refusal] = {
     "failed": Refusal("The gateway failed at this request.", None, 500),
     "unavailable": Refusal("The gateway cannot keep anything right now. Try again.", None, 503),
 }
-#: Errors of the HTTP layer have only a status; these are the codes that they get.
-_FROM_HTTP = ("not_found", "method_not_allowed", "too_slow", "too_large", "wrong_host", "failed", "unavailable")
-_CODE_OF_STATUS = {REFUSALS[code].status: code for code in _FROM_HTTP}
-_KINDS: dict[int, type[ServiceError]] = {
-    401: KeyRejected,
-    403: KeyRejected,
-    404: NotFound,
-    409: Conflict,
-    410: NotFound,
-}
+#: Codes for errors of the HTTP layer, which have only a status.
+_HTTP_LAYER_CODES = ("not_found", "method_not_allowed", "too_slow", "too_large", "wrong_host", "failed", "unavailable")
+_CODE_OF_STATUS = {REFUSALS[code].status: code for code in _HTTP_LAYER_CODES}
+_ERROR_CLASS_OF_STATUS: dict[int, type[ServiceError]] = {
+    401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conflict, 410: NotFound
+}  # fmt: skip
 
 
 def refusal(code: str, **values: str | int) -> ServiceError:
@@ -117,7 +113,7 @@ def _error(status: int, code: str, message: str, field: str | None, retry_after:
     if status == RateLimited.default_status:
         error = RateLimited(message, retry_after=retry_after, code=code, status=status)
     else:
-        kind = _KINDS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
+        kind = _ERROR_CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
         error = kind(message, code=code, status=status)
     error.field = field
     return error
@@ -129,13 +125,13 @@ def in_dialect(error: ServiceError) -> ServiceError:
     return refusal(_CODE_OF_STATUS.get(error.status, "failed"))
 
 
-def written(error: ServiceError) -> bytes:
+def error_body(error: ServiceError) -> bytes:
     row = {"code": error.code, "field": error.field, "message": error.message}
     return json.dumps({"error": row}, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
 def error_of(status: int, body: bytes, *, request: str, retry_after: str | None = None) -> ServiceError:
-    """Return the error of a response, in the class that the service raised."""
+    """Return the error that a response describes, as an exception of the same class as in the service."""
     try:
         row = dict(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -148,6 +144,6 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
 
 
 def reason_of(header: str | None) -> str | None:
-    """Read the reason of a header such as ``d-000042; reason=DEVICE_CAP``; None if the server sends none."""
+    """Return the reason from a header such as ``d-000042; reason=DEVICE_CAP``; None without a reason."""
     _, mark, reason = (header or "").partition("; reason=")
     return reason if mark else None

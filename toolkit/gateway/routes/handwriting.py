@@ -19,7 +19,7 @@ from toolkit.errors import (
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
+from toolkit.handwriting.service.handwriting import Caller, HandwritingService, etag_of
 from toolkit.handwriting.service.query import check_query, listing_of
 from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
@@ -37,12 +37,12 @@ class HandwritingRoutes(Routes):
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
         self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
-        renders = {endpoint: partial(self._render, kind) for kind, endpoint in wire.RENDER.items()}
+        renders = {endpoint: partial(self._render, kind) for kind, endpoint in wire.RENDER_ENDPOINTS.items()}
         self.table = [
-            Route(wire.LISTING, self._admitted(self._listing)),
-            Route(wire.RECORD, self._admitted(self._record)),
+            Route(wire.GET_LISTING, self._admitted(self._listing)),
+            Route(wire.GET_HANDWRITING, self._admitted(self._record)),
             *(Route(endpoint, self._admitted(render), cancellable=True) for endpoint, render in renders.items()),
-            Route(wire.LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
+            Route(wire.POST_LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -50,7 +50,7 @@ class HandwritingRoutes(Routes):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
         challenge: tuple[Header, ...] = ((b"www-authenticate", b'Basic realm="handwriting"'),)
         headers = challenge if error.status == 401 else retry_after(error)
-        return Response(error.status, wire.failed(error), _JSON, (_NO_STORE, *headers))
+        return Response(error.status, wire.error_body(error), _JSON, (_NO_STORE, *headers))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
@@ -82,7 +82,7 @@ class HandwritingRoutes(Routes):
 
     async def _render(self, kind: Format, request: Request, caller: Caller) -> Response:
         parameters = await self._service.checked(request.query, kind, caller)
-        name = fingerprint(parameters)
+        name = etag_of(parameters)
         if name is not None and f'"{name}"' in request.header(b"if-none-match"):
             return Response(304, b"", headers=_caching_headers(name))
         return _picture(kind, await self._service.render(parameters, caller), _caching_headers(name))

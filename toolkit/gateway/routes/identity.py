@@ -9,16 +9,16 @@ from toolkit.gateway.access import Hosts, is_from_this_machine
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
-from toolkit.identity.service.carrier import Arrival
+from toolkit.identity.service.body_checks import echoable_request_id, normal_ip_address, parse_body
+from toolkit.identity.service.carrier import PhoneRequest
 from toolkit.identity.service.identity import IdentityService
 
 _WRONG_CLIENT = 1005
 _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
 SIMULATION_WARNING = (
-    f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS} in calls to 127.0.0.1, so anybody who "
-    "reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
+    f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS_HEADER} in calls to 127.0.0.1, so anybody "
+    "who reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
 )
 
 
@@ -39,10 +39,12 @@ class IdentityRoutes(Routes):
         is_phone = request.raw_path == _DEVICE_PATH
         error = envelope.in_dialect(error, is_phone=is_phone)
         if is_phone:
-            status, body = envelope.device_failed(error)
+            status, body = envelope.phone_failure(error)
             return Response(status, body, headers=(*retry_after(error), _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
-        return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry_after(error))
+        return Response(
+            status, envelope.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
+        )
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         return WrongKey("mobile identity", refusal(2040, retry_after=1)) if error.code == _WRONG_CLIENT else None
@@ -53,8 +55,8 @@ class IdentityRoutes(Routes):
             if request.media_type != "application/json":
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
-            response = await self._service.answer(operation, body, origin)
-            return Response(200, envelope.succeeded(body["RequestId"], response))
+            response = await self._service.execute(operation, body, origin)
+            return Response(200, envelope.success_body(body["RequestId"], response))
 
         return answer_operation
 
@@ -65,9 +67,9 @@ class IdentityRoutes(Routes):
             raise refusal(1000, envelope.FINGERPRINT_NEEDED)
         if answer_here not in (None, "f"):
             raise refusal(1000, envelope.R_MUST_BE_F)
-        opened = await self._service.open_target(fingerprint, self._arrival(request))
+        opened = await self._service.open_target(fingerprint, self._phone_request(request))
         if answer_here == "f":
-            return Response(200, envelope.final_fingerprint(opened.fingerprint), headers=(_NO_REFERRER,))
+            return Response(200, envelope.fingerprint_body(opened.fingerprint), headers=(_NO_REFERRER,))
         # Never 307: the phone would send there what it sent here.
         location: Header = (b"location", opened.location.encode("ascii"))
         return Response(302, b"", b"text/plain", (location, _NO_REFERRER))
@@ -81,9 +83,9 @@ class IdentityRoutes(Routes):
             return f"http://{host}"
         raise refusal(2, envelope.WRONG_HOST, http=421)
 
-    def _arrival(self, request: Request) -> Arrival:
+    def _phone_request(self, request: Request) -> PhoneRequest:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.fields.items()}
         may_simulate = self._simulates_phones and is_from_this_machine(request)
-        simulated = headers.get(wire.SIMULATED_ADDRESS.lower(), "") if may_simulate else ""
-        address = normal_address(simulated or request.client) or ""
-        return Arrival(request.client, address, headers)
+        simulated = headers.get(wire.SIMULATED_ADDRESS_HEADER.lower(), "") if may_simulate else ""
+        address = normal_ip_address(simulated or request.client) or ""
+        return PhoneRequest(request.client, address, headers)

@@ -23,9 +23,9 @@ class RewardRoutes(Routes):
         self._service = service
         self._public_url = public_url
         self.table = [
-            Route(wire.MOMENT, self._moment, wire.MAX_BODY_BYTES),
-            Route(wire.REWARD_PAGE, self._page),
-            Route(wire.ENGAGEMENT, self._engage),
+            Route(wire.POST_MOMENT, self._moment, wire.MAX_BODY_BYTES),
+            Route(wire.GET_REWARD_PAGE, self._page),
+            Route(wire.POST_EVENT, self._engage),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -35,8 +35,8 @@ class RewardRoutes(Routes):
             document = reward_page.notice(error.message)
             return Response(error.status, document.html, _HTML, _page_headers(document))
         if request.raw_path.startswith(_PAGES):
-            return Response(error.status, wire.written(error), JSON, (_READABLE,))
-        return Response(error.status, wire.written(error), JSON, retry_after(error))
+            return Response(error.status, wire.error_body(error), JSON, (_READABLE,))
+        return Response(error.status, wire.error_body(error), JSON, retry_after(error))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         is_wrong = error.code in ("bad_gatewaykey", "unknown_app")
@@ -47,32 +47,32 @@ class RewardRoutes(Routes):
         query = request.query
         reward_request = RewardRequest(
             query.get(wire.GATEWAYKEY.name),
-            query.get(wire.R.name),
+            query.get(wire.CACHE_BUSTER.name),
             request.body,
             request.header(b"idempotency-key"),
             self._public_url or request.base_url,
         )
-        answer = await self._service.answer(reward_request)
+        answer = await self._service.respond(reward_request)
         if answer.decision is None:
             return Response(200, answer.body)
         header = wire.DECISION_HEADER.lower().encode("ascii"), answer.decision.encode("ascii")
         return Response(200, answer.body, JSON, (header,))
 
     async def _page(self, request: Request) -> Response:
-        token = request.query.get(wire.TOKEN.name, "")
+        token = request.query.get(wire.VIEW_TOKEN.name, "")
         view, claimed = await self._service.view(request.values["view"], token)
         document = reward_page.page(view, claimed=claimed)
         return Response(200, document.html, _HTML, _page_headers(document))
 
     async def _engage(self, request: Request) -> Response:
         values = request.values
-        await self._service.engage(values["view"], request.query.get(wire.TOKEN.name, ""), values["event"])
+        await self._service.engage(values["view"], request.query.get(wire.VIEW_TOKEN.name, ""), values["event"])
         return Response(204, b"", headers=(_READABLE,))
 
 
 def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
     # The address holds the view's token, which other sites must not see.
-    return (b"content-security-policy", document.policy.encode("ascii")), (b"referrer-policy", b"no-referrer")
+    return (b"content-security-policy", document.csp.encode("ascii")), (b"referrer-policy", b"no-referrer")
 
 
 def _check_media_types(request: Request) -> None:

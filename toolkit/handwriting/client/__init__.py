@@ -1,1 +1,1 @@
-"""The client of handwriting: what a person calls in a notebook."""
+"""The client of handwriting: the functions that a person calls in a notebook."""

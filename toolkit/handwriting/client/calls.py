@@ -1,4 +1,4 @@
-"""The calls of the handwriting service that `HandwritingClient` makes."""
+"""The requests that `HandwritingClient` sends to the handwriting service."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import msgspec
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.style import Style, query_of, scaled
+from toolkit.handwriting.client.style import Style, query_of, scaled_query
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
 from toolkit.http_client import HttpReply, HttpSession, Value
 from toolkit.secret import Secret
 
-#: Smallest and largest rating, either of them None for no bound.
+#: The smallest and the largest rating; None means no bound.
 Bounds: TypeAlias = tuple[float | None, float | None]
 
-COLUMNS = {
+ROW_COLUMNS = {
     "id": "str",
     "title": "str",
     "date_created": "datetime64[us, UTC]",
@@ -32,8 +32,8 @@ COLUMNS = {
 }
 
 
-class Record(TypedDict):
-    """One handwriting as a server lists it; the specification has no ratings."""
+class HandwritingRow(TypedDict):
+    """One handwriting of a server's list; ratings may be missing, since the specification has none."""
 
     id: str
     title: str
@@ -45,36 +45,36 @@ class Record(TypedDict):
     rating_character_width: NotRequired[int | None]
 
 
-Shape = TypeVar("Shape")
+DecodedT = TypeVar("DecodedT")
 
 
 class HandwritingCalls:
-    """Calls the service and reads its replies."""
+    """Sends requests to the service and parses the responses."""
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
         self.base_url = session.base_url
         self._session = session
         self._apikey = apikey
 
-    def listing(self, query: Mapping[str, Value | None]) -> list[Record]:
-        """Return the records of all pages; the last one is empty, or has nothing new."""
-        records: dict[str, Record] = {}
+    def listing(self, query: Mapping[str, Value | None]) -> list[HandwritingRow]:
+        """Return the records of all pages; the last page is empty, or has no new record."""
+        records: dict[str, HandwritingRow] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            new = {record["id"]: record for record in self._records(list[Record], wire.LISTING, {}, page)}
+            new = {record["id"]: record for record in self._decoded(list[HandwritingRow], wire.GET_LISTING, {}, page)}
             if new.keys() <= records.keys():
                 return list(records.values())
             records |= new
 
-    def record(self, handwriting: str) -> Record:
+    def record(self, handwriting: str) -> HandwritingRow:
         """Return one handwriting by its id or title."""
-        return self._records(Record, wire.RECORD, {"id": id_of(handwriting, self.titles)}, {})
+        return self._decoded(HandwritingRow, wire.GET_HANDWRITING, {"id": id_of(handwriting, self.titles)}, {})
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `HandwritingClient.png` for the result and the errors."""
-        _check_text(text, wire.MAX_TEXT, wire.TEXT_TOO_LONG)
+        _check_text(text, wire.MAX_TEXT_LENGTH, wire.TEXT_TOO_LONG)
         query = {"handwriting_id": id_of(handwriting, self.titles), **query_of(style, kind)}
-        done = self._drawn(wire.RENDER[kind], kind, {**query, "text": text})
+        done = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, {**query, "text": text})
         if kind == "png":
             return done
         again: Style = {**style, "random_seed": done.seed}
@@ -92,18 +92,18 @@ class HandwritingCalls:
         self, text: str, handwriting: str, kind: Format, style: Style, *, page_number: int = 1, dpi: float = 72
     ) -> Handwritten:
         """Write a letter: a PDF of all pages, or one page in another format."""
-        _check_text(text, wire.MAX_LETTER, wire.LETTER_TOO_LONG)
+        _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
         query = {"handwriting_id": id_of(handwriting, self.titles), **query_of(style, kind)}
         if kind != "pdf":
-            query = {**scaled(query, dpi / 72), "page_number": str(page_number)}
-        return self._drawn(wire.LETTER, kind, query, {"text": text})
+            query = {**scaled_query(query, dpi / 72), "page_number": str(page_number)}
+        return self._request_rendering(wire.POST_LETTER, kind, query, {"text": text})
 
     @cached_property
     def titles(self) -> dict[str, str]:
         """All titles by id."""
         return {record["id"]: record["title"] for record in self.listing({})}
 
-    def _drawn(
+    def _request_rendering(
         self, endpoint: Endpoint, kind: Format, query: Mapping[str, str], body: Mapping[str, object] | None = None
     ) -> Handwritten:
         began = time.perf_counter()
@@ -112,14 +112,14 @@ class HandwritingCalls:
         title = self.titles[query["handwriting_id"]]
         return Handwritten.from_response(reply.body, reply.headers, kind, title, milliseconds)
 
-    def _records(
-        self, shape: type[Shape], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, Value | None]
-    ) -> Shape:
-        """Return what a reply says, such as ``list[Record]``, or raise UnexpectedReply."""
+    def _decoded(
+        self, shape: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, Value | None]
+    ) -> DecodedT:
+        """Return the decoded body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
         try:
             return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
         except msgspec.ValidationError as error:
-            raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
+            raise UnexpectedReply(f"the response is not a list of handwritings: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
 
@@ -138,7 +138,7 @@ class HandwritingCalls:
 
 
 def id_of(name: str, titles: dict[str, str]) -> str:
-    """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id."""
+    """Return the id of the handwriting whose id or title (in any case) is `name`; `titles` has all titles by id."""
     if name in titles:
         return name
     ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}

@@ -1,4 +1,4 @@
-"""What one types in a notebook for section B: ``tk.handwriting``."""
+"""The client of handwriting (section B): ``tk.handwriting``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.calls import COLUMNS, Bounds, HandwritingCalls
+from toolkit.handwriting.client.calls import ROW_COLUMNS, Bounds, HandwritingCalls
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
@@ -27,8 +27,8 @@ from toolkit.secret import Secret
 class HandwritingClient(PublicNames):
     """Handwriting: the available hands, and texts written by them. Use it as ``tk.handwriting``.
 
-    A handwriting is named by its id or its title. Parameters have the names of the specification; None leaves one to
-    the service.
+    To name a handwriting, give the id or the title. Parameters have the names of the specification; None means the
+    default of the service.
     """
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
@@ -52,9 +52,9 @@ class HandwritingClient(PublicNames):
         Parameters
         ----------
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
-            Keep what lies between two ratings, both included; None for no bound. 1400 is the average.
+            The smallest and largest rating of the handwritings to return; None for no bound. 1400 is the average.
         order_by
-            ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings; equal ratings by title.
+            ``id``, ``title``, ``date_created``, ``date_modified`` or a rating; equal ratings are sorted by title.
         order_dir
             ``asc`` or ``desc``.
 
@@ -66,7 +66,7 @@ class HandwritingClient(PublicNames):
         Raises
         ------
         InvalidParameters
-            An order the service does not know.
+            The service does not know this order.
 
         Examples
         --------
@@ -75,7 +75,8 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.available().loc["2D5QW0F80001", "title"]
         'Molly'
         """
-        frame = declared_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}), COLUMNS, index="id")
+        order = {"order_by": order_by, "order_dir": order_dir}
+        frame = declared_frame(self._calls.listing(order), ROW_COLUMNS, index="id")
         if order_by in wire.RATINGS:
             titled = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
             frame = titled.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
@@ -99,7 +100,7 @@ class HandwritingClient(PublicNames):
         Raises
         ------
         InvalidArgument
-            There is none of this name; the nearest titles are named.
+            No handwriting has this id or title; the message names the nearest titles.
 
         Examples
         --------
@@ -108,17 +109,17 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        return declared_frame([self._calls.record(handwriting)], COLUMNS, index="id")
+        return declared_frame([self._calls.record(handwriting)], ROW_COLUMNS, index="id")
 
     def png(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PNG with transparent paper: ``GET /render/png``.
 
-        A warning says which line is the first that does not fit on the page.
+        If the text does not fit on the page, a warning names the first line that is cut off.
 
         Parameters
         ----------
         text
-            At most 9,000 characters; lines end with a line feed. Straight quotes are written as curly ones.
+            At most 9,000 characters; lines end with a line feed. Straight quotes are written as curly quotes.
         handwriting
             Id or title.
         handwriting_size
@@ -127,18 +128,18 @@ class HandwritingClient(PublicNames):
             ``"#rrggbb"``, ``"#rgb"``, a CSS name as ``"navy"``, or four inks (cyan, magenta, yellow, black) from 0 to
             1. Default black.
         width, height
-            A distance, or ``"auto"`` for what the text needs. Default 504 x 360 pixels.
+            A distance, or ``"auto"`` for the size that the text needs. Default 504 x 360 pixels.
         min_padding
             Centre the text, with at least this margin.
         line_spacing
-            Pitch of the lines in handwriting sizes, 0 to 5. Default 1.5.
+            Distance between two baselines in handwriting sizes, 0 to 5. Default 1.5.
         line_spacing_variance, word_spacing_variance
-            Largest relative change of a pitch or a word gap, 0 to 1. Default 0. On rules the pitch is even.
+            Largest relative change of a line spacing or word gap, 0 to 1. Default 0. Ruled paper has even lines.
         random_seed
-            The same writing every time, in every format; 0 is a seed too. None: each call differs a little.
+            The same seed gives the same writing in every format; 0 is a seed too. None: each call differs a little.
         pen
-            ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Like the next three, only
-            a gateway of this toolkit has it.
+            ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Only gateways of this
+            toolkit know `pen`, `natural`, `paper` and `corrections`.
         natural
             Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. The text still
             stays on the page. Default False: letters keep their form and lines are straight.
@@ -156,13 +157,13 @@ class HandwritingClient(PublicNames):
         Returns
         -------
         Handwritten
-            Shows itself; ``.save(path, background="white")``, ``.seed`` to have it again, ``.width``, ``.height``,
-            ``.ink_share``.
+            A notebook shows the picture; ``.save(path, background="white")``, ``.seed`` to get the same writing again,
+            ``.width``, ``.height``, ``.ink_share``.
 
         Raises
         ------
         InvalidArgument
-            There is no such handwriting, or a value cannot be; nothing was rendered.
+            There is no such handwriting, or a value is not allowed; nothing was rendered.
         InvalidParameters
             The service refused; the message names every problem.
         Overloaded
@@ -193,7 +194,7 @@ class HandwritingClient(PublicNames):
         return self._calls.written(text, handwriting, "pdf", style)
 
     def svg(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
-        """Write a text as an SVG: ``GET /render/svg``, which only a gateway of this toolkit has. Else as `png`.
+        """Write a text as an SVG: ``GET /render/svg``, only of this toolkit. Parameters and result as in `png`.
 
         Examples
         --------
@@ -207,7 +208,7 @@ class HandwritingClient(PublicNames):
     def animation(
         self, text: str, handwriting: str, *, height: Distance | None = "auto", **style: Unpack[PageStyle]
     ) -> Handwritten:
-        """Write a text as an SVG that writes itself: ``GET /render/replay``, only of this toolkit. Else as `png`.
+        """Write a text as an SVG animation of the writing pen: ``GET /render/replay``, only of this toolkit. See `png`.
 
         Examples
         --------
@@ -222,21 +223,21 @@ class HandwritingClient(PublicNames):
     def contact_sheet(
         self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None
     ) -> ContactSheet:
-        """Put many writings on one picture.
+        """Put many renderings on one picture.
 
         Parameters
         ----------
         pictures
-            What `sweep` returned, or a list of writings.
+            The frame that `sweep` returned, or a list of renderings.
         columns
-            How many side by side.
+            Number of renderings side by side.
         labels
-            One a picture. None takes what differs between the rows of a sweep, or the titles of the hands.
+            One label per rendering. If None, the parameters that differ within the sweep, or the titles of the hands.
 
         Returns
         -------
         ContactSheet
-            Shows itself; ``.image``, ``.save(path)``.
+            A notebook shows the picture; ``.image``, ``.save(path)``.
 
         Examples
         --------

@@ -18,14 +18,14 @@ from toolkit.handwriting.wire import Align
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
-LETTER_SIZE = 12
+LETTER_SIZE = 12  # points from baseline to cap height
 _SHOWN_DPI, _MOST_DPI = 96, 1200
 
 
 @checked_arguments
 @dataclass(frozen=True)
 class Letter:
-    """A letter of one or more pages. It shows its first page in a notebook.
+    """A letter of one or more pages. A notebook shows the first page.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Letter:
         All pages in one file whose words can be searched.
     pages : int
     seed : int, Decimal or None
-        Gives the same letter again.
+        Pass it as `random_seed` to render the same letter again.
     """
 
     pdf: Handwritten
@@ -41,12 +41,12 @@ class Letter:
 
     @property
     def pages(self) -> int:
-        """How many pages it has."""
+        """The number of pages."""
         return self.pdf.pages
 
     @property
     def seed(self) -> int | Decimal | None:
-        """Gives the same letter again."""
+        """Pass it as `random_seed` to render the same letter again."""
         return self.pdf.seed
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -54,7 +54,7 @@ class Letter:
         return self.pdf.save(path)
 
     def picture(self, page: int = 1, *, dpi: float = 144) -> Handwritten:
-        """Return one page, the first is 1, as a PNG with so many pixels to the inch."""
+        """Return one page as a PNG; the first `page` is 1, `dpi` is in pixels per inch."""
         if not 1 <= page <= self.pages:
             raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
         return self.draw(page, checked_dpi(dpi))
@@ -64,7 +64,7 @@ class Letter:
     ) -> list[Path]:
         """Write each page as ``page-1.png``, ``page-2.png``, ... into a folder, and return the paths.
 
-        They are transparent without a `background`, a CSS colour.
+        Without a `background` (a CSS colour) the pictures are transparent.
         """
         target = Path(folder).expanduser()
         target.mkdir(parents=True, exist_ok=True)
@@ -108,23 +108,23 @@ def letter(
     handwriting_size
         Baseline to cap height; a number is points.
     line_spacing
-        Pitch of the lines in handwriting sizes. None for the distance at which the lines of this hand do not collide.
+        Distance between two baselines in handwriting sizes. If None, the lines of the hand just do not collide.
     natural
-        Vary as a person does; False for the regular writing of `png`.
+        Vary as a person does (default); False for the regular writing of `png`.
     handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, corrections
-        As in `png`; here `line_spacing_variance` only adds to the distance of the lines.
+        As in `png`; here `line_spacing_variance` only increases the distance of the lines.
 
     Returns
     -------
     Letter
-        Shows its first page; ``.save("letter.pdf")``, ``.save_pictures(folder)``, ``.picture(page)``, ``.pages``.
+        Methods and attributes: ``.save("letter.pdf")``, ``.save_pictures(folder)``, ``.picture(page)``, ``.pages``.
 
     Raises
     ------
     InvalidArgument
-        There is no such hand or page, a distance cannot be, or the text is too long; nothing was rendered.
+        There is no such hand or page size, a distance is not valid, or the text is too long; nothing was rendered.
     InvalidParameters
-        The service refused, for example since the margins leave no room; the message names every problem.
+        The service refused, for example because the margins leave no room; the message names every problem.
     Overloaded
         Too many texts wait to be rendered; try again after ``retry_after`` seconds.
 
@@ -150,7 +150,7 @@ def letter(
 
 
 def checked_dpi(dpi: float) -> float:
-    """Return pixels to the inch, or raise InvalidArgument."""
+    """Return `dpi` (pixels per inch), or raise InvalidArgument."""
     if not 1 <= dpi <= _MOST_DPI:
         raise InvalidArgument(f"dpi is between 1 and {_MOST_DPI}, not {dpi}")
     return dpi

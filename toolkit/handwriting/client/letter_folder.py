@@ -1,4 +1,4 @@
-"""The folder of a mail merge: its letters, and the list of those that are finished."""
+"""The folder of a mail merge: the letters, and a list of the finished letters."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from threading import Lock
 import msgspec
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.handwritten import Handwritten, write_whole
+from toolkit.handwriting.handwritten import Handwritten, write_atomically
 
-LIST = "letters.jsonl"
+LIST_FILE_NAME = "letters.jsonl"
 
 
-class Finished(msgspec.Struct, frozen=True):
-    """A letter that was written, as the list has it."""
+class FinishedLetter(msgspec.Struct, frozen=True):
+    """An entry of the list: one letter that was written."""
 
     file: str
-    #: A digest of text, hand and parameters: a letter that would be another one is written again.
+    #: A digest of text, hand and parameters; if it changes, the letter is written again.
     request: str
-    #: Of the file, which may have been changed or cut off since.
+    #: A digest of the file, to detect that the file was changed or cut off later.
     sha256: str
     bytes: int
     hand: str
@@ -34,7 +34,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class LetterFolder:
-    """Writes letters into a folder, and knows which ones are whole; several threads may write."""
+    """Writes letters into a folder, and knows which letters are finished; several threads may write."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path = Path(folder).expanduser()
@@ -43,12 +43,12 @@ class LetterFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path):
                 pass
-            self._finished = {entry.file: entry for entry in self._entries()}
+            self._finished = {entry.file: entry for entry in self._read_list()}
         except OSError as error:
             raise InvalidArgument(f"cannot write into the folder {self.path}: {error.strerror}") from None
 
-    def finished(self, file_name: str, request: str) -> Finished | None:
-        """Return what the list says of a letter, if it is this one and its file is whole."""
+    def finished(self, file_name: str, request: str) -> FinishedLetter | None:
+        """Return the list entry of a letter if the entry has the same `request` digest and the file is unchanged."""
         entry = self._finished.get(file_name)
         if entry is None or entry.request != request:
             return None
@@ -58,31 +58,31 @@ class LetterFolder:
             return None
         return entry if hashlib.sha256(data).hexdigest() == entry.sha256 else None
 
-    def keep(self, file_name: str, request: str, done: Handwritten, data: bytes) -> Finished:
+    def write(self, file_name: str, request: str, done: Handwritten, data: bytes) -> FinishedLetter:
         """Write a letter and add it to the list."""
-        entry = Finished(
+        entry = FinishedLetter(
             file_name, request, hashlib.sha256(data).hexdigest(), len(data), done.handwriting, done.pages, done.width,
             done.height, str(done.seed), done.overflow or (done.kind != "pdf" and done.pages > 1),
         )  # fmt: skip
         try:
-            write_whole(self.path / file_name, data)
-            with self._lock, (self.path / LIST).open("ab") as file:
-                # One write: a process that is killed leaves half a line at most, which the next entry ends.
+            write_atomically(self.path / file_name, data)
+            with self._lock, (self.path / LIST_FILE_NAME).open("ab") as file:
+                # One write: a killed process leaves at most half a line, and the next entry begins with a line feed.
                 file.write(b"\n" + msgspec.json.encode(entry))
         except OSError as error:
-            advice = "the letters before it stay; run the same call again for the rest"
+            advice = "earlier letters stay in the folder; repeat the call to write the missing ones"
             raise InvalidArgument(f"cannot write {self.path / file_name}: {error.strerror}; {advice}") from None
         return entry
 
-    def _entries(self) -> list[Finished]:
+    def _read_list(self) -> list[FinishedLetter]:
         try:
-            lines = (self.path / LIST).read_bytes().splitlines()
+            lines = (self.path / LIST_FILE_NAME).read_bytes().splitlines()
         except FileNotFoundError:
             return []
         entries = []
         for line in filter(None, lines):
             try:
-                entries.append(msgspec.json.decode(line, type=Finished))
-            except (msgspec.MsgspecError, UnicodeDecodeError):  # half a line: its letter is written again
+                entries.append(msgspec.json.decode(line, type=FinishedLetter))
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # half a line: this letter is written again
                 continue
         return entries

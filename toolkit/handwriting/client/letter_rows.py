@@ -13,15 +13,15 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument
 
-_NUMBER = "number"
-_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # of Windows
-_MOST_BYTES = 240  # of a file name; most systems allow 255
+_NUMBER_FIELD = "number"
+_FORBIDDEN_CHARACTERS = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+_RESERVED_NAMES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # by Windows
+_MAX_NAME_BYTES = 240  # most systems allow file names of 255 bytes
 
 
 @dataclass(frozen=True)
 class LetterRow:
-    """A letter that is to be written, or why it cannot be."""
+    """A row of the frame: the letter to write, or the error that prevents it."""
 
     number: int  # from 1
     text: str = ""
@@ -35,7 +35,7 @@ class _RowProblem(Exception):
 
 
 class Template:
-    """A text with fields such as ``{name}`` or ``{amount:.2f}``; each is a column, or ``{number}`` of the row."""
+    """A text with fields such as ``{name}`` or ``{amount:.2f}``; a field is a column, or ``{number}`` of the row."""
 
     def __init__(self, what: str, text: str, columns: list[str]) -> None:
         try:
@@ -46,13 +46,13 @@ class Template:
         for _, field, spec, conversion in self._parts:
             if field is None:
                 continue
-            if field not in columns and field != _NUMBER:
+            if field not in columns and field != _NUMBER_FIELD:
                 raise InvalidArgument(f"{what} has {{{field}}}, which is no column: there are {', '.join(columns)}")
             if conversion or "{" in (spec or ""):
                 raise InvalidArgument(f"{what}: a field is written as {{{field}}} or {{{field}:.2f}}")
 
     def filled(self, values: Mapping[str, Any]) -> str:
-        """Return the text with the values of one row in the place of its fields."""
+        """Return the text with the values of one row instead of the fields."""
         pieces = []
         for literal, field, spec, _ in self._parts:
             pieces.append(literal)
@@ -68,22 +68,22 @@ class Template:
 
 
 def letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[LetterRow]:
-    """Return a row for each letter, with an error where it cannot be; raise InvalidArgument where none can be."""
+    """Return a LetterRow for each row of the frame, or its error; raise InvalidArgument if all rows would fail."""
     columns = [str(name) for name in frame.columns]
     if len(set(columns)) < len(columns):
-        raise InvalidArgument("the frame has two columns of one name")
+        raise InvalidArgument("two columns of the frame have the same name: rename one of them")
     text, name = Template("the template", template, columns), Template("file_name", file_name, columns)
     if not text.fields and hand not in columns:
-        advice = f"write {{{columns[0]}}} where its value belongs" if columns else "the frame has none"
+        advice = f"write {{{columns[0]}}} in the template" if columns else "the frame has no columns"
         raise InvalidArgument(f"the template uses no column, so all letters would be the same: {advice}")
     rows: list[LetterRow] = []
     taken: dict[str, int] = {}
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
-        values = {_NUMBER: number, **dict(zip(columns, cells, strict=True))}
+        values = {_NUMBER_FIELD: number, **dict(zip(columns, cells, strict=True))}
         try:
             full_name = name.filled(values) + suffix
             _check_file_name(full_name, suffix)
-            key = unicodedata.normalize("NFC", full_name).casefold()  # some systems ignore the case
+            key = unicodedata.normalize("NFC", full_name).casefold()  # some file systems ignore the case
             if key in taken:
                 raise _RowProblem(f"row {taken[key]} has the file name {full_name!r} too")
             taken[key] = number
@@ -97,7 +97,6 @@ def letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, s
 
 
 def _is_missing(value: object) -> bool:
-    """Return whether a cell has no value."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))  # type: ignore[call-overload]
 
 
@@ -105,14 +104,14 @@ def _check_file_name(file_name: str, suffix: str) -> None:
     stem = file_name.removesuffix(suffix)
     reason = ""
     if not stem.strip(". "):
-        reason = "nothing is left of it"
-    elif hit := _FORBIDDEN.search(stem):
-        reason = f"it has {hit[0]!r}"
+        reason = "the name is empty"
+    elif hit := _FORBIDDEN_CHARACTERS.search(stem):
+        reason = f"it contains {hit[0]!r}"
     elif stem != stem.strip() or stem.startswith("."):
         reason = "it begins with a dot, or begins or ends with a space"
-    elif _RESERVED.fullmatch(stem):
+    elif _RESERVED_NAMES.fullmatch(stem):
         reason = "Windows reserves it"
-    elif len(file_name.encode("utf-8", "surrogatepass")) > _MOST_BYTES:
-        reason = f"it is longer than {_MOST_BYTES} bytes"
+    elif len(file_name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
+        reason = f"it is longer than {_MAX_NAME_BYTES} bytes"
     if reason:
-        raise _RowProblem(f"{file_name[:_MOST_BYTES]!r} cannot be a file name: {reason}")
+        raise _RowProblem(f"{file_name[:_MAX_NAME_BYTES]!r} cannot be a file name: {reason}")

@@ -1,4 +1,4 @@
-"""How a text is to be written, as one gives it in a notebook, and how that is said on the wire."""
+"""The parameters of a rendering, as a person gives them in a notebook, and their form in a query."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from toolkit.handwriting.wire import Align, Format, Paper, Pen, points_of
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
 Distance: TypeAlias = float | str
-#: ``"A4"`` and the other names of `PAGES`, or width and height.
+#: ``"A4"`` and the other names of `PAGE_SIZES`, or width and height.
 Page: TypeAlias = str | tuple[Distance, Distance]
-#: One distance for all four edges, or those of top, right, bottom, left.
+#: One distance for all four edges, or four distances: top, right, bottom, left.
 Margin: TypeAlias = Distance | tuple[Distance, Distance, Distance, Distance]
 #: ``"#1b3a8a"``, ``"#13a"``, a CSS name as ``"navy"``, or cyan, magenta, yellow, black from 0 to 1.
-Ink: TypeAlias = str | Sequence[float]
+InkColour: TypeAlias = str | Sequence[float]
 
 
 class InkStyle(TypedDict, total=False):
-    """The parameters of a letter, besides its page; None leaves one to the service."""
+    """The parameters of a letter, without those of the page; None means the default of the service."""
 
-    handwriting_color: Ink | None
+    handwriting_color: InkColour | None
     line_spacing: float | None
     line_spacing_variance: float | None
     word_spacing_variance: float | None
@@ -40,7 +40,7 @@ class InkStyle(TypedDict, total=False):
 
 
 class PageStyle(InkStyle, total=False):
-    """The parameters of a rendering, besides its height."""
+    """The parameters of a rendering, without the height."""
 
     handwriting_size: Distance | None
     width: Distance | None
@@ -51,12 +51,12 @@ class PageStyle(InkStyle, total=False):
 
 
 class Style(PageStyle, total=False):
-    """All parameters of a rendering besides text and handwriting."""
+    """All parameters of a rendering, except text and handwriting."""
 
     height: Distance | None
 
 
-#: Looks of real writing: ``tk.handwriting.png("Dear Ada", "Molly", **PRESETS["note"])``.
+#: Parameters that imitate kinds of real writing: ``tk.handwriting.png("Dear Ada", "Molly", **PRESETS["note"])``.
 PRESETS: dict[str, Style] = {
     "letter": Style(pen="fountain", natural=True, paper="blank", handwriting_color="#16265f", line_spacing=1.7),
     "note": Style(pen="ballpoint", natural=True, paper="ruled", handwriting_color="#1c2f7d", line_spacing=1.8),
@@ -64,23 +64,19 @@ PRESETS: dict[str, Style] = {
     "sketch": Style(pen="pencil", natural=True, paper="grid", handwriting_color="#2b2b2f", line_spacing=2.0),
     "label": Style(pen="felt", natural=True, paper="kraft", handwriting_color="#1d1c1b", line_spacing=1.7),
 }
-PAGES = {
-    "A3": ("297mm", "420mm"),
-    "A4": ("210mm", "297mm"),
-    "A5": ("148mm", "210mm"),
-    "A6": ("105mm", "148mm"),
-    "Letter": ("8.5in", "11in"),
-    "Legal": ("8.5in", "14in"),
-}
-#: What 0 is on the wire, where only a positive number is a seed.
-SEED_ZERO = 2**63 - 1
+PAGE_SIZES = {
+    "A3": ("297mm", "420mm"), "A4": ("210mm", "297mm"), "A5": ("148mm", "210mm"), "A6": ("105mm", "148mm"),
+    "Letter": ("8.5in", "11in"), "Legal": ("8.5in", "14in"),
+}  # fmt: skip
+#: The seed that is sent for `random_seed=0`, because the service accepts only positive seeds.
+SEED_FOR_ZERO = 2**63 - 1
 
-_DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
-_NUMBER = re.compile(r"\s*[+-]?[0-9.]+\s*")
+_DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding"})
+_NUMBER_PATTERN = re.compile(r"\s*[+-]?[0-9.]+\s*")
 
 
 def query_of(style: Style, kind: Format) -> dict[str, str]:
-    """Return the given parameters as they are written in a query; a wrong type raises InvalidArgument.
+    """Return the given parameters as texts for a query; raise InvalidArgument for a wrong type.
 
     Examples
     --------
@@ -90,7 +86,7 @@ def query_of(style: Style, kind: Format) -> dict[str, str]:
     unit = "pt" if kind == "pdf" else "px"
     given: dict[str, Any] = {name: value for name, value in style.items() if value is not None}
     page, margin = given.pop("page", None), given.pop("margin", None)
-    query = {name: _written(name, value, unit) for name, value in given.items()}
+    query = {name: _query_value(name, value, unit) for name, value in given.items()}
     if page is not None:
         if "width" in given or "height" in given:
             raise InvalidArgument("give page, or width and height, not both")
@@ -100,17 +96,17 @@ def query_of(style: Style, kind: Format) -> dict[str, str]:
     return query
 
 
-def scaled(query: Mapping[str, str], factor: float) -> dict[str, str]:
-    """Return the query with all distances multiplied, in pixels."""
-    scaled = dict(query)
-    for name in _DISTANCES.union(("margin",)).intersection(query):
+def scaled_query(query: Mapping[str, str], factor: float) -> dict[str, str]:
+    """Return the query with all distances in pixels and multiplied by `factor`."""
+    scaled_query = dict(query)
+    for name in _DISTANCE_NAMES.union(("margin",)).intersection(query):
         points = [points_of(text) for text in query[name].split(",")]
-        if None not in points:  # else the service says what is wrong
-            scaled[name] = ",".join(_decimal(factor * each) + "px" for each in points if each is not None)
-    return scaled
+        if None not in points:  # otherwise the service reports the error
+            scaled_query[name] = ",".join(_decimal(factor * each) + "px" for each in points if each is not None)
+    return scaled_query
 
 
-def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
+def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) -> str:
     if isinstance(value, str):
         return _css_colour(value) if name == "handwriting_color" else value
     if name == "natural" and isinstance(value, bool):
@@ -119,17 +115,17 @@ def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
         raise InvalidArgument(f"{name} cannot be {value!r}")
     if name == "random_seed" and isinstance(value, Real | Decimal) and not value > 0:
         if value != 0:
-            raise InvalidArgument("random_seed is 0 or above; None gives another writing each time")
-        return str(SEED_ZERO)
+            raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
+        return str(SEED_FOR_ZERO)
     if isinstance(value, Real | Decimal):
-        return _decimal(value) + unit if name in _DISTANCES else str(value)
+        return _decimal(value) + unit if name in _DISTANCE_NAMES else str(value)
     if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
 
 
 def _css_colour(text: str) -> str:
-    """Return a CSS colour as ``#rrggbb``; the service refuses what is none."""
+    """Return a CSS colour as ``#rrggbb``, and any other text unchanged: the service refuses it."""
     try:
         colour = ImageColor.getrgb(text.strip())
     except ValueError:
@@ -141,9 +137,9 @@ def _page_sides(page: Page, unit: str) -> Sequence[str]:
     """Return width and height as texts."""
     if not isinstance(page, str):
         return _distances("page", page, unit)
-    sides = {name.casefold(): sides for name, sides in PAGES.items()}.get(page.strip().casefold())
+    sides = {name.casefold(): sides for name, sides in PAGE_SIZES.items()}.get(page.strip().casefold())
     if sides is None:
-        raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGES)}, or (width, height)")
+        raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGE_SIZES)}, or (width, height)")
     return sides
 
 
@@ -168,8 +164,8 @@ def _distance(name: str, value: Distance, unit: str) -> str:
         raise InvalidArgument(f"{name} cannot be negative: {shown}")
     if isinstance(value, str):
         if points_of(value) is None:
-            advice = f"write its unit, as {shown}mm" if _NUMBER.fullmatch(value) else "write one as 20mm, 2cm or 0.8in"
-            raise InvalidArgument(f"{name} has {shown!r}, which is no distance: {advice}")
+            advice = f"a unit, as in {shown}mm" if _NUMBER_PATTERN.fullmatch(value) else "20mm, 2cm or 0.8in"
+            raise InvalidArgument(f"{name} has {shown!r}, which is no distance: write {advice}")
         return shown
     if isinstance(value, bool) or not math.isfinite(value):
         raise InvalidArgument(f"{name} cannot be {value!r}")
@@ -177,5 +173,5 @@ def _distance(name: str, value: Distance, unit: str) -> str:
 
 
 def _decimal(value: float | Decimal) -> str:
-    """Write a number without an exponent: a distance is not read with one."""
+    """Write a number without an exponent, because the service parses no exponents in distances."""
     return f"{value:.12f}".rstrip("0").rstrip(".")

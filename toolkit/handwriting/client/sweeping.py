@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
 Value = TypeVar("Value")
-#: One value, or a list of them.
-Few: TypeAlias = Value | Sequence[Value]
+#: One value, or a list of values.
+OneOrMore: TypeAlias = Value | Sequence[Value]
 
 
 class SweptStyle(TypedDict, total=False):
-    """`PageStyle`, where each parameter may be a list."""
+    """The parameters of `PageStyle`, each of which may be a list."""
 
-    handwriting_size: Few[Distance] | None
-    handwriting_color: Few[str] | None
-    width: Few[Distance] | None
-    min_padding: Few[Distance] | None
-    line_spacing: Few[float] | None
-    line_spacing_variance: Few[float] | None
-    word_spacing_variance: Few[float] | None
-    random_seed: Few[int] | None
-    pen: Few[Pen] | None
-    natural: Few[bool] | None
-    paper: Few[Paper] | None
-    corrections: Few[float] | None
-    page: Few[str] | None
-    margin: Few[Distance] | None
-    align: Few[Align] | None
+    handwriting_size: OneOrMore[Distance] | None
+    handwriting_color: OneOrMore[str] | None
+    width: OneOrMore[Distance] | None
+    min_padding: OneOrMore[Distance] | None
+    line_spacing: OneOrMore[float] | None
+    line_spacing_variance: OneOrMore[float] | None
+    word_spacing_variance: OneOrMore[float] | None
+    random_seed: OneOrMore[int] | None
+    pen: OneOrMore[Pen] | None
+    natural: OneOrMore[bool] | None
+    paper: OneOrMore[Paper] | None
+    corrections: OneOrMore[float] | None
+    page: OneOrMore[str] | None
+    margin: OneOrMore[Distance] | None
+    align: OneOrMore[Align] | None
 
 
-_MANY = 20
-_FIGURES = {
+_MAX_WITHOUT_BAR = 20
+_RESULT_COLUMNS = {
     "width": "float64", "height": "float64", "lines": "Int64", "ink_share": "float64", "seed": "object",
     "overflow": "bool",
 }  # fmt: skip
 
 
 class Thumbnail(bytes):
-    """The file of a rendering: bytes, so that a frame can be written to Parquet, that show as the rendering does."""
+    """The file of a rendering, printed like the rendering; a subclass of bytes, so that Parquet can store the frame."""
 
     writing: Handwritten
 
@@ -73,10 +73,10 @@ class Thumbnail(bytes):
 def sweep(
     self: HandwritingClient,
     text: str,
-    handwriting: Few[str],
+    handwriting: OneOrMore[str],
     *,
     kind: Format = "png",
-    height: Few[Distance] | None = "auto",
+    height: OneOrMore[Distance] | None = "auto",
     progress: bool = True,
     **style: Unpack[SweptStyle],
 ) -> pd.DataFrame:
@@ -87,12 +87,12 @@ def sweep(
     text, handwriting, ...
         As in `png`; each may be a list, and the last list changes fastest.
     progress
-        Show a bar where there are more than 20 combinations.
+        Show a progress bar if there are more than 20 combinations.
 
     Returns
     -------
     pandas.DataFrame
-        One row a combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
+        One row per combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
         (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``, ``height``, ``lines``,
         ``ink_share``, ``seed``, ``overflow`` (whether ink was cut off).
 
@@ -108,25 +108,27 @@ def sweep(
     given = {name: value for name, value in {**style, "height": height}.items() if value is not None}
     given = {name: given[name] for name in (*wire.RENDER_PARAMETERS, *wire.OWN_PARAMETERS, "page") if name in given}
     varied = [name for name, value in given.items() if not _is_single(value)]
-    lists = {name: _several(name, value) for name, value in given.items()}
-    combinations = list(itertools.product(_several("handwriting", handwriting), *lists.values()))
+    lists = {name: _as_list(name, value) for name, value in given.items()}
+    combinations = list(itertools.product(_as_list("handwriting", handwriting), *lists.values()))
     rows = []
-    for hand, *values in tqdm(combinations, unit="text", disable=not progress or len(combinations) <= _MANY):
+    for hand, *values in tqdm(combinations, unit="text", disable=not progress or len(combinations) <= _MAX_WITHOUT_BAR):
         one = dict(zip(lists, values, strict=True))
         done = self.rendered(text, hand, kind, cast("Style", one))
         row = {"handwriting": done.handwriting, **{name: one[name] for name in varied}}
-        figures = {name: getattr(done, name) for name in _FIGURES}
+        figures = {name: getattr(done, name) for name in _RESULT_COLUMNS}
         rows.append({**row, "thumbnail": Thumbnail.of(done), "ms": done.milliseconds, **figures})
     dtypes = {name: pd.Series(lists[name]).dtype.name for name in varied}
-    # A width or height that was asked for gives way to the one that came out.
-    return declared_frame(rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_FIGURES})
+    # The measured width and height replace the requested ones.
+    return declared_frame(
+        rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_RESULT_COLUMNS}
+    )
 
 
 def _is_single(value: object) -> bool:
     return isinstance(value, str) or not isinstance(value, Sequence | pd.Series | pd.Index | np.ndarray)
 
 
-def _several(name: str, value: Any) -> list[Any]:  # noqa: ANN401
+def _as_list(name: str, value: Any) -> list[Any]:  # noqa: ANN401
     several = [value] if _is_single(value) else list(value)
     if not several:
         raise InvalidArgument(f"{name} is an empty list: there is nothing to render")

@@ -1,7 +1,7 @@
 """Build command: ``python -m toolkit.handwriting.hands.compile [--only NAME ...] [--archives FOLDER]``.
 
-Fetches the fonts of ``sources.toml``, turns their letters into pen strokes and writes the packs, the licences, the
-catalogue and the contact sheet beside this file. Needs the extra ``hands`` and npm. About four minutes on one core.
+Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences, the catalogue
+and the contact sheet beside this file. The command needs the extra ``hands`` and npm, and about four minutes.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from matplotlib.transforms import Affine2D
 from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
-from toolkit.handwriting.catalogue import HANDS, Handwriting, Source, sources
+from toolkit.handwriting.catalogue import HANDS_DIR, FontSource, Handwriting, sources
 from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.ratings import handwritings
 from toolkit.handwriting.hands.repairs import Glyphs, repair
-from toolkit.handwriting.hands.tracing import NOTHING, trace_outline
-from toolkit.handwriting.ink.hand import PACKS, Measures, write_pack
+from toolkit.handwriting.hands.tracing import NO_STROKES, trace_outline
+from toolkit.handwriting.ink.hand import PACKS_DIR, Measures, write_pack
 from toolkit.handwriting.ink.renderer import render
-from toolkit.handwriting.ink.ribbons import DOT, Strokes
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 from toolkit.handwriting.parameters import Parameters
 
-LICENCES = HANDS / "licences"
-_FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
-_STEMS = "bdhklpqtijfHITNMEFL"
-LINE = "Thanks for the quick jam, Zoë!"
+LICENCES_DIR = HANDS_DIR / "licences"
+_OPENTYPE_FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
+_LETTERS_WITH_STEMS = "bdhklpqtijfHITNMEFL"
+SAMPLE_TEXT = "Thanks for the quick jam, Zoë!"
 _COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 
 
@@ -51,20 +51,21 @@ def main() -> None:
         folder = arguments.archives or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
-            archive = fetch(source.package, source.version, source.integrity, folder)
+            archive = fetch_archive(source.package, source.version, source.integrity, folder)
             glyphs, outlines = compile_hand(source, read_member(archive, source.font))
-            (LICENCES / f"{source.name}.txt").write_text(_licence(source, archive))
+            (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, archive))
             tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
-    (HANDS / "catalogue.json").write_text("[\n" + ",\n".join(json.dumps(asdict(row)) for row in catalogue) + "\n]\n")
-    _contact_sheet(catalogue, HANDS / "contact_sheet.png")
+    rows = ",\n".join(json.dumps(asdict(row)) for row in catalogue)
+    (HANDS_DIR / "catalogue.json").write_text(f"[\n{rows}\n]\n")
+    _write_contact_sheet(catalogue, HANDS_DIR / "contact_sheet.png")
 
 
 class WrongArchive(Exception):
     pass
 
 
-def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
+def fetch_archive(package: str, version: str, integrity: str, folder: Path) -> Path:
     """Fetch the archive with ``npm pack`` if it is missing; raise WrongArchive if its sha512 is not `integrity`."""
     archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
     if not archive.exists():
@@ -84,42 +85,41 @@ def read_member(archive: Path, name: str) -> bytes:
         return file.read() if file else b""
 
 
-def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
-    """Write the pack and return its number of glyphs, and of glyphs kept as outlines."""
-    cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _FEATURES)
-    units, lift = _scale(cut, source.name)
+def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
+    """Write the pack; return the number of glyphs, and the number of glyphs that stay outlines."""
+    cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _OPENTYPE_FEATURES)
+    units, lift = _units_and_lift(cut, source.name)
     paths = {name: glyph_path(cut.getGlyphSet(), name) for name in cut.getGlyphOrder()}
     to_caps = Affine2D().scale(1 / units).translate(0, lift)
-    made = {
-        name: NOTHING if path is None else trace_outline(to_caps.transform_path(path)) for name, path in paths.items()
-    }
+    capped = {name: path and to_caps.transform_path(path) for name, path in paths.items()}
+    made = {name: NO_STROKES if path is None else trace_outline(path) for name, path in capped.items()}
     moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
     strokes = {name: _move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in made.items()}
-    measures = _measures(source, cut, units, strokes)
+    measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
-    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
+    write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
     return len(made), sum(glyph.is_outline for glyph in made.values())
 
 
 def _move_dots(strokes: Strokes, by: float) -> Strokes:
-    dots = ((strokes.flags & DOT) > 0)[strokes.stroke_of_point]
+    dots = ((strokes.flags & DOT_FLAG) > 0)[strokes.stroke_of_point]
     return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x)) if by else strokes
 
 
-def _scale(font: TTFont, name: str) -> tuple[float, float]:
-    """Return the font units in a cap height, and how far to lift the drawings, in cap heights."""
+def _units_and_lift(font: TTFont, name: str) -> tuple[float, float]:
+    """Return the font units in a cap height, and how far all glyphs must move up, in cap heights."""
     if name == "emoji":
-        low, high = _extent(font, "\N{GRINNING FACE}")
+        low, high = _vertical_extent(font, "\N{GRINNING FACE}")
         units = (high - low) / 1.25
         return units, -low / units - 0.12
     if ord("H") in font.getBestCmap():
-        return _extent(font, "H")[1], 0.0
-    low, high = _extent(font, "\N{HANGUL SYLLABLE HAN}")
-    return (high - low) / 1.15, 0.0  # no capitals: a syllable is a little taller than one
+        return _vertical_extent(font, "H")[1], 0.0
+    low, high = _vertical_extent(font, "\N{HANGUL SYLLABLE HAN}")
+    return (high - low) / 1.15, 0.0  # no capitals: a Hangul syllable is a little taller than a capital
 
 
-def _extent(font: TTFont, character: str) -> tuple[float, float]:
+def _vertical_extent(font: TTFont, character: str) -> tuple[float, float]:
     path = glyph_path(font.getGlyphSet(), font.getBestCmap()[ord(character)])
     if path is None:
         return 0.0, 0.0
@@ -127,12 +127,12 @@ def _extent(font: TTFont, character: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _measures(source: Source, font: TTFont, units: float, strokes: dict[str, Strokes]) -> Measures:
+def _measure_hand(source: FontSource, font: TTFont, units: float, strokes: dict[str, Strokes]) -> Measures:
     cmap = font.getBestCmap()
     letters = [strokes[cmap[ord(c)]] for c in string.ascii_letters if ord(c) in cmap] or list(strokes.values())
     radii = np.concatenate([s.radius[s.radius > 0] for s in letters])
-    deep = [_extent(font, c)[0] for c in "gjpqy" if ord(c) in cmap]
-    stems = Strokes.concatenate(strokes[cmap[ord(c)]] for c in _STEMS if ord(c) in cmap)
+    deep = [_vertical_extent(font, c)[0] for c in "gjpqy" if ord(c) in cmap]
+    stems = Strokes.concatenate(strokes[cmap[ord(c)]] for c in _LETTERS_WITH_STEMS if ord(c) in cmap)
     return Measures(
         name=source.name,
         units_per_cap=float(units),
@@ -140,13 +140,13 @@ def _measures(source: Source, font: TTFont, units: float, strokes: dict[str, Str
         descender=max(0.0, -min(deep, default=0.0) / units),
         nib=float(radii.mean()),
         joined=source.joined,
-        x_height=float(np.median([_extent(font, c)[1] for c in "xvz"])) / units if ord("x") in cmap else None,
-        slant=_slant(stems) if len(stems.x) else None if source.name == "emoji" else 0.0,
+        x_height=float(np.median([_vertical_extent(font, c)[1] for c in "xvz"])) / units if ord("x") in cmap else None,
+        slant=_slant_of(stems) if len(stems.x) else None if source.name == "emoji" else 0.0,
     )
 
 
-def _slant(stems: Strokes) -> float:
-    """Return the slope of the steep strokes, weighted by length: 0 is upright, above 0 leans to the right."""
+def _slant_of(stems: Strokes) -> float:
+    """Return the median slope of the steep strokes, weighted by length: 0 is upright, above 0 leans to the right."""
     inside = np.diff(stems.stroke_of_point) == 0
     dx, dy = np.diff(stems.x)[inside], np.diff(stems.y)[inside]
     steep = np.abs(dy) > np.abs(dx)
@@ -155,7 +155,7 @@ def _slant(stems: Strokes) -> float:
     return float(slope[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
 
 
-def _licence(source: Source, archive: Path) -> str:
+def _licence_text(source: FontSource, archive: Path) -> str:
     names = TTFont(io.BytesIO(read_member(archive, source.font)))["name"]
     licence = read_member(archive, "LICENSE_FONT").decode() or names.getDebugName(13) or ""
     return (
@@ -166,7 +166,7 @@ def _licence(source: Source, archive: Path) -> str:
     )
 
 
-def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
+def _write_contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
     rows = -(-len(handwritings) // _COLUMNS)
     sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
     draw = ImageDraw.Draw(sheet)
@@ -174,7 +174,7 @@ def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
         left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
         draw.text((left, top), f"{handwriting.title}  {handwriting.id}", fill=120)
         line = render(
-            Parameters(handwriting, "png", LINE, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1)
+            Parameters(handwriting, "png", SAMPLE_TEXT, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1)
         )
         sheet.paste(0, (left, top + _LABEL), line.image().getchannel("A"))
     sheet.quantize(16).save(path, optimize=True)

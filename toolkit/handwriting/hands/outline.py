@@ -1,4 +1,4 @@
-"""The outline of one glyph: read from the font as a path, and drawn as a picture."""
+"""The outline of one glyph, as a path from the font and as a picture."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from toolkit.handwriting.ink.canvases.raster import fill_path
 from toolkit.keyed_noise import Floats
 
 RESOLUTION = 200  # pixels in one cap height
-MARGIN = 8  # empty pixels around the picture
-LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part is invisible at the size of a letter
+MARGIN_PX = 8  # around the picture
+MIN_AREA_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part is invisible
 
 
 class PathPen(BasePen):
-    """A fontTools pen that writes a matplotlib path; Agg flattens its curves."""
+    """A fontTools pen that writes a matplotlib path."""
 
     def __init__(self, glyphs: Any) -> None:  # noqa: ANN401 - fontTools' glyph sets have no common type; or None
         super().__init__(glyphs)
@@ -55,22 +55,22 @@ def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
     return pen.path() if pen.vertices else None
 
 
-class Picture:
-    """A glyph drawn at `RESOLUTION`; `path` is in cap heights. It converts between pixels and cap heights."""
+class GlyphPicture:
+    """A glyph drawn as pixels at `RESOLUTION`; converts between pixels and cap heights. `path` is in cap heights."""
 
     def __init__(self, path: Path) -> None:
         (self._left, self._bottom), (right, top) = path.get_extents().get_points()
-        self.width = int((right - self._left) * RESOLUTION) + 2 * MARGIN + 1
-        self.height = int((top - self._bottom) * RESOLUTION) + 2 * MARGIN + 1
-        shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN, MARGIN)
+        self.width = int((right - self._left) * RESOLUTION) + 2 * MARGIN_PX + 1
+        self.height = int((top - self._bottom) * RESOLUTION) + 2 * MARGIN_PX + 1
+        shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN_PX, MARGIN_PX)
         self.ink = fill_path(path, shift, self.width, self.height) > 127
 
     def to_caps(self, rows_columns: Floats) -> Floats:
         """Convert the centres of pixels (row, column) to (x, y) in cap heights, both of shape (n, 2)."""
-        x = (rows_columns[:, 1] + 0.5 - MARGIN) / RESOLUTION + self._left
-        y = (self.height - rows_columns[:, 0] - 0.5 - MARGIN) / RESOLUTION + self._bottom
+        x = (rows_columns[:, 1] + 0.5 - MARGIN_PX) / RESOLUTION + self._left
+        y = (self.height - rows_columns[:, 0] - 0.5 - MARGIN_PX) / RESOLUTION + self._bottom
         return np.stack([x, y], axis=1)
 
     def to_pixels(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        down = (y - self._bottom) * RESOLUTION + MARGIN
-        return (x - self._left) * RESOLUTION + MARGIN, self.height - down
+        down = (y - self._bottom) * RESOLUTION + MARGIN_PX
+        return (x - self._left) * RESOLUTION + MARGIN_PX, self.height - down

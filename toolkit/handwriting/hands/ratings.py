@@ -1,4 +1,4 @@
-"""Rate every script in the hand of every writer, and give it an id and dates: the rows of the catalogue."""
+"""Make the rows of the catalogue: every script in the hand of every writer, with ratings, an id and dates."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from toolkit.handwriting.catalogue import Handwriting, Source, sources
-from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.catalogue import FontSource, Handwriting, sources
+from toolkit.handwriting.ink.hand import load_hand
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import Writer, writer_of
 
 KNOWN_IDS = {
     "Molly": "2D5QW0F80001", "Winters": "2D5S18M00002", "Perry": "2D5S46A80003", "Squire": "2D5S46JG0004",
     "Bailey": "5WGWVX5G00WA", "Cedar": "5WGWVX9800WC", "Beekman": "7EQMJPSG00H9",
-    # Ids of the public service from old example code; their titles there are unknown.
+    # Ids of the public service from old example code; the titles that they had there are unknown.
     "Hadley": "31SAZEF000DX", "Foster": "31SB3NWR00E0", "Doyle": "31SF81NG00ES", "Rosalind": "5WGWVXQG00WM",
     "Colette": "8X3WQ4D800B0", "Rowan": "2ZK3ZD280058",
 }  # fmt: skip
-_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford base 32
-_FIRST_DAY = datetime(2015, 3, 2, 9)
-_PAIRS = (  # cursivity is the share of these common pairs whose ink touches
+_ID_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford base 32
+_FIRST_DATE = datetime(2015, 3, 2, 9)
+_LETTER_PAIRS = (  # cursivity is the share of these common pairs whose ink touches
     "th he in er an re nd on en at ou ed ha to or it is hi es ng ar se st te me sa ne wa ve le no ll ee ss "
     "om my la be ma co ch we wh up ay"
 )
@@ -34,36 +34,36 @@ def handwritings() -> list[Handwriting]:
     ratings = zip(
         _scale_to_ratings([-_irregularity(source, writer) for source, _, writer in rows]),
         _scale_to_ratings(
-            [float(np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()])) for shaper in shapers]
+            [float(np.mean([_ink_touches(shaper, pair) for pair in _LETTER_PAIRS.split()])) for shaper in shapers]
         ),
         _scale_to_ratings([_embellishment(source) for source, _, _ in rows]),
         _scale_to_ratings([_character_width(shaper) for shaper in shapers]),
         strict=True,
     )
     return [
-        Handwriting(*_identity(source.titles[n]), *rated, source.name, n)
+        Handwriting(*_id_title_dates(source.titles[n]), *rated, source.name, n)
         for (source, n, _), rated in zip(rows, ratings, strict=True)
     ]
 
 
 def _scale_to_ratings(values: list[float]) -> list[int]:
-    """Scale to an average of 1400 and a standard deviation of 100, from 1000 to 1800."""
+    """Scale values to an average of 1400 and a standard deviation of 100, and clip them to 1000..1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
 
 
-def _identity(title: str) -> tuple[str, str, str, str]:
-    """Return id, title and the two dates; all are computed from the title, so a rebuild changes nothing."""
+def _id_title_dates(title: str) -> tuple[str, str, str, str]:
+    """Return id, title and the two dates; they depend only on the title, so that a rebuild changes nothing."""
     number = int.from_bytes(hashlib.sha256(title.encode()).digest()[:16], "big")
-    digits = "".join(_DIGITS[number >> 5 * k & 31] for k in range(12))
-    created = _FIRST_DAY + timedelta(microseconds=number % (500 * 86_400_000_000))
+    digits = "".join(_ID_DIGITS[number >> 5 * k & 31] for k in range(12))
+    created = _FIRST_DATE + timedelta(microseconds=number % (500 * 86_400_000_000))
     modified = created + timedelta(microseconds=number // 7 % (200 * 86_400_000_000))
     dates = [date.isoformat(timespec="microseconds") + "Z" for date in (created, modified)]
     return KNOWN_IDS.get(title, digits), title, dates[0], dates[1]
 
 
-def _irregularity(source: Source, writer: Writer) -> float:
-    """Return a weighted sum of the writer's habits; single letters move more than joined ones."""
+def _irregularity(source: FontSource, writer: Writer) -> float:
+    """Return a weighted sum of the writer's habits; single letters vary more than joined letters."""
     single = 0.0 if source.joined else 0.35
     return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.haste
 
@@ -78,14 +78,14 @@ def _ink_touches(shaper: Shaper, pair: str) -> bool:
     return bool(gap < 2 * shaper.nib)
 
 
-def _embellishment(source: Source) -> float:
+def _embellishment(source: FontSource) -> float:
     """Return the mean length of the strokes of a capital letter, in cap heights."""
-    hand = open_hand(source.name)
+    hand = load_hand(source.name)
     glyphs = [hand.glyph(hand.shape(letter)[0].glyph) for letter in string.ascii_uppercase]
     return float(np.mean([glyph.steps().sum() for glyph in glyphs]))
 
 
 def _character_width(shaper: Shaper) -> float:
-    """Return the mean advance of the small letters, divided by the height of the x."""
+    """Return the mean advance of the small letters, divided by the x-height."""
     advance = np.mean([shaper.word(letter).advance for letter in string.ascii_lowercase])
     return float(advance / shaper.word("x").strokes.y.max())

@@ -1,1 +1,1 @@
-"""The renderer: from words to strokes, outlines and files."""
+"""The renderer: converts words to strokes, strokes to outlines, and outlines to files."""

@@ -1,4 +1,4 @@
-"""What a person puts right while writing: false starts that are crossed out, letters gone over, a word squeezed in."""
+"""Corrections by the writer: false starts that are crossed out, letters written twice, words squeezed into a line."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from toolkit.handwriting.ink.layout import STRUCK, Layout
+from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
 from toolkit.handwriting.ink.motion import PenPath
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
-STEP = 1 / 30  # cap heights between two points
-MIDDLE = 0.27  # of small letters, in cap heights above the baseline
-OVERSHOOT = 0.12  # of a line through a word
-TOOTH, TOOTH_HEIGHT = 0.26, 0.20  # of a zigzag
-AGAIN = 0.028  # cap heights between a letter and its second writing
-DROOP = 0.10  # of the end of a squeezed word
-_FALSE_STARTS = 0.45  # share of the corrections
-_WORD = re.compile(r"[^\W\d_]{4,}")
+# Lengths in cap heights.
+POINT_DISTANCE = 1 / 30
+STRIKE_HEIGHT = 0.27  # of a strike line above the baseline: the middle of small letters
+STRIKE_OVERSHOOT = 0.12  # by which a strike line is longer than the word, at both ends
+TOOTH, TOOTH_HEIGHT = 0.26, 0.20  # width and height of a tooth of a zigzag
+SECOND_WRITING_SHIFT = 0.028  # between a letter and its second writing
+SQUEEZE_DROOP = 0.10  # by which the end of a squeezed word is lower
+_FALSE_START_SHARE = 0.45  # of all corrections
+_CORRECTABLE_WORD = re.compile(r"[^\W\d_]{4,}")
 
 
 def with_false_starts(text: str, rate: float, noise: KeyedNoise) -> str:
-    """Put the beginning of some words before them, marked as crossed out."""
+    """Insert a false start before some words: the first letters of the word, marked as crossed out."""
     if not rate:
         return text
-    words = list(_WORD.finditer(text))
+    words = list(_CORRECTABLE_WORD.finditer(text))
     chance, cut = (unit(noise.hashes(name, len(words))).tolist() for name in ("false start", "false start cut"))
     parts, done = [], 0
     for word, drawn, share in zip(words, chance, cut, strict=True):
-        is_whole = (word.start() == 0 or text[word.start() - 1].isspace()) and drawn < rate * _FALSE_STARTS
+        is_whole = (word.start() == 0 or text[word.start() - 1].isspace()) and drawn < rate * _FALSE_START_SHARE
         if is_whole:
-            parts += [text[done : word.start()], STRUCK, _false_start(word[0], share), " "]
+            parts += [text[done : word.start()], STRUCK_MARK, _false_start(word[0], share), " "]
             done = word.start()
     return "".join([*parts, text[done:]])
 
@@ -44,11 +45,11 @@ def _false_start(word: str, share: float) -> str:
 
 
 def corrected(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
-    """Cross out false starts, go over letters, squeeze words: after each word, as it is done in writing."""
+    """Add the corrections after each word: cross out false starts, write letters a second time, squeeze words."""
     if not rate or not len(path.word):
         return path
     _squeeze(path, layout)
-    added = [*_struck_out(path, layout, noise), *_gone_over(path, layout, rate, noise)]
+    added = [*_strike_lines(path, layout, noise), *_overwritten(path, layout, rate, noise)]
     if not added:
         return path
     strokes = Strokes.concatenate([path.strokes, *(strokes for strokes, _, _ in added)])
@@ -71,30 +72,31 @@ def _squeeze(path: PenPath, layout: Layout) -> None:
             left = x[inside].min()
             along = (x[inside] - left) / max(float(np.ptp(x[inside])), 1e-9)
             x[inside] = left + (x[inside] - left) * word.squeeze
-            y[inside] -= DROOP * along * along
+            y[inside] -= SQUEEZE_DROOP * along * along
 
 
-def _struck_out(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[tuple[Strokes, int, int]]:
-    """Yield the lines through each false start, its word and its last letter."""
+def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[tuple[Strokes, int, int]]:
+    """Yield for each false start the lines that cross it out, the number of the word and of its last letter."""
     style = unit(noise.hashes("strike", len(layout.words)))
     for number, word in enumerate(layout.words):
         strokes = np.nonzero(path.word == number)[0]
         if not word.is_struck or not len(strokes):
             continue
         x = path.strokes.x[np.isin(path.strokes.stroke_of_point, strokes)]
-        left, right = float(x.min()) - OVERSHOOT, float(x.max()) + OVERSHOOT
+        left, right = float(x.min()) - STRIKE_OVERSHOOT, float(x.max()) + STRIKE_OVERSHOOT
         own = KeyedNoise(str(noise.stream("strike")), str(number))
-        lines = [_zigzag(left, right, own)] if style[number] > 0.6 else [_line(left, right, own, 0)]
+        lines = [_zigzag(left, right, own)] if style[number] > 0.6 else [_strike_line(left, right, own, 0)]
         if style[number] < 0.25:
-            lines.append(_line(right, left, own, 1))
+            lines.append(_strike_line(right, left, own, 1))
         yield Strokes.concatenate(lines), number, int(path.letter[strokes[-1]])
 
 
-def _line(begin: float, end: float, noise: KeyedNoise, number: int) -> Strokes:
-    share = np.linspace(0, 1, max(6, int(abs(end - begin) / STEP)))
+def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> Strokes:
+    share = np.linspace(0, 1, max(6, int(abs(end - begin) / POINT_DISTANCE)))
     tilt, height = noise.uniform(f"line {number}", 2).tolist()
     wave = 0.03 * noise.drift(f"wave {number}", share * abs(end - begin) / 0.8)
-    return _stroke(begin + (end - begin) * share, MIDDLE + 0.09 * height + 0.12 * tilt * (share - 0.5) + wave)
+    y = STRIKE_HEIGHT + 0.09 * height + 0.12 * tilt * (share - 0.5) + wave
+    return _one_stroke(begin + (end - begin) * share, y)
 
 
 def _zigzag(left: float, right: float, noise: KeyedNoise) -> Strokes:
@@ -102,30 +104,30 @@ def _zigzag(left: float, right: float, noise: KeyedNoise) -> Strokes:
     uneven = noise.uniform("teeth", 2 * teeth + 1).reshape(-1)
     corner = np.arange(2 * teeth + 1)
     x = left + (right - left) * corner / (2 * teeth) + 0.3 * TOOTH * uneven
-    y = MIDDLE + TOOTH_HEIGHT * np.where(corner % 2, 1.0, -1.0) * (1 + 0.35 * uneven[::-1])
-    along = np.linspace(0, 2 * teeth, int(2 * teeth * (TOOTH_HEIGHT * 2 + TOOTH) / 2 / STEP))
+    y = STRIKE_HEIGHT + TOOTH_HEIGHT * np.where(corner % 2, 1.0, -1.0) * (1 + 0.35 * uneven[::-1])
+    along = np.linspace(0, 2 * teeth, int(2 * teeth * (TOOTH_HEIGHT * 2 + TOOTH) / 2 / POINT_DISTANCE))
     x, y = np.interp(along, corner, x), np.interp(along, corner, y)
     for _ in range(4):
         x[1:-1], y[1:-1] = (0.5 * v[1:-1] + 0.25 * (v[:-2] + v[2:]) for v in (x, y))
-    return _stroke(x, y)
+    return _one_stroke(x, y)
 
 
-def _stroke(x: Floats, y: Floats) -> Strokes:
+def _one_stroke(x: Floats, y: Floats) -> Strokes:
     return Strokes(x, y, np.ones(len(x)), np.array([len(x)]), np.zeros(1, np.uint8))
 
 
-def _gone_over(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> Iterator[tuple[Strokes, int, int]]:
-    """Yield the second writing of some letters, its word and its letter."""
+def _overwritten(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> Iterator[tuple[Strokes, int, int]]:
+    """Yield for some letters the strokes of the second writing, the number of the word and of the letter."""
     count = len(layout.words)
     chance, which = unit(noise.hashes("go over", count)), unit(noise.hashes("go over letter", count))
     shift = noise.uniform("go over shift", 2 * count)
-    for number in np.nonzero(chance < rate * (1 - _FALSE_STARTS))[0].tolist():
+    for number in np.nonzero(chance < rate * (1 - _FALSE_START_SHARE))[0].tolist():
         letters = np.unique(path.letter[path.word == number])
         if len(letters) and not layout.words[number].is_struck:
             letter = int(letters[int(which[number] * len(letters))])
             strokes = path.strokes.select((path.letter == letter) & (path.word == number))
             x, y = (
-                v + AGAIN * (0.6 + 0.4 * abs(s)) * (1 if s > 0 else -1) + 0.05 * (v - v.mean())
+                v + SECOND_WRITING_SHIFT * (0.6 + 0.4 * abs(s)) * (1 if s > 0 else -1) + 0.05 * (v - v.mean())
                 for v, s in zip((strokes.x, strokes.y), shift[2 * number : 2 * number + 2], strict=True)
             )
             yield replace(strokes, x=x, y=y), number, letter

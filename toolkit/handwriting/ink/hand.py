@@ -1,4 +1,4 @@
-"""One hand: its characters, the shaping of a run of text, the strokes of its glyphs, and its file."""
+"""One hand: the characters, the shaping of a run of text, the strokes of the glyphs, and the file of the hand."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pathlib import Path
 import numpy as np
 import uharfbuzz as hb
 
-from toolkit.handwriting.catalogue import HANDS
+from toolkit.handwriting.catalogue import HANDS_DIR
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Integers
 
-PACKS = HANDS / "packs"
-_UNITS = 1024  # of the integers in a pack to one cap height
+PACKS_DIR = HANDS_DIR / "packs"
+_PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Figures of one hand; lengths in cap heights."""
+    """Measurements of one hand; lengths in cap heights."""
 
     name: str
     units_per_cap: float  # font units in one cap height (top of the drawn H)
     space: float  # advance of the space
-    descender: float  # depth of the lowest of ``gjpqy`` below the baseline
+    descender: float  # depth below the baseline of the lowest of ``gjpqy``
     nib: float  # mean half width of the strokes of the letters
     joined: bool  # whether letters are joined: then only whole words may move
     x_height: float | None  # None for a hand without small letters
-    slant: float | None  # of the stems, run over rise: above 0 they lean to the right; None for pictures
+    slant: float | None  # run over rise of the stems: above 0 they lean to the right; None for emoji
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedGlyph:
-    """A glyph as HarfBuzz placed it; lengths in cap heights, `cluster` is its first character in the run."""
+    """A glyph with the position from HarfBuzz, in cap heights; `cluster` is the index of its first character."""
 
     glyph: int
     cluster: int
@@ -53,7 +53,7 @@ class Hand:
         self._font = hb.Font(face)
         self._characters = frozenset(face.unicodes)
 
-    def writes(self, character: str) -> bool:
+    def has_character(self, character: str) -> bool:
         return ord(character) in self._characters
 
     def shape(self, text: str) -> list[PlacedGlyph]:
@@ -76,20 +76,20 @@ class Hand:
 
 
 @cache
-def open_hand(name: str) -> Hand:
-    with np.load(PACKS / f"{name}.npz") as stored:
-        # 16-bit sums overflow exactly as the differences did.
+def load_hand(name: str) -> Hand:
+    with np.load(PACKS_DIR / f"{name}.npz") as stored:
+        # The sums overflow 16 bits exactly as the stored differences did, so the coordinates are right.
         whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
-        x, y, radius = whole / _UNITS
+        x, y, radius = whole / _PACK_UNITS
         strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
         measures = Measures(**json.loads(stored["measures"].tobytes()))
         return Hand(measures, stored["font"].tobytes(), strokes, stored["glyph_strokes"].astype(np.int64))
 
 
 def write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
-    """Write the file of a hand: integers, as second differences, which compress well."""
+    """Write the file of a hand; coordinates are second differences of integers, which compress well."""
     strokes = Strokes.concatenate(glyphs)
-    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * _UNITS).astype(np.int16)
+    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * _PACK_UNITS).astype(np.int16)
     np.savez_compressed(
         path,
         measures=np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),

@@ -12,7 +12,7 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.line_distance import clear_line_spacing, reach, unrest
+from toolkit.handwriting.ink.line_distance import clear_line_spacing, ink_reach, motion_reserve
 from toolkit.handwriting.ink.page import Page, baselines
 from toolkit.handwriting.ink.paper import fitted_to_paper
 from toolkit.handwriting.ink.renderer import (
@@ -21,7 +21,7 @@ from toolkit.handwriting.ink.renderer import (
     draw,
     ink_share,
     inked_page,
-    most_points,
+    max_points,
     noise_of,
     shaper_of,
     writable_text,
@@ -31,10 +31,10 @@ from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 
 
 def render_letter(parameters: Parameters) -> Handwritten:
-    """Render all pages as one PDF, or one of them in any format; raise InvalidParameters if that is impossible."""
+    """Render all pages as one PDF, or one page in any format; raise InvalidParameters if it cannot be rendered."""
     watch = StopWatch()
     count, pages = letter_pages(parameters, watch.lap)
-    drawn: list[tuple[int, float, str]] = []  # lines, ink and what is cut of each page
+    drawn: list[tuple[int, float, str]] = []  # number of lines, share of ink and cut text of each page
 
     def noted() -> Iterator[Page]:
         for page in pages:
@@ -56,7 +56,7 @@ def render_letter(parameters: Parameters) -> Handwritten:
 
 
 def letter_pages(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> tuple[int, Iterator[Page]]:
-    """Return how many pages a letter has, and the ink of each, or only of the one that was asked for."""
+    """Return how many pages a letter has, and the pages with ink: all, or only the requested page."""
     spaced, shaper, layouts = _paginated(fitted_to_paper(parameters), writable_text(parameters).rstrip())
     lap("layout")
     number = parameters.page_number
@@ -72,11 +72,11 @@ def letter_pages(parameters: Parameters, lap: Callable[[str], None] = lambda sta
 
 
 def _paginated(parameters: Parameters, text: str) -> tuple[Parameters, Shaper, list[Layout]]:
-    """Return the lines of each page, and the parameters with the distance of the lines.
+    """Return the parameters with the line spacing, the shaper, and the lines of each page.
 
-    Where a page has too many letters, their strokes have fewer points.
+    If a page has too many letters, the strokes of letters have fewer points.
     """
-    every, limit = 1, most_points(parameters)
+    every, limit = 1, max_points(parameters)
     while True:
         shaper = shaper_of(parameters, every)
         layout = broken_lines(parameters, text, shaper, noise_of(parameters, shaper))
@@ -90,11 +90,11 @@ def _paginated(parameters: Parameters, text: str) -> tuple[Parameters, Shaper, l
 
 
 def _pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
-    """Fill one page after another; a page does not begin with the empty lines between two paragraphs."""
+    """Yield the layout of each page; empty lines at the beginning of a page are dropped."""
     first = page = 0
     while first < layout.lines:
         count = _lines_that_fit(parameters, layout.lines - first, shaper, page)
-        yield layout.between(first, first + count)
+        yield layout.lines_between(first, first + count)
         first, page = first + count, page + 1
         while first < layout.lines and not layout.text[first]:
             first += 1
@@ -102,7 +102,7 @@ def _pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[L
 
 def _lines_that_fit(parameters: Parameters, lines: int, shaper: Shaper, page: int) -> int:
     baseline = baselines(parameters, lines, noise_of(parameters, shaper, page), shaper)
-    below = (reach(shaper).below + 0.5 * unrest(shaper)) * parameters.handwriting_size
+    below = (ink_reach(shaper).below + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
     lowest = (parameters.height or DEFAULT_HEIGHT) - parameters.edges.top - parameters.edges.bottom - below
     count = int(np.searchsorted(baseline, lowest, side="right"))
     if not count:

@@ -1,4 +1,4 @@
-"""The motion of the hand: from the layout to the path of the pen.
+"""The motion of the hand: converts the layout to the path of the pen.
 
 All variation is smooth noise, because a hand drifts and does not jitter. In joined scripts only whole words move, so
 that letters stay joined.
@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-# Amplitudes and lattice widths in cap heights, angles as slopes.
-LINE_SLOPE = 0.0035
+# Amplitudes and lattice widths of noise, in cap heights; angles as slopes (rise over run).
+BASELINE_SLOPE = 0.0035  # standard deviation
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
 MARGIN_WANDER = 0.1
 WORD_BASELINE, WORD_SIZE, WORD_TILT = 0.022, 0.012, 0.0087
@@ -25,16 +25,16 @@ WORD_FIELD, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
 LETTER_STRETCH, LETTER_SHIFT = 0.020, 0.012
 LETTER_FIELD, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
-JOIN = 0.28  # cap heights at both ends of a joined letter that do not bend
+JOIN_LENGTH = 0.28  # of both ends of a joined letter, which do not bend
 
 
 class PenPath(NamedTuple):
     """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
-    strokes: Strokes  # their radius is the weight of the ink, 1 on average
-    word: Integers  # (strokes,)
-    letter: Integers  # (strokes,) number on the page
-    begin: Floats  # (words,)
+    strokes: Strokes  # the radius is relative to the nib, 1 on average
+    word: Integers  # (strokes,) number of the word on the page
+    letter: Integers  # (strokes,) number of the letter on the page
+    begin: Floats  # (words,) x of the start of each word
     end: Floats  # (words,)
 
 
@@ -47,7 +47,7 @@ class _Letters(NamedTuple):
     advance: Floats  # (letters,)
 
 
-def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
+def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     words, shake = layout.words, shaper.writer.shake
     strokes = Strokes.concatenate(word.strokes for word in words)
     count = np.array([len(word.origin_x) for word in words], np.int64)
@@ -75,16 +75,16 @@ def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
 
 
 def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return a smooth displacement of every point, another one for each letter, with a variance of about 1."""
+    """Return a smooth displacement of every point, different for each letter (`owner`), with a variance of about 1."""
     coarse = noise.field("coarse", owner, x / COARSE_LATTICE, y / COARSE_LATTICE)
     fine = noise.field("fine", owner, x / FINE_LATTICE, y / FINE_LATTICE)
     return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
 
 
 def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
-    """Bend every letter, except where it joins its neighbours."""
+    """Bend every letter, but not the ends at which letters join."""
     dx, dy = elastic_displacement(letters.of_point, letters.x, letters.y, noise)
-    edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN
+    edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN_LENGTH
     edge = np.minimum(np.maximum(edge, 0.0), 1.0)
     window = 1.5 * shake * LETTER_FIELD * edge * edge * (3 - 2 * edge)
     x = letters.x + dx * window + letters.origin_x[letters.of_point]
@@ -93,7 +93,7 @@ def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
 
 
 def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
-    """Bend, size, slant, turn and shift every letter; size, height and slant drift along the line."""
+    """Bend, scale, slant, turn and shift every letter; size, height and slant drift along the line."""
     count = len(letters.origin_x)
     index = np.arange(count, dtype=np.float64)
     size = 1 + shake * LETTER_SIZE * noise.drift("letter size", index / 2.3)
@@ -124,9 +124,9 @@ def _move_words(
 
 
 def round_corners(strokes: Strokes, rounds: int) -> Strokes:
-    """Round the corners, as a fast hand does; the ends of strokes stay in place."""
+    """Smooth the corners `rounds` times, as a fast hand does; the ends of strokes stay in place."""
     first, last = strokes.ends()
-    drawn = np.repeat((strokes.flags & OUTLINE) > 0, strokes.length)
+    drawn = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
     inner = np.nonzero(~(first | last | drawn))[0]
     for _ in range(rounds):
         for along in (strokes.x, strokes.y):

@@ -1,6 +1,6 @@
 """Put the path of the pen on a page: baselines, left margin, squeezing of long lines, automatic size, padding.
 
-From here on lengths are in points (a pixel is a point), and y points downwards from the top of the page.
+The lengths of a page are in points (a pixel is a point), and y points downwards from the top of the page.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.errors import InvalidParameters, Problem
-from toolkit.handwriting.ink.layout import STRUCK, Layout
-from toolkit.handwriting.ink.line_distance import reach
-from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
+from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
+from toolkit.handwriting.ink.line_distance import ink_reach
+from toolkit.handwriting.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARGIN_WANDER, WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
-from toolkit.handwriting.ink.pens import Ink
+from toolkit.handwriting.ink.pens import InkFlow
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import LONGEST, Parameters
+from toolkit.handwriting.parameters import MAX_DISTANCE, Parameters
 from toolkit.handwriting.wire import Format
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-_SHARES = (1.0, 0.5, 0.2, 0.0)  # of the slope and the drift of free lines, tried until the ink fits on the page
-SLOPE_LINES = 9.0  # lines of a letter over which their slope changes
-_SHOWN = 40  # characters of a line that is cut
-_TOLERANCE = 0.5  # points that ink may leave the page without counting as cut off
+_DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)  # factors on slope and drift of free lines, tried until the ink fits on the page
+SLOPE_DRIFT_LINES = 9.0  # the slope of lines changes over this many lines of a letter
+_MAX_CUT_TEXT = 40  # characters
+_CUT_TOLERANCE = 0.5  # ink may leave the page by this many points without being reported as cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,19 @@ class Page:
     width: float
     height: float
     baseline: Floats  # (lines,) at the left end of each line
-    word_x: Floats  # (words,) where each word begins
+    word_x: Floats  # (words,) start of each word
     word_end: Floats  # (words,)
-    word_y: Floats  # (words,) the baseline where each word begins
+    word_y: Floats  # (words,) the baseline at the start of each word
     layout: Layout
     cut_line: int | None  # the first line with ink outside the page
-    ink: Ink | None = None  # None is plain ink
+    ink: InkFlow | None = None  # None is plain ink
     sheet: Sheet | None = None  # None is transparent
 
     @property
     def cut_text(self) -> str:
         """Return the beginning of the first line with ink outside the page."""
-        return "" if self.cut_line is None else self.layout.text[self.cut_line].replace(STRUCK, "").strip()[:_SHOWN]
+        text = "" if self.cut_line is None else self.layout.text[self.cut_line]
+        return text.replace(STRUCK_MARK, "").strip()[:_MAX_CUT_TEXT]
 
     def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes
@@ -67,34 +68,34 @@ class Page:
 
 
 def baselines(parameters: Parameters, lines: int, noise: KeyedNoise, shaper: Shaper) -> Floats:
-    """Return the baseline of every line, empty ones included.
+    """Return the y of every baseline, also of empty lines.
 
-    The first is one pitch below the top; with a margin, the tall letters of the first line begin at the margin.
+    The first baseline is one line spacing below the top; with a margin, tall letters of the first line touch it.
     """
     size, spacing, change = parameters.handwriting_size, parameters.line_spacing or 0.0, noise.uniform("line", lines)
-    if parameters.is_letter:  # lines are kept clear of each other, so the variance adds only
+    if parameters.is_letter:  # the lines of a letter must not meet, so the variance only adds space
         change = 0.5 * (1 + change)
     pitch = size * spacing * (1 + parameters.line_spacing_variance * change)
-    # No variance, and a first line at 0 would be hidden.
-    pitch[:1] = size * (max(spacing, 1.0) if parameters.margin is None else reach(shaper).above)
+    # The first line does not vary, and with a spacing of 0 it would be above the page.
+    pitch[:1] = size * (max(spacing, 1.0) if parameters.margin is None else ink_reach(shaper).above)
     return np.cumsum(pitch)
 
 
 class Lines(NamedTuple):
-    """How the lines of a page differ from ruled ones; lengths in cap heights."""
+    """How the lines of a page differ from ruled lines; lengths in cap heights."""
 
     margin: Floats  # (lines,) from the left edge to the ink
     slope: Floats  # (lines,) rise over run
     wander: float  # amplitude of the drift of the baseline
-    # Returns how far down each point goes, from x, y, line and word of the points, so that lines stay apart. With it
-    # the ink is kept on the page, and lines become straighter where it does not fit.
+    # For free lines: maps x, y, line and word of points to the distance by which each point moves down, so that lines
+    # do not meet. All ink of free lines is kept on the page; lines become straighter if they do not fit.
     dodge: Callable[[Floats, Floats, Integers, Integers], Floats] | None = None
 
 
 def straight_lines(parameters: Parameters, shaper: Shaper, lines: int, noise: KeyedNoise) -> Lines:
     wander = shaper.writer.wander
     margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER
-    return Lines(margin, wander * LINE_SLOPE * _slopes(parameters, lines, noise), wander * BASELINE_WANDER)
+    return Lines(margin, wander * BASELINE_SLOPE * _slopes(parameters, lines, noise), wander * BASELINE_WANDER)
 
 
 def compose(
@@ -108,16 +109,16 @@ def compose(
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + point_line * 97.0)
     x = place(x, point_line)
     lift = lines.wander * size * drift + slope[point_line] * x
-    for share in (1.0,) if lines.dodge is None else _SHARES:
+    for share in (1.0,) if lines.dodge is None else _DRIFT_SHARES:
         y = baseline[point_line] - path.strokes.y * size - share * lift
         if lines.dodge is not None:
             y = y + lines.dodge(x / size, y / size, point_line, np.repeat(path.word, path.strokes.length)) * size
         ink = _box(x, y, radius)
-        drop = _drop(parameters, shaper, ink, is_free=lines.dodge is not None)
-        width, height = _sides(parameters, shaper, float(baseline[-1]) + drop, ink._replace(bottom=ink.bottom + drop))
-        dx, dy = _shift(parameters, width, height, ink, drop)
+        drop = _text_drop(parameters, shaper, ink, is_free=lines.dodge is not None)
+        width, height = _size(parameters, shaper, float(baseline[-1]) + drop, ink._replace(bottom=ink.bottom + drop))
+        dx, dy = _ink_shift(parameters, width, height, ink, drop)
         outside = np.maximum(np.maximum(radius - x - dx, x + radius + dx - width),
-                             np.maximum(radius - y - dy, y + radius + dy - height)) > _TOLERANCE  # fmt: skip
+                             np.maximum(radius - y - dy, y + radius + dy - height)) > _CUT_TOLERANCE  # fmt: skip
         if not outside.any():
             break
     cut_line = int(point_line[outside].min()) if outside.any() else None
@@ -132,7 +133,7 @@ def compose(
 def _placement(
     parameters: Parameters, layout: Layout, margin: Floats, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
-    """Return a function that maps x and line to x on the page; it squeezes long lines to the right margin."""
+    """Return a function that maps x and line number to x on the page; long lines are squeezed to the right margin."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
@@ -167,16 +168,16 @@ def _box(x: Floats, y: Floats, radius: Floats) -> _Box:
 
 
 def _slopes(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
-    """Return the slope of each line; on a page of a letter one follows the line above, or long lines would meet."""
+    """Return the slope of each line; in a letter, slopes change slowly from line to line, or long lines would meet."""
     if parameters.is_letter:
-        return noise.drift("slopes", np.arange(lines) / SLOPE_LINES)
+        return noise.drift("slopes", np.arange(lines) / SLOPE_DRIFT_LINES)
     return noise.gaussian("slope", lines)
 
 
-def _drop(parameters: Parameters, shaper: Shaper, ink: _Box, *, is_free: bool) -> float:
+def _text_drop(parameters: Parameters, shaper: Shaper, ink: _Box, *, is_free: bool) -> float:
     """Return how far the text moves down so that no ink is above the margin, or above a page of automatic height.
 
-    Free lines have no fixed place: they move down, or up if negative, so that all of their ink is on the page.
+    Free lines move down (or up, if negative) so that all ink is on the page.
     """
     height, edges = parameters.height, parameters.edges
     if height is None and parameters.margin is None:
@@ -188,8 +189,8 @@ def _drop(parameters: Parameters, shaper: Shaper, ink: _Box, *, is_free: bool) -
     return 0.0 if parameters.margin is None else max(0.0, -ink.top)
 
 
-def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
-    """Return width and height of the page; automatic ones fit the text."""
+def _size(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
+    """Return width and height of the page; an automatic width or height fits the text."""
     size, edges = parameters.handwriting_size, parameters.edges
     nib = shaper.nib * size
     width, height = parameters.width, parameters.height
@@ -203,16 +204,16 @@ def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _B
 
 
 def _round_up(name: str, length: float, kind: Format) -> float:
-    """Round an automatic length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if too long."""
+    """Round a length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if it is too long."""
     grain = 1 if kind == "png" else 100
     rounded = max(1, math.ceil(length * grain - 1e-6)) / grain
-    longest, limit = LONGEST[kind]
+    longest, limit = MAX_DISTANCE[kind]
     if rounded > longest:
         raise InvalidParameters([Problem(name, f"{name} auto exceeds {limit}")])
     return rounded
 
 
-def _shift(parameters: Parameters, width: float, height: float, ink: _Box, drop: float) -> tuple[float, float]:
+def _ink_shift(parameters: Parameters, width: float, height: float, ink: _Box, drop: float) -> tuple[float, float]:
     """Return how far the ink moves right and down; `min_padding` centres it."""
     edges, padding = parameters.edges, parameters.min_padding
     dx = edges.left if padding is None else max(padding, (width - (ink.right - ink.left)) / 2) - ink.left

@@ -1,6 +1,6 @@
-"""The sheet under the writing: its colour and its rules, its folds, and how it lay on the scanner.
+"""The sheet under the writing: colour, printed rules, and how it was turned on the scanner.
 
-Every seed has another sheet. The rules have the pitch of the lines, and the writing follows them loosely.
+Every seed gives another sheet. The rules have the spacing of the lines, and the writing follows the rules loosely.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from toolkit.handwriting.ink.page import Lines, Page
 
 T = TypeVar("T")
-#: Least and most handwriting sizes around a text without padding: top, right, bottom, left.
-MARGINS = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
-LEAST_TURN, MOST_TURN = 0.0052, 0.014  # 0.3 and 0.8 degrees
-HANG, BELOW = 0.03, 0.075  # handwriting sizes: how loosely a line hangs on its rule, and how far above it lies
-GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # what rules leave of the slope and the drift of lines
-FINEST_PITCH = 6.0  # points; closer rules are left out
-RULE_WIDTH = 0.020, 0.030  # handwriting sizes
-SQUARES = 0.68, 0.95  # handwriting sizes of a square of 4 or 5 mm
-HEADERS = 0, 1, 1, 2, 99  # rules above the first line of the text; the last is a page that is ruled to its top
-MARGIN_LINE = RGB(226, 128, 140)
+#: Smallest and largest margins in handwriting sizes, for a text without padding: top, right, bottom, left.
+MARGIN_RANGES = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
+LEAST_TURN, MOST_TURN = 0.0052, 0.014  # tangents of 0.3 and 0.8 degrees
+HANG, BELOW = 0.03, 0.075  # handwriting sizes: random and mean distance of a baseline from the rule below
+GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # factors of ruled paper on the slope and the drift of lines
+MIN_RULE_PITCH = 6.0  # points; closer rules are not drawn
+RULE_WIDTH_RANGE = 0.020, 0.030  # handwriting sizes
+SQUARE_SIZE = 0.68, 0.95  # handwriting sizes, for squares of 4 or 5 mm
+HEADER_RULES = 0, 1, 1, 2, 99  # choices for the number of rules above the text; 99 means up to the top of the page
+MARGIN_LINE_COLOUR = RGB(226, 128, 140)
 
 
 class Stock(NamedTuple):
-    """A kind of paper; a sheet has one of the colours."""
+    """A kind of paper; a sheet has one of its colours."""
 
     colours: tuple[RGB, ...]
-    texture: float  # change of brightness by fibres, in levels of 255
+    texture: float  # strength of the fibres, in brightness levels of 255
     rules: tuple[RGB, ...] = ()
     is_squared: bool = False
 
@@ -54,10 +54,10 @@ STOCKS = {
 }  # fmt: skip
 
 
-class Line(NamedTuple):
-    """A printed line through a point, with its slope: of y over x, or of x over y if it is upright."""
+class PrintedLine(NamedTuple):
+    """A printed line; `slope` is y over x, or x over y for an upright line."""
 
-    at: float  # where it crosses the left edge of the page, or the top edge if it is upright
+    at: float  # y at the left edge of the page, or x at the top edge for an upright line
     slope: float
     upright: bool
     colour: RGB
@@ -74,27 +74,27 @@ class Sheet:
     stock: Stock
     colour: RGB
     rule: RGB
-    lines: tuple[Line, ...]
+    lines: tuple[PrintedLine, ...]
     rule_width: float  # points
-    turn: float  # tangent of the angle
-    free: tuple[float, float]  # points without ink at the left and at the right edge
-    pad: KeyedNoise  # what all sheets of a letter share
-    noise: KeyedNoise
+    turn: float  # tangent of the angle by which the sheet is turned on the scanner
+    free: tuple[float, float]  # widths without ink at the left and at the right edge, in points
+    pad: KeyedNoise  # random numbers that all sheets of a letter share
+    noise: KeyedNoise  # random numbers of this sheet
 
     @classmethod
     def of(cls, stock: Stock, pad: KeyedNoise, noise: KeyedNoise, size: float, free: tuple[float, float]) -> Sheet:
         """Return a sheet without lines."""
-        turn = _between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
+        turn = _uniform_between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
         shade, warmth = pad.uniform("tint", 2).tolist()
         colour = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
         rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
-        width = max(_between(pad, "rule width", RULE_WIDTH) * size, 0.4)
+        width = max(_uniform_between(pad, "rule width", RULE_WIDTH_RANGE) * size, 0.4)
         return cls(
             stock, RGB(*np.clip(np.rint(colour), 0, 255).astype(int).tolist()), rule, (), width, turn, free, pad, noise
         )
 
 
-def _between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
+def _uniform_between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
     return ends[0] + (ends[1] - ends[0]) * noise.number(name)
 
 
@@ -102,12 +102,12 @@ def _one_of(noise: KeyedNoise, name: str, choices: tuple[T, ...]) -> T:
     return choices[int(noise.number(name) * len(choices))]
 
 
-def _pad(parameters: Parameters) -> KeyedNoise:
+def _pad_noise(parameters: Parameters) -> KeyedNoise:
     return KeyedNoise("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
 
 
 def fitted_to_paper(parameters: Parameters) -> Parameters:
-    """Return parameters that keep the text from the edges of the paper, if there is one, and on its rules."""
+    """Return parameters with margins, and with even lines on ruled paper; without paper, return them unchanged."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
         return parameters
@@ -116,30 +116,30 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
     if parameters.min_padding is not None or parameters.margin is not None:
         return parameters
     most = min([side / 5 for side in (parameters.width, parameters.height) if side is not None], default=np.inf)
-    pad, size = _pad(parameters), parameters.handwriting_size
-    sides = [min(_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGINS)]
+    pad, size = _pad_noise(parameters), parameters.handwriting_size
+    sides = [min(_uniform_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGIN_RANGES)]
     return replace(parameters, margin=Margin(*sides))
 
 
 def guided(lines: Lines, parameters: Parameters) -> Lines:
-    """Return lines that follow the rules of the paper, if it has any."""
+    """Return straighter lines on ruled paper, otherwise the same lines."""
     stock = STOCKS.get(parameters.paper)
     if stock is None or not stock.rules:
         return lines
     straight = lines._replace(slope=GUIDED_SLOPE * lines.slope, wander=GUIDED_WANDER * lines.wander)
-    # On rules, words do not go down to keep clear of the line above.
+    # On ruled paper, words do not move down to avoid the line above.
     return straight if lines.dodge is None else straight._replace(dodge=lambda x, y, line, word: np.zeros(len(x)))
 
 
 def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
-    """Return the page on its sheet, turned as it lay on the scanner."""
+    """Add the sheet of paper to a page, and turn the ink as the sheet is turned on the scanner."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
         return page
     size = parameters.handwriting_size
     left, right = (page.word_x.min(), page.word_end.max()) if len(page.word_x) else (page.width, 0.0)
-    sheet = Sheet.of(stock, _pad(parameters), noise, size, (float(left), page.width - float(right)))
-    lines = _printed(page, sheet, size, size * (parameters.line_spacing or 0.0))
+    sheet = Sheet.of(stock, _pad_noise(parameters), noise, size, (float(left), page.width - float(right)))
+    lines = _printed_lines(page, sheet, size, size * (parameters.line_spacing or 0.0))
     hang = HANG * size * noise.gaussian("hang", page.layout.lines)
     strokes, word_line = page.strokes, page.layout.line
     at = np.repeat(word_line[page.stroke_word], strokes.length)
@@ -158,29 +158,30 @@ def _turned(page: Page, turn: float, x: Floats, y: Floats) -> tuple[Floats, Floa
     return page.width / 2 + cosine * (dx - turn * dy), page.height / 2 + cosine * (dy + turn * dx)
 
 
-def _printed(page: Page, sheet: Sheet, size: float, pitch: float) -> tuple[Line, ...]:
-    """Return all lines of the paper; those of the text are a little below its baselines."""
+def _printed_lines(page: Page, sheet: Sheet, size: float, pitch: float) -> tuple[PrintedLine, ...]:
+    """Return all printed lines of the paper; the rules are a little below the baselines."""
     stock, turn, noise = sheet.stock, sheet.turn, sheet.pad
-    if not stock.rules or pitch < FINEST_PITCH:
+    if not stock.rules or pitch < MIN_RULE_PITCH:
         return ()
     middle_x, middle_y = page.width / 2, page.height / 2
     phase = float((page.baseline - pitch * np.arange(len(page.baseline))).mean()) + BELOW * size
     reach = abs(turn) * max(page.width, page.height)
-    squares = pitch / max(1, round(pitch / (size * _one_of(noise, "squares", SQUARES)))) if stock.is_squared else pitch
-    across = _steps(phase, squares, page.height, reach)
+    count = max(1, round(pitch / (size * _one_of(noise, "squares", SQUARE_SIZE))))
+    squares = pitch / count if stock.is_squared else pitch
+    across = _positions(phase, squares, page.height, reach)
     if not stock.is_squared:
-        top = phase - (_one_of(noise, "header", HEADERS) + 0.1) * pitch
-        bottom = page.height - _between(noise, "footer", (-1.0, 1.5)) * pitch
+        top = phase - (_one_of(noise, "header", HEADER_RULES) + 0.1) * pitch
+        bottom = page.height - _uniform_between(noise, "footer", (-1.0, 1.5)) * pitch
         across = [y for y in across if top < y < max(bottom, float(page.baseline[-1]) + 0.5 * pitch)]
-    lines = [Line(y - turn * middle_x, turn, False, sheet.rule) for y in across]
-    upright = _steps(noise.number("column") * squares, squares, page.width, reach) if stock.is_squared else []
-    lines += [Line(x + turn * middle_y, -turn, True, sheet.rule) for x in upright]
-    aside = _between(noise, "margin line", (0.1, 0.6)) * pitch
+    lines = [PrintedLine(y - turn * middle_x, turn, False, sheet.rule) for y in across]
+    upright = _positions(noise.number("column") * squares, squares, page.width, reach) if stock.is_squared else []
+    lines += [PrintedLine(x + turn * middle_y, -turn, True, sheet.rule) for x in upright]
+    aside = _uniform_between(noise, "margin line", (0.1, 0.6)) * pitch
     if not stock.is_squared and sheet.free[0] > pitch and noise.number("margin lines") < 0.55:
-        lines.append(Line(sheet.free[0] - aside + turn * middle_y, -turn, True, MARGIN_LINE))
+        lines.append(PrintedLine(sheet.free[0] - aside + turn * middle_y, -turn, True, MARGIN_LINE_COLOUR))
     return tuple(lines)
 
 
-def _steps(phase: float, step: float, length: float, reach: float) -> list[float]:
+def _positions(phase: float, step: float, length: float, reach: float) -> list[float]:
     first, last = int(-(phase + reach) // step), int((length + reach - phase) // step) + 1
     return [phase + n * step for n in range(first, last + 1)]

@@ -1,7 +1,7 @@
-"""The kinds of pens: how much ink each leaves along a stroke, and how its line follows the speed of the hand.
+"""The kinds of pens: how much ink a pen leaves along a stroke, and how the line follows the speed of the hand.
 
-The flow is the ink on a point of the paper after one stroke; 1 is the usual amount. It is more where the hand is slow
-or presses, where the pen stops, and less where the hand is fast or where the ink starts late.
+The flow is the amount of ink on a point of the paper after one stroke; 1 is the usual amount. The flow is larger where
+the hand is slow, presses or stops, and smaller where the hand is fast or the ink starts late.
 """
 
 from __future__ import annotations
@@ -12,36 +12,37 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.ink.pen import LONG_PRESSURE, slowness
-from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, tangents
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, tangents
 from toolkit.handwriting.wire import Pen
 from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
-JOIN = 0.10  # cap heights at an end inside other ink that do not count as a second stroke
-RUN_UP = 0.45  # cap heights after the pen is set down, and before it stops, in which the hand is slow
+# Lengths in cap heights.
+JOIN_LENGTH = 0.10  # an end inside other ink counts as a second stroke only beyond this length
+RUN_UP = 0.45  # the hand is slow over this length, after the pen is set down and before it stops
 POOL_LENGTH = 0.10
-SUPPLY_LENGTH = 9.0  # cap heights over which the supply of ink drifts
+SUPPLY_LENGTH = 9.0  # over which the supply of ink drifts
 DRY_LENGTH = 2.2
 RIPPLE_LENGTH = 0.05  # of a rough edge
-FAINT = 0.8  # flow below which less pressure counts less
+FAINT_FLOW = 0.8  # a flow below this value is raised, so that the faintest strokes stay readable
 THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
-WIDEST_NIB = 1.1  # of the script's: the widest writers look like a marker with every pen
+MAX_NIB = 1.1  # in nibs of the script: with the nib of the widest writers, every pen would look like a marker
 
 
 @dataclass(frozen=True, slots=True)
 class PenKind:
-    """Shares of the usual flow or width, unless said otherwise."""
+    """The properties of a pen, as shares of the usual flow or width, unless a comment says otherwise."""
 
     opacity: float  # of one stroke with the usual flow
     nib: float  # factor on the pen width
-    contrast: float  # factor on thick and thin
+    contrast: float  # factor on the variation of the width
     speed_width: float  # how much wider the slowest line is than the fastest
     speed_flow: float  # how much more ink the slowest line has than the fastest
     pressure: float  # change of the flow with one standard deviation of pressure
-    down: float  # more ink in strokes down the page, where the fingers press, and less in strokes up
+    down: float  # more ink in downstrokes, because the fingers press, and less in upstrokes
     supply: float  # slow change of the flow
     pool: float  # more ink where the pen stops
     skip: float  # probability that the ink starts late
-    dry: float  # loss of ink on the driest fast stretches
+    dry: float  # largest loss of ink, where the supply is dry and the hand fast
     overlap: float  # share of a second stroke that adds to the first
     streaks: float  # change of the flow across the line, in streaks along it
     rim: float  # more ink at both edges of the line than in its middle
@@ -74,60 +75,61 @@ PENS: dict[Pen, PenKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
-    """The ink of the strokes of a page, beside their arrays."""
+class InkFlow:
+    """How much ink a pen leaves at each point of the strokes of a page."""
 
     kind: PenKind
     flow: Floats  # (points,)
-    path: Floats  # (points,) length that the pen has written up to a point, in cap heights
+    path: Floats  # (points,) length of the line that the pen has written before a point, in cap heights
     share: Floats  # (points,) how much a point counts as a second stroke on other ink, 0 to 1
     noise: KeyedNoise
 
-    def select(self, points: npt.NDArray[np.bool_]) -> Ink:
+    def select(self, points: npt.NDArray[np.bool_]) -> InkFlow:
         return replace(self, flow=self.flow[points], path=self.path[points], share=self.share[points])
 
 
 def pen_kind(pen: Pen) -> PenKind | None:
-    """Return None for plain ink."""
+    """Return the properties of a pen, or None for plain ink."""
     return PENS.get(pen)
 
 
-def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[Strokes, Ink]:
-    """Return the strokes, wider where the hand is slow and with a rough edge, and their ink; in cap heights."""
+def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[Strokes, InkFlow]:
+    """Return the strokes as this pen draws them (in cap heights), wider where the hand is slow, and the ink flow."""
     count, start, stroke = len(strokes.length), strokes.start, strokes.stroke_of_point
     step = strokes.steps()
     path = np.cumsum(step) - step
     if not count:
-        return strokes, Ink(kind, path, path, path, noise)
+        return strokes, InkFlow(kind, path, path, path, noise)
     arc = path - path[start][stroke]
     left = arc[start + strokes.length - 1][stroke] - arc
     flags = strokes.flags[stroke]
     is_free_start, is_free_end = (flags & STARTS_IN_INK) == 0, (flags & ENDS_IN_INK) == 0
-    speed = _speed(strokes, arc, np.where(is_free_start, arc, RUN_UP), np.where(is_free_end, left, RUN_UP))
+    speed = _hand_speed(strokes, arc, np.where(is_free_start, arc, RUN_UP), np.where(is_free_end, left, RUN_UP))
     flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * noise.drift("pressure", path / LONG_PRESSURE)
     flow -= kind.down * _smooth(strokes, tangents(strokes)[1])
     flow += kind.supply * noise.drift("supply", path / SUPPLY_LENGTH)
     dryness = np.minimum(np.maximum(noise.drift("dry", path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
-    flow = np.where(flow < FAINT, FAINT * FAINT / (2 * FAINT - flow), flow)  # the faintest strokes can still be read
-    flow *= _late_start(kind, noise, stroke, np.where(is_free_start & ((flags & DOT) == 0), arc, np.inf), arc + left)
+    flow = np.where(flow < FAINT_FLOW, FAINT_FLOW * FAINT_FLOW / (2 * FAINT_FLOW - flow), flow)
+    starts = is_free_start & ((flags & DOT_FLAG) == 0)
+    flow *= _late_start(kind, noise, stroke, np.where(starts, arc, np.inf), arc + left)
     amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, stroke]
-    flow += 0.5 * amount[0] * _bump(arc, is_free_start) + amount[1] * _bump(left, is_free_end)
-    flow[(flags & OUTLINE) > 0] = 1.0
+    flow += 0.5 * amount[0] * _pool_shape(arc, is_free_start) + amount[1] * _pool_shape(left, is_free_end)
+    flow[(flags & OUTLINE_FLAG) > 0] = 1.0
     flow = np.minimum(np.maximum(flow, THINNEST_FLOW), THICKEST_FLOW)
 
-    is_drawn = (flags & OUTLINE) > 0
+    is_drawn = (flags & OUTLINE_FLAG) > 0
     width = np.where(is_drawn, 1.0, 1 + kind.speed_width * (0.5 - speed))
     width *= 1 + kind.rough * noise.drift("edge", path / RIPPLE_LENGTH)
     aside = np.where(is_drawn, 0.0, kind.rough * strokes.radius * noise.drift("side", path / RIPPLE_LENGTH))
     tx, ty = tangents(strokes)
     rough = replace(strokes, x=strokes.x - ty * aside, y=strokes.y + tx * aside, radius=strokes.radius * width)
-    from_join = np.minimum(np.where(is_free_start, JOIN, arc), np.where(is_free_end, JOIN, left))
-    return rough, Ink(kind, flow, path, np.minimum(from_join / JOIN, 1.0), noise)
+    from_join = np.minimum(np.where(is_free_start, JOIN_LENGTH, arc), np.where(is_free_end, JOIN_LENGTH, left))
+    return rough, InkFlow(kind, flow, path, np.minimum(from_join / JOIN_LENGTH, 1.0), noise)
 
 
-def _speed(strokes: Strokes, arc: Floats, since_start: Floats, until_stop: Floats) -> Floats:
-    """Return 0 where the hand rests and nearly 1 where it is fastest: in long flat curves, away from the ends."""
+def _hand_speed(strokes: Strokes, arc: Floats, since_start: Floats, until_stop: Floats) -> Floats:
+    """Return the speed of the hand: 0 at rest, nearly 1 in long flat curves, away from the ends."""
     rest = np.minimum(np.minimum(since_start, until_stop) / RUN_UP, 1.0)
     speed = (1 - slowness(strokes, arc)) * (0.35 + 0.65 * rest * (2 - rest))
     return _smooth(strokes, speed)
@@ -141,7 +143,7 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
 
 
 def _late_start(kind: PenKind, noise: KeyedNoise, stroke: npt.NDArray[np.int64], arc: Floats, whole: Floats) -> Floats:
-    """Return 1, and less where the ball or nib touches the paper before the ink runs: it leaves no dot there."""
+    """Return a factor on the flow: 1, and less at starts at which the pen touches the paper before the ink runs."""
     chance, depth, end = (unit(noise.hashes(f"skip {of}", int(stroke[-1]) + 1)) for of in ("chance", "depth", "end"))
     depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[stroke]
     end = np.minimum((0.10 + 0.16 * end * end)[stroke], 0.15 * whole)
@@ -149,6 +151,6 @@ def _late_start(kind: PenKind, noise: KeyedNoise, stroke: npt.NDArray[np.int64],
     return started
 
 
-def _bump(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
+def _pool_shape(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
     near = np.maximum(1 - distance / POOL_LENGTH, 0.0)
     return np.where(counts, near * near * (3 - 2 * near), 0.0)

@@ -19,15 +19,15 @@ from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
-from toolkit.handwriting.ink.motion import PenPath, write
+from toolkit.handwriting.ink.motion import PenPath, pen_path
 from toolkit.handwriting.ink.natural.habits import natural_writer
 from toolkit.handwriting.ink.natural.lines import drifting_lines
-from toolkit.handwriting.ink.natural.motion import write as write_naturally
+from toolkit.handwriting.ink.natural.motion import natural_pen_path
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
 from toolkit.handwriting.ink.paper import fitted_to_paper, guided, laid_on_paper
 from toolkit.handwriting.ink.pen import inked_radius
-from toolkit.handwriting.ink.pens import WIDEST_NIB, Ink, pen_kind, written_with
+from toolkit.handwriting.ink.pens import MAX_NIB, InkFlow, pen_kind, written_with
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.wire import Pen
@@ -35,13 +35,13 @@ from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
-MOST_POINTS = 1_250_000  # of all strokes; letters of a longer text get fewer points
-MOST_INKED_POINTS = 450_000  # the same with a pen that is not plain, whose ink takes more memory
-_BEYOND = 3.0  # cap heights below the page; no ink of a lower line reaches it
+MAX_POINTS = 1_250_000  # of all strokes; the letters of a longer text get fewer points
+MAX_INKED_POINTS = 450_000  # as MAX_POINTS, with a pen other than plain, which takes more memory
+_HIDDEN_BELOW = 3.0  # cap heights; the ink of a line this far below the page does not reach the page
 
 
 def render(parameters: Parameters) -> Handwritten:
-    """Render a text with a positive seed; raise InvalidParameters if that is impossible."""
+    """Render a text with a positive seed; raise InvalidParameters if the text cannot be rendered."""
     watch = StopWatch()
     page = write_page(parameters, watch.lap)
     data, share = draw(page, parameters, watch.lap)
@@ -53,7 +53,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 
 class StopWatch:
-    """Milliseconds of each stage of a rendering."""
+    """Measures the milliseconds of each stage of a rendering."""
 
     def __init__(self) -> None:
         self.milliseconds = dict.fromkeys(STAGES, 0.0)
@@ -66,7 +66,7 @@ class StopWatch:
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
+    """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks a character."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := shaper_of(parameters).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
@@ -74,18 +74,18 @@ def writable_text(parameters: Parameters) -> str:
 
 
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
-    """Return the ink before it is drawn; `lap` is called after each stage."""
+    """Return the page with the ink as strokes; `lap` is called after each stage."""
     parameters = fitted_to_paper(parameters)
     text = writable_text(parameters)
-    shaper, most = shaper_of(parameters), most_points(parameters)
+    shaper, most = shaper_of(parameters), max_points(parameters)
     if (points := shaper.points(text)) > most:
         shaper = shaper_of(parameters, -(-points // most))
     noise = noise_of(parameters, shaper)
     layout = visible = broken_lines(parameters, text, shaper, noise)
     baseline = baselines(parameters, layout.lines, noise, shaper)
-    if parameters.height is not None:  # lines far below the page are left out
-        reach = parameters.height + _BEYOND * parameters.handwriting_size
-        visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
+    if parameters.height is not None:  # lines far below the page are not written
+        reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
+        visible = layout.before_line(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
     page = inked_page(parameters, visible, shaper, noise, baseline, lap)
     if page.cut_line is None and len(visible.words) < len(layout.words):
@@ -107,12 +107,12 @@ def inked_page(
 ) -> Page:  # fmt: skip
     if parameters.natural:
         penman = _penman(shaper)
-        path, lines = write_naturally(layout, penman, noise), drifting_lines(penman, layout.lines, noise)
+        path, lines = natural_pen_path(layout, penman, noise), drifting_lines(penman, layout.lines, noise)
     else:
-        path, lines = write(layout, shaper, noise), straight_lines(parameters, shaper, layout.lines, noise)
+        path, lines = pen_path(layout, shaper, noise), straight_lines(parameters, shaper, layout.lines, noise)
     path = corrected(path, layout, parameters.corrections, noise)
     lap("motion")
-    path, ink = _inked(path, parameters.pen, shaper, noise)
+    path, ink = _with_ink(path, parameters.pen, shaper, noise)
     lap("pen")
     lines = guided(lines, parameters)
     page = replace(compose(parameters, layout, path, shaper, noise, baseline, lines), ink=ink)
@@ -121,11 +121,11 @@ def inked_page(
     return page
 
 
-def _inked(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[PenPath, Ink | None]:
-    """Return the path with the width of the ink, and the ink of a pen that is not plain."""
+def _with_ink(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[PenPath, InkFlow | None]:
+    """Return the path with the width of the ink, and the ink flow, or None for plain ink."""
     nib, contrast = shaper.nib, shaper.writer.contrast
     if (kind := pen_kind(pen)) is not None:
-        nib *= kind.nib * min(1.0, WIDEST_NIB / shaper.writer.nib)
+        nib *= kind.nib * min(1.0, MAX_NIB / shaper.writer.nib)
         contrast *= kind.contrast
     path.strokes.radius[:] = inked_radius(path.strokes, nib, contrast, noise)
     if kind is None:
@@ -135,13 +135,13 @@ def _inked(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[
 
 
 def noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
-    """Return the random numbers of one page; those of the first are those of a text on one page."""
+    """Return the random numbers of one page; the first page of a letter has the same as a text on one page."""
     seed = str(parameters.random_seed) + (f" page {page}" if page else "")
     return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
 
 
-def most_points(parameters: Parameters) -> int:
-    return MOST_POINTS if parameters.pen == "plain" else MOST_INKED_POINTS
+def max_points(parameters: Parameters) -> int:
+    return MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
 
 
 def shaper_of(parameters: Parameters, every: int = 1) -> Shaper:
@@ -169,7 +169,7 @@ def draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tupl
 
 
 def ink_share(page: Page) -> float:
-    # Length times width of all strokes; crossings count twice, but they are small.
+    # The area is length times width of all strokes; crossings count twice, but they are small.
     s = page.strokes
     area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
     return min(1.0, area / (page.width * page.height))

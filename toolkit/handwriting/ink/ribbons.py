@@ -1,7 +1,7 @@
 """Outline pen strokes: every stroke becomes closed polygons with round ends.
 
-The arrays of `Strokes` hold all strokes of a page. All polygons turn the same way, so that a non-zero fill draws their
-union: strokes may cross themselves and each other.
+The arrays of `Strokes` hold all strokes of a page. All polygons turn in the same direction, so that a fill with the
+non-zero rule draws their union: strokes may cross themselves and each other.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from toolkit.keyed_noise import Floats, Integers
 
 Flags = npt.NDArray[np.uint8]
 
-STARTS_IN_INK = 1  # it begins inside another stroke: no attack
-ENDS_IN_INK = 2  # it ends inside another stroke: no release
-DOT = 4  # an i-dot or full stop
-OUTLINE = 8  # not a stroke, but a contour of a shape that strokes cannot draw
+# Flags of a stroke.
+STARTS_IN_INK = 1  # the stroke begins inside another stroke, so it has no attack
+ENDS_IN_INK = 2  # the stroke ends inside another stroke, so it has no release
+DOT_FLAG = 4  # an i-dot or full stop
+OUTLINE_FLAG = 8  # not a stroke, but a contour of a shape that strokes cannot draw
 
-_CAP = 5
-_TURN = np.pi * np.arange(1, _CAP) / _CAP
-_CAP_COS, _CAP_SIN = np.cos(_TURN), np.sin(_TURN)
-_DISC = 2 * np.pi * np.arange(12) / 12
-_DISC_COS, _DISC_SIN = np.cos(_DISC), np.sin(_DISC)
+_CAP_CORNERS = 5  # of a round end
+_CAP_ANGLES = np.pi * np.arange(1, _CAP_CORNERS) / _CAP_CORNERS
+_CAP_COS, _CAP_SIN = np.cos(_CAP_ANGLES), np.sin(_CAP_ANGLES)
+_DISC_ANGLES = 2 * np.pi * np.arange(12) / 12
+_DISC_COS, _DISC_SIN = np.cos(_DISC_ANGLES), np.sin(_DISC_ANGLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Strokes:
     y: Floats  # (n,) upwards in cap heights, downwards on a page
     radius: Floats  # (n,) half the width of the ink
     length: Integers  # (m,) number of points of each stroke
-    flags: Flags  # (m,) `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT`, `OUTLINE`
+    flags: Flags  # (m,) `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT_FLAG`, `OUTLINE_FLAG`
 
     @classmethod
     def empty(cls) -> Strokes:
@@ -56,7 +57,7 @@ class Strokes:
         return np.repeat(np.arange(len(self.length)), self.length)
 
     def steps(self) -> Floats:
-        """Return the distance from every point to the next one of its stroke, 0 for the last."""
+        """Return the distance from every point to the next point of the stroke, 0 for the last point."""
         step = np.zeros(len(self.x))
         dx, dy = np.diff(self.x), np.diff(self.y)
         step[:-1] = np.sqrt(dx * dx + dy * dy)
@@ -64,7 +65,7 @@ class Strokes:
         return step
 
     def ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return two masks: whether a point is the first, and the last, of its stroke."""
+        """Return two masks: whether a point is the first point of a stroke, and whether it is the last."""
         first, last = np.zeros(len(self.x), bool), np.zeros(len(self.x), bool)
         start = self.start
         first[start] = True
@@ -72,7 +73,7 @@ class Strokes:
         return first, last
 
     def neighbours(self) -> tuple[Integers, Integers, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the indices before and after every point (its own at an end), and the masks of `ends`."""
+        """Return the indices of the points before and after every point (itself at an end), and the masks of `ends`."""
         first, last = self.ends()
         i = np.arange(len(self.x))
         return np.where(first, i, i - 1), np.where(last, i, i + 1), first, last
@@ -91,7 +92,7 @@ class Polygons:
 
 
 def refine(strokes: Strokes, pieces: int) -> Strokes:
-    """Insert points along a Catmull-Rom curve: `pieces` intervals for each one."""
+    """Insert points along a Catmull-Rom curve, which split each interval into `pieces` intervals."""
     if pieces <= 1 or not len(strokes.x):
         return strokes
     before, after, first, last = strokes.neighbours()
@@ -126,15 +127,15 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
 
 
 def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
-    """Return the outline of the ink: a ribbon for each stroke, a disc where the pen turns sharply, and the contours.
+    """Return the outline of the ink: a ribbon for each stroke, a disc at each sharp turn, and the contours.
 
-    Ribbons use one point in `every`, which is enough for curves.
+    Ribbons use one point in `every`; 3 is enough if the polygons become curves.
     """
-    drawn = (strokes.flags & OUTLINE) > 0
+    drawn = (strokes.flags & OUTLINE_FLAG) > 0
     written = strokes.select(~drawn) if drawn.any() else strokes
     number = np.nonzero(~drawn)[0]
     tx, ty = tangents(written)
-    parts = [_bands(*_thin(written, tx, ty, every), number), _discs(written, tx, ty, number)]
+    parts = [_ribbon_polygons(*_thinned(written, tx, ty, every), number), _discs(written, tx, ty, number)]
     if drawn.any():
         contours = strokes.select(drawn)
         parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(drawn)[0]))
@@ -142,7 +143,7 @@ def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
 
 
 def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
-    """Choose one point in `every`, evenly, and both ends of each stroke; return indices and counts per stroke."""
+    """Choose one point in `every`, evenly, and both ends of each stroke; return indices, and counts per stroke."""
     gaps = length - 1
     kept = np.maximum(-(-gaps // every), np.minimum(gaps, 2))
     stroke = np.repeat(np.arange(len(kept)), kept + 1)
@@ -151,7 +152,7 @@ def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
     return start[stroke] + (2 * step * gaps[stroke] + kept[stroke]) // np.maximum(2 * kept[stroke], 1), kept + 1
 
 
-def _thin(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
+def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
     """Keep one point in `every`, the ends of strokes, and all points of tight curves."""
     if every == 1:
         return s, tx, ty
@@ -167,16 +168,16 @@ def _straightness(s: Strokes, tx: Floats, ty: Floats) -> Floats:
     return np.where(first | last, 1.0, tx[after] * tx[before] + ty[after] * ty[before])
 
 
-def _bands(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
-    """Return ribbons: right side, cap around the end, left side backwards, cap around the start."""
+def _ribbon_polygons(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
+    """Return one polygon per stroke: right side, cap around the end, left side backwards, cap around the start."""
     start, length, stroke = s.start, s.length, s.stroke_of_point
     end = start + length - 1
-    corners = 2 * length + 2 * (_CAP - 1)
+    corners = 2 * length + 2 * (_CAP_CORNERS - 1)
     base = np.cumsum(corners) - corners
     x, y = np.empty(int(corners.sum())), np.empty(int(corners.sum()))
     along = np.arange(len(s.x)) - start[stroke]
     right = base[stroke] + along
-    left = base[stroke] + 2 * length[stroke] + _CAP - 2 - along
+    left = base[stroke] + 2 * length[stroke] + _CAP_CORNERS - 2 - along
     across_x, across_y = -ty * s.radius, tx * s.radius
     x[right], y[right] = s.x - across_x, s.y - across_y
     x[left], y[left] = s.x + across_x, s.y + across_y
@@ -184,19 +185,19 @@ def _bands(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
         at = base + length + k
         x[at] = s.x[end] - across_x[end] * c + tx[end] * s.radius[end] * sn
         y[at] = s.y[end] - across_y[end] * c + ty[end] * s.radius[end] * sn
-        at = base + 2 * length + _CAP - 1 + k
+        at = base + 2 * length + _CAP_CORNERS - 1 + k
         x[at] = s.x[start] + across_x[start] * c - tx[start] * s.radius[start] * sn
         y[at] = s.y[start] + across_y[start] * c - ty[start] * s.radius[start] * sn
     return Polygons(x, y, corners, number)
 
 
 def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
-    """Draw the round nib where the pen turns back within its own width; a ribbon is flat there."""
+    """Return discs, the shape of the round nib, at points where the pen turns back sharply: a ribbon is flat there."""
     at = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
     r = s.radius[at, None]
     return Polygons(
         (s.x[at, None] + r * _DISC_COS).ravel(),
         (s.y[at, None] + r * _DISC_SIN).ravel(),
-        np.full(len(at), len(_DISC)),
+        np.full(len(at), len(_DISC_ANGLES)),
         number[s.stroke_of_point[at]],
     )

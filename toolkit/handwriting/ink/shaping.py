@@ -1,4 +1,4 @@
-"""Shape words: choose hands from the fallback chain, kern, keep punctuation clear, mark touching stroke ends."""
+"""Shape words: choose a hand for each character, kern, keep punctuation apart, mark stroke ends that touch letters."""
 
 from __future__ import annotations
 
@@ -14,93 +14,94 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import fallback_chain
-from toolkit.handwriting.ink.fallback import ALIKE, INVISIBLE, Fit, curly_quotes
-from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, open_hand
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, every_nth
+from toolkit.handwriting.ink.fallback import INVISIBLE_CHARACTERS, SIMILAR_CHARACTER, FaceFit, curly_quotes
+from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer
 from toolkit.keyed_noise import Floats, Integers
 
-PUNCTUATION_GAP = 0.06  # least distance of ink from punctuation, in cap heights
-MOTION_ALLOWANCE = 0.06  # added for the motion of the hand, times the writer's shake
-WORD_GAP = 0.46  # least distance of ink between two words
-THICKEST_NIB = 0.045  # cap heights; bold scripts are written with a thinner pen
-_LARGEST_SHIFT = 0.6  # cap heights by which punctuation may move a letter
-_TOUCH = 0.075  # cap heights; a stroke end nearer than this to another letter touches it
-_KEPT_POINTS = 500_000  # in the cache of shaped words, about 20 MB
-_WORD_OVERHEAD = 60  # cost of a cached word besides its points, in points
-_COMPARED = 256  # points of a letter that are compared with the next one
+# Lengths in cap heights.
+PUNCTUATION_GAP = 0.06  # smallest distance of ink from punctuation
+MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP for the motion of the hand
+WORD_GAP = 0.46  # smallest distance of ink between two words
+THICKEST_NIB = 0.045  # bold scripts are written with a thinner pen
+_MAX_SHIFT = 0.6  # by which punctuation may move a letter
+_TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
+_CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
+_WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
+_COMPARED_POINTS = 256  # points of a letter that are compared with the next letter
 
 _XY: TypeAlias = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class ShapedWord:
-    """One word; each letter is relative to its own origin, in cap heights, y upwards."""
+    """One word; the strokes of each letter are relative to the origin of the letter, in cap heights, y upwards."""
 
     text: str
     advance: float
     origin_x: Floats  # (letters,) the position of each letter in the word
     origin_y: Floats  # (letters,)
     letter_advance: Floats  # (letters,)
-    strokes: Strokes  # their radius is relative to the mean nib of the hand
-    stroke_letter: Integers  # (strokes,)
-    letter: Integers  # (points,)
-    breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters, width
+    strokes: Strokes  # the radius is relative to the mean nib of the hand
+    stroke_letter: Integers  # (strokes,) number of the letter
+    letter: Integers  # (points,) number of the letter
+    breaks: tuple[tuple[int, float], ...]  # positions at which the word may be cut: number of characters, width
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
-    squeeze: float = 1.0  # factor on its width where it is squeezed in at the end of a line
+    squeeze: float = 1.0  # factor on the width of a word that is squeezed into the end of a line
     is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
-_kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
+_word_cache: LRUCache[object, ShapedWord] = LRUCache(_CACHED_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
 
 
 class Shaper:
     """Shapes words for one script and writer; long texts use one point in `every`."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
-        self.hands: list[Hand] = [open_hand(name) for name in fallback_chain(script)]
+        self.hands: list[Hand] = [load_hand(name) for name in fallback_chain(script)]
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
-        self._fits = {hand: fit for hand in self.hands if (fit := Fit.of(hand.measures, self.measures))}
+        self._fits = {hand: fit for hand in self.hands if (fit := FaceFit.of(hand.measures, self.measures))}
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self._hand_of = lru_cache(4096)(self._find_hand)
         self._points_of = lru_cache(4096)(self._count_points)
         self.least_gap = lru_cache(16384)(self._least_gap)
 
-    @cached(_kept_words, lock=Lock())
+    @cached(_word_cache, lock=Lock())
     def word(self, text: str) -> ShapedWord:
         placed: list[tuple[int, PlacedGlyph, int]] = []
-        for number, run, places in self._runs(text):
+        for number, run, places in self._runs_by_hand(text):
             placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
         letters = [self.letter(number, at.glyph) for number, at, _ in placed]
         stretch = np.array([self._stretch(number) for number, _, _ in placed])
         advances = stretch * [at.advance for _, at, _ in placed]
         shift = stretch * [at.dx + at.dy * self.writer.slant for _, at, _ in placed]
         characters = [text[place] for _, _, place in placed]
-        extra = self._clearances(letters, characters, advances, shift)
+        extra = self._extra_shifts(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
         strokes = Strokes.concatenate(letters)
         stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
         word = ShapedWord(
             text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
             strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
-            _breaks(text, [p for _, _, p in placed], origin),
+            _word_breaks(text, [p for _, _, p in placed], origin),
             tuple((number, at.glyph, text[place]) for number, at, place in placed),
         )  # fmt: skip
         _mark_touching_ends(word)
         return word
 
     def letter(self, number: int, glyph: int) -> Strokes:
-        """Return a glyph with the writer's width and slant, its radius relative to the nib of hand `number`.
+        """Return a glyph of hand `number` with the writer's width and slant; the radius is relative to the hand's nib.
 
-        One point in `every` is kept; contours with fewer than twice that many points are left out.
+        One point in `every` is kept; contours with fewer than twice `every` points are dropped.
         """
         hand, writer, every = self.hands[number], self.writer, self._every
         strokes = hand.glyph(glyph)
         if every > 1 and len(strokes.length):
-            shown = ((strokes.flags & OUTLINE) == 0) | (strokes.length >= min(2 * every, strokes.length.max()))
+            shown = ((strokes.flags & OUTLINE_FLAG) == 0) | (strokes.length >= min(2 * every, strokes.length.max()))
             kept, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
             strokes = strokes.select(shown)
@@ -123,49 +124,49 @@ class Shaper:
         return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """Return the characters that no hand of the chain writes, each once, in order."""
+        """Return the characters that no hand of the fallback chain has, each once, in order."""
         return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
-        """Return the hand that writes `character`, and the character that it writes instead."""
-        if character in INVISIBLE:
+        """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
+        if character in INVISIBLE_CHARACTERS:
             return 0, ""
-        for wanted in (character, ALIKE.get(character, character)):
+        for wanted in (character, SIMILAR_CHARACTER.get(character, character)):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
-                if hand.writes(wanted):
+                if hand.has_character(wanted):
                     return number, wanted
         return None
 
-    def _runs(self, text: str) -> list[tuple[int, str, list[int]]]:
-        """Cut a word into runs of one hand: (hand, characters to shape, their indices in the word)."""
+    def _runs_by_hand(self, text: str) -> list[tuple[int, str, list[int]]]:
+        """Cut a word into runs of one hand: (number of the hand, characters to shape, indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
         for place, character in enumerate(curly_quotes(text)):
             number, written = self._hand_of(character) or (0, "")
             if not written:
                 continue
-            stays = runs and unicodedata.combining(character) and self.hands[runs[-1][0]].writes(written)
+            stays = runs and unicodedata.combining(character) and self.hands[runs[-1][0]].has_character(written)
             if runs and (stays or runs[-1][0] == number):
                 runs[-1] = (runs[-1][0], runs[-1][1] + written, [*runs[-1][2], place])
             else:
                 runs.append((number, written, [place]))
         return runs
 
-    def _clearances(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
+    def _extra_shifts(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
         """Return how far each letter must move right so that punctuation touches nothing."""
         extra = np.zeros(len(letters))
         origin = np.cumsum(advances) - advances + shift
         distance = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * self.writer.shake
         for i in range(1, len(letters)):
-            if not (_stands_alone(characters[i - 1]) or _stands_alone(characters[i])):
+            if not (_is_punctuation(characters[i - 1]) or _is_punctuation(characters[i])):
                 continue
-            # Compare with two letters: in some scripts the joining stroke is a separate glyph.
+            # Two letters before are compared, because in some scripts the joining stroke is a separate glyph.
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
                 needed = _needed_shift(before_points, points, offset, distance)
-                extra[i] = max(extra[i], min(needed, _LARGEST_SHIFT))
+                extra[i] = max(extra[i], min(needed, _MAX_SHIFT))
         return extra
 
     def _least_gap(self, before: str, after: str) -> float:
@@ -183,12 +184,12 @@ def _points(word: ShapedWord, chosen: np.ndarray) -> _XY:
     return word.strokes.x[chosen] + word.origin_x[word.letter[chosen]], word.strokes.y[chosen]
 
 
-def _stands_alone(character: str) -> bool:
+def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] not in "LMN"
 
 
 def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
-    """Return how far right of `offset` the right points must move to be `distance` from the left ones, or less."""
+    """Return how far right of `offset` the right points must be, to be at `distance` from the left points."""
     (left_x, left_y), (right_x, right_y) = _thin(left), _thin(right)
     dy = left_y[:, None] - right_y
     reach = distance * distance - dy * dy
@@ -201,12 +202,12 @@ def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> floa
 
 def _thin(points: _XY) -> _XY:
     x, y = points
-    every = max(2, -(-len(x) // _COMPARED))
+    every = max(2, -(-len(x) // _COMPARED_POINTS))
     return x[::every], y[::every]
 
 
-def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
-    """Return where a new cluster begins, with the width before it."""
+def _word_breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
+    """Return the index of the first character of each new cluster, with the width of the word before it."""
     return tuple(
         (place, float(origin[n]))
         for n, (before, place) in enumerate(pairwise(places), 1)
@@ -215,7 +216,7 @@ def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, fl
 
 
 def _mark_touching_ends(word: ShapedWord) -> None:
-    """Flag the stroke ends inside the ink of a neighbouring letter: the pen is not lifted there."""
+    """Set the flags of stroke ends inside the ink of a neighbouring letter, where the pen is not lifted."""
     letters = len(word.origin_x)
     strokes = word.strokes
     x, y = strokes.x + word.origin_x[word.letter], strokes.y + word.origin_y[word.letter]
@@ -230,5 +231,5 @@ def _mark_touching_ends(word: ShapedWord) -> None:
             continue
         for at, flag in ((start[own], STARTS_IN_INK), (last[own], ENDS_IN_INK)):
             distance = (x[at, None] - x[around]) ** 2 + (y[at, None] - y[around]) ** 2
-            touching = (distance.min(axis=1) < _TOUCH * _TOUCH) & ((strokes.flags[own] & OUTLINE) == 0)
+            touching = (distance.min(axis=1) < _TOUCH_RANGE * _TOUCH_RANGE) & ((strokes.flags[own] & OUTLINE_FLAG) == 0)
             strokes.flags[own] |= np.where(touching, np.uint8(flag), np.uint8(0))

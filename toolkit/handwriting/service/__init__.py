@@ -1,1 +1,1 @@
-"""The gateway's side of handwriting: its rules, without HTTP."""
+"""The gateway's side of handwriting, without HTTP."""

@@ -1,4 +1,4 @@
-"""What the gateway does for section B: lists handwritings and has texts rendered. No HTTP in here."""
+"""The handwriting service (section B) without HTTP: keys, rate limits, the list of handwritings, rendering."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from toolkit.settings import Table, refuse_duplicates
 if TYPE_CHECKING:
     from toolkit.outside_world import OutsideWorld
 
-#: Of an apikey, in characters: any text may be accepted as one, and the limits remember it.
-LONGEST_KEY = 256
+#: A gateway may accept any text as an apikey, and the rate limits store it.
+MAX_KEY_CHARACTERS = 256
 #: Changes whenever the same parameters and seed give another picture.
 RENDERER_VERSION = "5"
 
 
 class Key(Table, frozen=True):
-    """One caller: its apikey, and the secret that HTTP Basic needs with it."""
+    """The keys of one caller: the apikey, and the secret that HTTP Basic also needs."""
 
     apikey: Secret
     apisecret: Secret
@@ -45,13 +45,13 @@ class Key(Table, frozen=True):
 class HandwritingSettings(Table, frozen=True):
     #: None accepts any key that is not empty.
     apikeys: tuple[Key, ...] | None = None
-    #: Token bucket of each key.
+    #: Size and refill rate of the token bucket of each key.
     burst: Annotated[int, Meta(ge=1, le=10**9)] = 3_000
     calls_a_second: Annotated[float, Meta(gt=0, le=1e9)] = 100.0
-    #: Texts rendered at once, each in its own process, and texts that may wait, of all keys together.
+    #: Number of worker processes, each of which renders one text, and largest number of waiting texts, of all keys.
     renderers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=lambda: min(4, os.cpu_count() or 1))
     waiting: Annotated[int, Meta(ge=1, le=100_000)] = 100
-    #: CPU time that one text may take; the largest page needs about 6 seconds.
+    #: Limit of CPU time for one text; the largest page needs about 6 seconds.
     render_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 20.0
 
     def __post_init__(self) -> None:
@@ -72,19 +72,19 @@ class HandwritingService:
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
-        """Return who calls, or raise KeyRejected; the key of the query counts before HTTP Basic."""
+        """Return the caller, or raise KeyRejected; a key in the query takes precedence over HTTP Basic."""
         if query.get("apikey"):
             key = Secret(query["apikey"])
-            if len(query["apikey"]) <= LONGEST_KEY and (self._secrets is None or key in self._secrets):
+            if len(query["apikey"]) <= MAX_KEY_CHARACTERS and (self._secrets is None or key in self._secrets):
                 return Caller(key, "open")
-        elif pair := _basic(authorization):
+        elif pair := _basic_credentials(authorization):
             key, secret = pair
             if self._secrets is None or self._secrets.get(key) == secret:
                 return Caller(key, "strict")
         raise KeyRejected(wire.UNAUTHORIZED, status=401)
 
     def admit(self, caller: Caller) -> Allowance:
-        """Count a call and return what is left, or raise RateLimited."""
+        """Count a request and return the remaining allowance, or raise RateLimited."""
         try:
             return self._limit.take(caller.key)
         except LimitReached as reached:
@@ -95,8 +95,8 @@ class HandwritingService:
 
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:
         records = [handwriting.record() for handwriting in catalogue().values()]
-        # The catalogue is in the order of the ids, and sorting keeps that where two values are equal.
-        records.sort(key=lambda record: _sortable(record[asked.order_by]), reverse=asked.order_dir == "desc")
+        # The catalogue is in the order of the ids, and the stable sort keeps this order for equal values.
+        records.sort(key=lambda record: _sort_key(record[asked.order_by]), reverse=asked.order_dir == "desc")
         return records[asked.offset : asked.offset + asked.limit]
 
     def record(self, handwriting_id: str) -> dict[str, str | int]:
@@ -108,7 +108,7 @@ class HandwritingService:
     async def checked(
         self, query: Mapping[str, str], kind: Format, caller: Caller, *, is_letter: bool = False
     ) -> Parameters:
-        """Return the parameters, their seed positive or None, or raise InvalidParameters with all problems."""
+        """Return the parameters (the seed is positive or None), or raise InvalidParameters with all problems."""
         parameters, problems = parameters_of(query, kind, caller.dialect, is_letter=is_letter)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
@@ -124,20 +124,20 @@ class HandwritingService:
         self._pool.close()
 
 
-def fingerprint(parameters: Parameters) -> str | None:
-    """Return a name for what these parameters always give, or None where each rendering has a fresh seed."""
+def etag_of(parameters: Parameters) -> str | None:
+    """Return a hash that names the rendering of these parameters, or None without a seed: each rendering differs."""
     if parameters.random_seed is None:
         return None
     canonical = f"{RENDERER_VERSION} {parameters.kind} {parameters.handwriting.id} {parameters!r}"
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _sortable(value: str | int) -> str | int:
+def _sort_key(value: str | int) -> str | int:
     return value.casefold() if isinstance(value, str) else value
 
 
-def _basic(authorization: str) -> tuple[Secret, Secret] | None:
-    """Return key and secret, or None where the header is not HTTP Basic."""
+def _basic_credentials(authorization: str) -> tuple[Secret, Secret] | None:
+    """Return key and secret, or None if the header is not valid HTTP Basic."""
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -145,4 +145,4 @@ def _basic(authorization: str) -> tuple[Secret, Secret] | None:
         key, colon, secret = base64.b64decode(token.strip(), validate=True).decode("utf-8").partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return None
-    return (Secret(key), Secret(secret)) if colon and 0 < len(key) <= LONGEST_KEY else None
+    return (Secret(key), Secret(secret)) if colon and 0 < len(key) <= MAX_KEY_CHARACTERS else None

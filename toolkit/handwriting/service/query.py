@@ -1,4 +1,4 @@
-"""Parse the query of a listing or a rendering, and report all problems at once."""
+"""Parse the query string of a request for the list or for a rendering, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Margin, Parameters
+from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, MAX_DISTANCE, RGB, Margin, Parameters
 from toolkit.handwriting.wire import Format
 
-#: ``strict`` (HTTP Basic) is the service of 2016: a PDF takes CMYK only, other formats RGB only. ``open`` takes both.
+#: ``strict`` (HTTP Basic) accepts colours as the service of 2016 did: CMYK for a PDF, RGB for others. ``open``: both.
 Dialect = Literal["open", "strict"]
 
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _Parsers: TypeAlias = Mapping[str, Callable[[str, str], Any]]
 
@@ -31,19 +31,19 @@ class Listing(NamedTuple):
 
 
 def check_query(query_string: bytes) -> None:
-    """Raise MalformedRequest if percent-encoding is broken or the query is longer than any valid one."""
+    """Raise MalformedRequest if the percent-encoding is broken or the query is longer than any valid query."""
     if _BROKEN_PERCENT.search(query_string) or len(query_string) > wire.MAX_QUERY_BYTES:
         raise MalformedRequest(wire.QUERY_MALFORMED)
 
 
 def listing_of(query: Mapping[str, str]) -> Listing:
-    """Return the requested page of the listing, or raise InvalidParameters with all problems."""
+    """Return the requested part and order of the list, or raise InvalidParameters with all problems."""
     problems: list[Problem] = []
     parsers: _Parsers = {
-        "limit": partial(_integer, least=1, most=wire.MAX_LIMIT),
-        "offset": partial(_integer, least=0),
-        "order_by": partial(_one_of, words=wire.RECORD_FIELDS),
-        "order_dir": partial(_one_of, words=wire.DIRECTIONS),
+        "limit": partial(_parse_integer, least=1, most=wire.MAX_LIMIT),
+        "offset": partial(_parse_integer, least=0),
+        "order_by": partial(_parse_word, words=wire.RECORD_FIELDS),
+        "order_dir": partial(_parse_word, words=wire.DIRECTIONS),
     }
     listing = Listing(**_parse_fields(query, parsers, problems))
     if problems:
@@ -54,25 +54,25 @@ def listing_of(query: Mapping[str, str]) -> Listing:
 def parameters_of(
     query: Mapping[str, str], kind: Format, dialect: Dialect, *, is_letter: bool = False
 ) -> tuple[Parameters | None, list[Problem]]:
-    """Return the parameters (None without a handwriting), defaults in place of wrong values, and all problems."""
+    """Return the parameters (None without a handwriting; defaults instead of wrong values), and all problems."""
     problems: list[Problem] = []
     handwriting = catalogue().get(query.get("handwriting_id", ""))
     if handwriting is None:
         why = wire.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
         problems.append(Problem("handwriting_id", why))
     text = query.get("text", "")
-    if text_problem := _text_problem(text, wire.MAX_LETTER if is_letter else wire.MAX_TEXT):
+    if text_problem := _text_problem(text, wire.MAX_LETTER_LENGTH if is_letter else wire.MAX_TEXT_LENGTH):
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     layout_parsers: _Parsers = {
-        "handwriting_size": partial(_letter_size, kind=kind),
-        "handwriting_color": partial(_colour, kind=kind, strict=dialect == "strict"),
-        # A letter has the same lines in every format.
-        "width": partial(_side, kind=kind, is_whole=kind == "png" and not is_letter),
-        "height": partial(_side, kind=kind, is_whole=kind == "png" and not is_letter),
-        "min_padding": partial(_distance, kind=kind),
-        "margin": partial(_margin, kind=kind),
-        "align": partial(_one_of, words=wire.ALIGNS),
+        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
+        "handwriting_color": partial(_parse_colour, kind=kind, strict=dialect == "strict"),
+        # The sides of a letter are not rounded, so that the lines are the same in every format.
+        "width": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
+        "height": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
+        "min_padding": partial(_parse_distance, kind=kind),
+        "margin": partial(_parse_margin, kind=kind),
+        "align": partial(_parse_word, words=wire.ALIGNS),
     }
     given = {"handwriting_color": black, **_parse_fields(query, layout_parsers, problems)}
     problems += _room_problems(given)
@@ -83,7 +83,7 @@ def parameters_of(
 
 
 def _room_problems(given: Mapping[str, Any]) -> list[Problem]:
-    """Return the problems of margins that leave no room, or that exclude each other."""
+    """Return a problem for each margin that leaves no room for the text, or excludes another parameter."""
     problems = []
     padding, margin = given.get("min_padding"), given.get("margin")
     width, height = given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)
@@ -107,7 +107,7 @@ def _letter_fields(
     fields: dict[str, Any] = {} if kind == "pdf" else {"page_number": 1}
     if "min_padding" not in given:
         fields["margin"] = given.get("margin", Margin(0.0, 0.0, 0.0, 0.0))
-    return fields | _parse_fields(query, {"page_number": partial(_integer, least=1)}, problems)
+    return fields | _parse_fields(query, {"page_number": partial(_parse_integer, least=1)}, problems)
 
 
 def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
@@ -124,74 +124,74 @@ def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Pr
 def _text_problem(text: str, most: int) -> str | None:
     if _SURROGATE.search(text):
         return wire.TEXT_NOT_UTF8
-    if _CONTROL.search(text):
+    if _CONTROL_CHARACTERS.search(text):
         return wire.TEXT_HAS_CONTROLS
     if not text.strip():
         return "text is required"
     if len(text) > most:
-        return wire.TEXT_TOO_LONG if most == wire.MAX_TEXT else wire.LETTER_TOO_LONG
+        return wire.TEXT_TOO_LONG if most == wire.MAX_TEXT_LENGTH else wire.LETTER_TOO_LONG
     return None
 
 
-# -- values: a parser takes the name of the field and its text, and raises `WrongValue` with the message --
+# -- parsers of values: a parser takes the name and the text of a field; `WrongValue` has the message --
 
-_NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
-_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
-_HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
-_CMYK = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
+_NUMBER_PATTERN = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
+_INTEGER_PATTERN = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
+_RGB_PATTERN = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
+_CMYK_PATTERN = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 
-_FINEST = 0.01  # points; anything smaller is invisible and would lead to a division by zero
-_LARGEST_SEED = 2**63 - 1
-_LONGEST_SEED = 100  # characters
+_MIN_POINTS = 0.01  # a smaller size is invisible and would lead to a division by zero
+_MAX_SEED = 2**63 - 1
+_MAX_SEED_CHARACTERS = 100
 
 
 class WrongValue(ValueError):
     pass
 
 
-def _side(field: str, text: str, kind: Format, *, is_whole: bool) -> float | None:
+def _parse_side(field: str, text: str, kind: Format, *, is_whole: bool) -> float | None:
     """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
-    points = _distance(field, text, kind)
+    points = _parse_distance(field, text, kind)
     if is_whole:
         points = float(int(points + 0.5))  # whole pixels, half up
         if points < 1:
             raise WrongValue(f"{field} must be at least 1px")
-    elif points < _FINEST:
-        raise WrongValue(f"{field} must be at least {_FINEST}pt")
+    elif points < _MIN_POINTS:
+        raise WrongValue(f"{field} must be at least {_MIN_POINTS}pt")
     return points
 
 
-def _margin(field: str, text: str, kind: Format) -> Margin:
+def _parse_margin(field: str, text: str, kind: Format) -> Margin:
     parts = text.split(",")
     if len(parts) not in (1, 4):
-        raise WrongValue(wire.unreadable(field, text))
-    distances = [_distance(field, part, kind) for part in parts]
+        raise WrongValue(wire.unreadable_message(field, text))
+    distances = [_parse_distance(field, part, kind) for part in parts]
     return Margin(*(distances if len(parts) == 4 else distances * 4))
 
 
-def _letter_size(field: str, text: str, kind: Format) -> float:
-    points = _distance(field, text, kind)
-    if points < _FINEST:
+def _parse_handwriting_size(field: str, text: str, kind: Format) -> float:
+    points = _parse_distance(field, text, kind)
+    if points < _MIN_POINTS:
         raise WrongValue(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
     return points
 
 
-def _number(field: str, text: str, most: float) -> float:
-    parsed = Decimal(_match(_NUMBER, field, text)[1])
+def _parse_number(field: str, text: str, most: float) -> float:
+    parsed = Decimal(_match(_NUMBER_PATTERN, field, text)[1])
     if not 0 <= parsed <= most:
         raise WrongValue(f"{field} must be between 0.0 and {most}")
     return float(parsed)
 
 
-def _colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
-    """Parse a colour; `strict` takes only CMYK for a PDF and only RGB for everything else."""
+def _parse_colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
+    """Parse a colour; `strict` accepts only CMYK for a PDF and only RGB for other formats."""
     rgb, cmyk = not strict or kind != "pdf", not strict or kind == "pdf"
-    if rgb and (hit := _HEXADECIMAL.fullmatch(text)):
+    if rgb and (hit := _RGB_PATTERN.fullmatch(text)):
         return RGB(*(int(channel, 16) for channel in hit.groups()))
-    if cmyk and (hit := _CMYK.fullmatch(text)):
-        inks = [_NUMBER.fullmatch(part) for part in hit.groups()]
+    if cmyk and (hit := _CMYK_PATTERN.fullmatch(text)):
+        inks = [_NUMBER_PATTERN.fullmatch(part) for part in hit.groups()]
         values = [float(one[1]) for one in inks if one]
         if len(values) == 4 and all(0 <= value <= 1 for value in values):
             return CMYK(*values)
@@ -200,36 +200,36 @@ def _colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
     )
 
 
-def _seed(field: str, text: str) -> int | Decimal | None:
-    """Parse a seed: a positive integer of 64 bits or decimal number; None for zero and below."""
-    parsed = Decimal(_match(_NUMBER, field, text)[1])
-    if len(text) > _LONGEST_SEED or abs(parsed) > _LARGEST_SEED:
+def _parse_seed(field: str, text: str) -> int | Decimal | None:
+    """Parse a seed: a positive integer of 64 bits or a positive decimal number; return None for zero and below."""
+    parsed = Decimal(_match(_NUMBER_PATTERN, field, text)[1])
+    if len(text) > _MAX_SEED_CHARACTERS or abs(parsed) > _MAX_SEED:
         raise WrongValue(wire.SEED_OUT_OF_RANGE)
     if parsed <= 0:
         return None
     return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
 
 
-def _integer(field: str, text: str, least: int, most: int | None = None) -> int:
-    number = int(_match(_INTEGER, field, text)[1])
+def _parse_integer(field: str, text: str, least: int, most: int | None = None) -> int:
+    number = int(_match(_INTEGER_PATTERN, field, text)[1])
     if number < least or (most is not None and number > most):
         allowed = f"{least} or more" if most is None else f"between {least} and {most}"
         raise WrongValue(f"{field} must be {allowed}")
     return number
 
 
-def _one_of(field: str, text: str, words: Sequence[str]) -> str:
+def _parse_word(field: str, text: str, words: Sequence[str]) -> str:
     if text not in words:
         raise WrongValue(f"{field} must be one of: {', '.join(words)}")
     return text
 
 
-def _distance(field: str, text: str, kind: Format) -> float:
+def _parse_distance(field: str, text: str, kind: Format) -> float:
     points = wire.points_of(text)
     if points is None:
-        raise WrongValue(wire.unreadable(field, text))
-    longest, name = LONGEST[kind]
-    if points > longest * (1 + 1e-9):  # 254cm are 100in, in spite of rounding
+        raise WrongValue(wire.unreadable_message(field, text))
+    longest, name = MAX_DISTANCE[kind]
+    if points > longest * (1 + 1e-9):  # 254cm must be accepted as 100in despite rounding
         raise WrongValue(f"{field} maximum is {name}")
     return min(points, longest)
 
@@ -237,17 +237,17 @@ def _distance(field: str, text: str, kind: Format) -> float:
 def _match(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
     hit = pattern.fullmatch(text)
     if hit is None:
-        raise WrongValue(wire.unreadable(field, text))
+        raise WrongValue(wire.unreadable_message(field, text))
     return hit
 
 
 _VARIATION_PARSERS: _Parsers = {
-    "line_spacing": partial(_number, most=wire.MAX_LINE_SPACING),
-    "line_spacing_variance": partial(_number, most=wire.MAX_VARIANCE),
-    "word_spacing_variance": partial(_number, most=wire.MAX_VARIANCE),
-    "random_seed": _seed,
-    "pen": partial(_one_of, words=wire.PENS),
-    "natural": lambda field, text: _one_of(field, text, wire.SWITCH) == "true",
-    "paper": partial(_one_of, words=wire.PAPERS),
-    "corrections": partial(_number, most=wire.MAX_CORRECTIONS),
+    "line_spacing": partial(_parse_number, most=wire.MAX_LINE_SPACING),
+    "line_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
+    "word_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
+    "random_seed": _parse_seed,
+    "pen": partial(_parse_word, words=wire.PENS),
+    "natural": lambda field, text: _parse_word(field, text, wire.SWITCH_VALUES) == "true",
+    "paper": partial(_parse_word, words=wire.PAPERS),
+    "corrections": partial(_parse_number, most=wire.MAX_CORRECTIONS),
 }

@@ -1,4 +1,4 @@
-"""Render in worker processes, so that the event loop stays free; the first text starts them."""
+"""Render in worker processes, so that the event loop is not blocked; the first text starts a worker."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.handwriting")
 
-WORKER = "toolkit.handwriting.service.render_worker"
-# Wall time limit as a multiple of the CPU limit: beyond it a renderer hangs, or the machine is far too busy.
-# Windows has this limit only.
-_WALL_TIMES = 10
+WORKER_MODULE = "toolkit.handwriting.service.render_worker"
+# The limit of wall-clock time is this multiple of the CPU limit: a slower renderer hangs, or the machine is overloaded.
+# On Windows this is the only limit.
+_WALL_TIME_FACTOR = 10
 _RETRY_SECONDS = 2.0
-# After a cancelled call the process gets this time to finish, which is about the time to start another one.
+# After a cancelled call, the process gets this time to finish, about as long as the start of another process.
 _GRACE_SECONDS = 1.0
 
-#: Parameters, whether to check the characters only, and the limit of CPU time in seconds.
+#: Parameters, whether to check the characters only, and the limit of CPU time (seconds).
 Job: TypeAlias = tuple[Parameters, bool, float]
-#: A rendering, or the problems of the parameters, or the place in the code where the renderer failed.
+#: A rendering, or the problems of the parameters, or (after a bug) the exception type and the line of code.
 Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
     """Renders `size` texts at once, each in its own process with a limit of CPU time in `seconds`."""
 
-    def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
-        self._queue = FairQueue(size, most_waiting)
+    def __init__(self, size: int, max_waiting: int, seconds: float) -> None:
+        self._queue = FairQueue(size, max_waiting)
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
-        self._workers = [WorkerProcess(WORKER) for _ in range(size)]
-        # Used from the end, the most recent worker first: under light load the others are never started.
+        self._workers = [WorkerProcess(WORKER_MODULE) for _ in range(size)]
+        # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
         self._abandoned: set[WorkerProcess] = set()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
         """Render a text for the caller with this key; cancelling the call stops the rendering."""
-        outcome = await self._run((parameters, False, self._seconds), key)
+        outcome = await self._run_job((parameters, False, self._seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
         return outcome
 
     async def missing_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
-        outcome = await self._run((parameters, True, self._seconds), key)
+        outcome = await self._run_job((parameters, True, self._seconds), key)
         return outcome if isinstance(outcome, tuple) else ()
 
     def close(self) -> None:
@@ -62,43 +62,43 @@ class RenderPool:
         for worker in self._workers:
             worker.join()
 
-    async def _run(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
+    async def _run_job(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
         try:
             await self._queue.acquire(key)
         except QueueFull:
             raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
         loop = asyncio.get_running_loop()
         worker = self._idle.pop()
-        done = loop.run_in_executor(self._threads, self._do, worker, job)
-        done.add_done_callback(lambda _: self._free(worker))
+        done = loop.run_in_executor(self._threads, self._run_in_worker, worker, job)
+        done.add_done_callback(lambda _: self._return_worker(worker))
         try:
             outcome = await asyncio.shield(done)
         except asyncio.CancelledError:
             self._abandoned.add(worker)
-            loop.call_later(_GRACE_SECONDS, self._end, worker, done)
+            loop.call_later(_GRACE_SECONDS, self._kill_if_unfinished, worker, done)
             raise
         if isinstance(outcome, WorkerDied | str):
             log.error("rendering failed: %s", outcome)
             raise _error_of(outcome)
         return outcome
 
-    def _free(self, worker: WorkerProcess) -> None:
+    def _return_worker(self, worker: WorkerProcess) -> None:
         self._abandoned.discard(worker)
         self._idle.append(worker)
         self._queue.release()
 
-    def _end(self, worker: WorkerProcess, done: asyncio.Future[Outcome | WorkerDied]) -> None:
+    def _kill_if_unfinished(self, worker: WorkerProcess, done: asyncio.Future[Outcome | WorkerDied]) -> None:
         if not done.done():
             worker.kill()
 
-    def _do(self, worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
+    def _run_in_worker(self, worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
         for _ in range(2):
             try:
-                (outcome,) = worker.do(job, _WALL_TIMES * job[2])
+                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * job[2])
             except WorkerDied as died:
                 outcome = died
                 if died.death is Death.OTHER and worker not in self._abandoned:
-                    continue  # it was killed from outside, so the text is not to blame
+                    continue  # another program killed the worker, so the text is not the cause: try again
             break
         return cast("Outcome | WorkerDied", outcome)
 

@@ -1,7 +1,7 @@
 """The child process that renders.
 
-A separate process, because drawing a long text holds Python's global lock for up to a quarter of a second and would
-stall every stream of the gateway.
+Rendering needs a separate process, because drawing a long text holds Python's global lock for up to a quarter of a
+second and would stall every stream of the gateway.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.worker_process import limit_cpu, limit_memory, serve
 
-_NICENESS = 2  # lower priority than streams and small requests, but rendering still progresses on a busy machine
+_NICENESS = 2  # lower priority than the gateway, but rendering still progresses on a busy machine
 
 
-#: Of one text; a letter of 60,000 characters in pencil takes 450 MB.
+#: Limit of memory for one text; a letter of 60,000 characters in pencil takes 450 MB.
 MEMORY_BYTES = 480 * 1024 * 1024
 
 
@@ -42,7 +42,7 @@ def outcomes(job: Job) -> Iterator[Outcome]:
         outcome = error.problems
     except MemoryError:
         outcome = (Problem(None, wire.TOO_MUCH_WORK),)
-    except Exception as error:  # a bug of ours: the gateway logs where it is, never the text
+    except Exception as error:  # a bug: the gateway logs the line of code, never the text
         last = traceback.extract_tb(error.__traceback__)[-1]
         outcome = f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}"
     limit_cpu(0)

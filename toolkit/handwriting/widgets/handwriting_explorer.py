@@ -18,7 +18,7 @@ from toolkit.errors import counted
 from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
-from toolkit.handwriting.widgets.hand_picker import HandPicker, sheet
+from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
 from toolkit.widget_family import ServiceWidget, button, explained, html_line, html_pane, in_turn, part_of, row
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
-#: Kinds of files: the name of the method, the format on the wire, and what it is for.
-_KINDS: dict[str, tuple[Format, str]] = {
+#: Kinds of files, by name of the client method: the format on the wire, and the tooltip.
+_FILE_KINDS: dict[str, tuple[Format, str]] = {
     "png": ("png", "A picture with transparent paper, 72 pixels an inch"),
     "pdf": ("pdf", "A document to print, whose words can be searched"),
     "svg": ("svg", "A drawing that is sharp at every size"),
     "animation": ("replay", "An SVG that writes itself"),
 }
-_TEXT = "The quick brown fox\njumps over the lazy dog."
+_INITIAL_TEXT = "The quick brown fox\njumps over the lazy dog."
 
 
 class _Settings(NamedTuple):
@@ -60,18 +60,18 @@ class HandwritingExplorer(ServiceWidget):
     tk
         A connection.
     text, handwriting
-        The text and the hand at the start.
+        The initial text and hand.
 
     Attributes
     ----------
     result : Handwritten or None
-        The picture that is shown.
+        The picture on the screen.
     kept : Handwritten or None
-        The picture for comparison.
+        The earlier picture for comparison.
     text, picker, look, kind, keep_button, drop_button
-        The controls: set ``.value``, ``.click()`` as a person would; ``picker.handwriting`` is the hand,
+        The controls: set ``.value`` or call ``.click()``, as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters, ``look.section`` is the open
-        section of them; ``kind`` is ``png``, ``pdf``, ``svg`` or ``animation``.
+        section of parameters; ``kind`` is ``png``, ``pdf``, ``svg`` or ``animation``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class HandwritingExplorer(ServiceWidget):
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
-    def __init__(self, tk: Connection, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
+    def __init__(self, tk: Connection, *, text: str = _INITIAL_TEXT, handwriting: str = "Molly") -> None:
         self._client: HandwritingClient = part_of(tk, "handwriting")
         super().__init__()
         self._shown: _Settings | None = None
@@ -102,9 +102,9 @@ class HandwritingExplorer(ServiceWidget):
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._present), "value")
-        self.keep_button.on_click(lambda _: self._keep())
-        self.drop_button.on_click(lambda _: self._drop())
+        self.kind.observe(lambda _: self._attempt(self._show_result), "value")
+        self.keep_button.on_click(lambda _: self._keep_picture())
+        self.drop_button.on_click(lambda _: self._drop_picture())
 
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
@@ -112,11 +112,11 @@ class HandwritingExplorer(ServiceWidget):
         explained(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
-        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _KINDS]
-        self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[words for _, words in _KINDS.values()])
+        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _FILE_KINDS]
+        self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[words for _, words in _FILE_KINDS.values()])
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
-        self.keep_button = button("Compare", "columns", "Keep this one, to compare it with the next ones")
-        self.drop_button = button("Stop comparing", "times", "Take the kept one away")
+        self.keep_button = button("Compare", "columns", "Keep this picture, to compare it with the next ones")
+        self.drop_button = button("Stop comparing", "times", "Remove the earlier picture")
         self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
 
     def _lay_out(self) -> None:
@@ -129,25 +129,25 @@ class HandwritingExplorer(ServiceWidget):
 
     @property
     def code(self) -> str:
-        """The line of Python that gives `file`."""
+        """The line of Python code that returns `file`."""
         return self._settings.code(self.kind.value)
 
     @property
     def file(self) -> Handwritten:
-        """The file of the chosen kind for the present settings; raises the error if it cannot be rendered."""
+        """The file of the chosen kind for the present settings; raises an error if it cannot be rendered."""
         if self.result is not None and self.kind.value == "png" and self._shown == self._settings:
             return self.result
-        return self._render(self._settings, _KINDS[self.kind.value][0])
+        return self._render(self._settings, _FILE_KINDS[self.kind.value][0])
 
     def picture(self) -> bytes:
-        """Return what is shown now as PNG."""
+        """Return the pictures on the screen as PNG."""
         writings = [writing for writing in (self.kept, self.result) if writing is not None]
         if len(writings) == 2:
             return png_bytes(picture_sheet(writings, 2, ["kept", "now"]).image)
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:
-        """Return one line about what is shown."""
+        """Return one line about the picture on the screen."""
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
@@ -160,7 +160,7 @@ class HandwritingExplorer(ServiceWidget):
             elif self._shown != self._settings:
                 self.say("The picture shows earlier settings: the present ones could not be rendered")
             else:
-                self.say(_figures(self.result))
+                self.say(_status_text(self.result))
 
     @in_turn
     def _draw_text(self) -> None:
@@ -169,7 +169,7 @@ class HandwritingExplorer(ServiceWidget):
             self._attempt(lambda: self.picker.show_text(self.text.value))
 
     def _draw(self) -> None:
-        self._attempt(self._write)
+        self._attempt(self._render_and_show)
 
     @property
     def _settings(self) -> _Settings:
@@ -178,31 +178,31 @@ class HandwritingExplorer(ServiceWidget):
     def _render(self, settings: _Settings, kind: Format) -> Handwritten:
         return self._client.rendered(settings.text, settings.handwriting, kind, settings.style)
 
-    def _write(self) -> None:
+    def _render_and_show(self) -> None:
         settings = self._settings
         with self._replacing_link():
             done = self._render(settings, "png")
             self._shown, self.result = settings, done
-            self._present()
+            self._show_result()
 
     def _show_comparison(self, moving: Handwritten | None = None) -> None:
-        """Show the picture, or the animation of it, alone or side by side with the kept one."""
+        """Show the picture, or the `moving` animation instead, alone or beside the kept picture."""
         self.drop_button.layout.display = "none" if self.kept is None else ""
         if self.result is None or self._shown is None:
             return
         label = f"{self._shown.text[:200]} (in the hand of {self.result.handwriting})"
-        now = sheet(self.result, label, moving)
+        now = picture_html(self.result, label, moving)
         if self.kept is None:
             self.paper.value = now
             return
         made_by = self._shown.code(self.kind.value)
-        cells = ((sheet(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
+        cells = ((picture_html(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
         self.paper.value = '<div class="toolkit-compared">' + "".join(
             f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
         ) + "</div>"  # fmt: skip
 
-    def _present(self) -> None:
-        """Show the picture, its code, and a link to the file for the present settings."""
+    def _show_result(self) -> None:
+        """Show the picture, the code, and a link to the file for the present settings."""
         if self._shown is None:
             return
         with self._replacing_link():
@@ -221,14 +221,14 @@ class HandwritingExplorer(ServiceWidget):
             data = base64.b64encode(file.data).decode("ascii")
             self.link.value = (
                 f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-                f'title="{escape(_KINDS[self.kind.value][1], quote=True)}">Download {name}</a> '
+                f'title="{escape(_FILE_KINDS[self.kind.value][1], quote=True)}">Download {name}</a> '
                 f"({len(file.data) / 1000:.1f} KB)"
             )
 
     @contextmanager
     def _replacing_link(self) -> Iterator[None]:
-        """Hide the link while the file is made, and remove it after an error: it would offer the previous file."""
-        self.link.layout.visibility = "hidden"  # keeps its space, so that the buttons beside it do not move
+        """Hide the link while the file is rendered, and remove it after an error, because it has the previous file."""
+        self.link.layout.visibility = "hidden"  # keeps the space, so that the buttons beside the link do not move
         try:
             yield
         except Exception:
@@ -237,18 +237,18 @@ class HandwritingExplorer(ServiceWidget):
         self.link.layout.visibility = "visible"
 
     @in_turn
-    def _keep(self) -> None:
+    def _keep_picture(self) -> None:
         if self._shown is not None:
             self.kept, self._kept_code = self.result, self._shown.code(self.kind.value)
             self._show_comparison()
 
     @in_turn
-    def _drop(self) -> None:
+    def _drop_picture(self) -> None:
         self.kept = None
         self._show_comparison()
 
 
-def _figures(done: Handwritten) -> str:
+def _status_text(done: Handwritten) -> str:
     cut = " · some ink is cut off" if done.overflow else ""
     return (
         f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "

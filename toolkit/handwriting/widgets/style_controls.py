@@ -9,17 +9,17 @@ from typing import Any, cast
 import ipywidgets
 from PIL import ImageColor
 
-from toolkit.handwriting.client.style import PAGES, Style
+from toolkit.handwriting.client.style import PAGE_SIZES, Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
 from toolkit.widget_family import button, check_box, explained, in_turn, row, sized, slider
 
-_NO_PAGE = "width and height"
-HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # variances that a person's writing has at most
-_GREEN = "Green, up to {:g}: as a person writes"
+_NO_PAGE_CHOICE = "width and height"
+HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # largest variances of line and word spacing in a person's writing
+_GREEN_TOOLTIP = "Green, up to {:g}: as a person writes"
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sections of controls, one of them open; `changed` is called after each change by a person or a program."""
+    """Sections of controls, of which one is open; `changed` is called after a change by a person or a program."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -44,32 +44,32 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
         self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, in sizes")
-        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_LINES))
-        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_WORDS))
+        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_LINES))
+        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_WORDS))
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
-        self.seed = _field(number, "The same number gives the same writing, in every kind of file")
+        self.seed = _labelled(number, "The same number gives the same writing, in every kind of file")
         self.seed_locked = explained(check_box("keep", width="5em"), "Off: each change of a control takes another seed")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed")
 
-        self.page = _choice("Page", (_NO_PAGE, *PAGES), "A paper size, in place of width and height")
+        self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, in place of width and height")
         self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
         self.height_auto = check_box("Height as the text needs", width="auto")
         explained(self.height_auto, "Off: choose the height below")
         self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
         self.margin = slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
-        self.align = _choice("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
+        self.align = _dropdown("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
         self.padding = slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
 
         names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
         names.description, names.continuous_update = "Ink", False
-        self.inks = _field(
+        self.inks = _labelled(
             names, "A colour's name or #1b3a8a; or cyan, magenta, yellow and black from 0 to 1, for print"
         )
-        # Without its text field, which ignores Enter in JupyterLab.
+        # Concise: without the text field of the picker, which ignores Enter in JupyterLab.
         picker = ipywidgets.ColorPicker(value="#000000", concise=True, description="or choose")
-        self.colour = _field(picker, "The ink while the field above is empty")
-        self.pen = _choice("Pen", PENS, "What writes: its ink follows speed and pressure")
-        self.paper = _choice("Paper", PAPERS, "What is behind the ink; none is transparent")
+        self.colour = _labelled(picker, "The ink while the field above is empty")
+        self.pen = _dropdown("Pen", PENS, "What writes: its ink follows speed and pressure")
+        self.paper = _dropdown("Paper", PAPERS, "What is behind the ink; none is transparent")
         self.natural = check_box("Vary as a person does", value=False, width="auto")
         explained(self.natural, "Forms of letters, joins, gaps, margins and the slope of lines")
         self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
@@ -102,19 +102,19 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def style(self) -> Style:
         """Return the parameters that differ from the service's defaults, and the seed."""
         values = {name: control.value for name, control in self._parameters.items()}
-        # The height always, because an animation has another one by default.
+        # The height is always given, because an animation has another default.
         always = {"height", "random_seed"}
         if inks := self.inks.value.strip():
             values["handwriting_color"] = inks
             always.add("handwriting_color")
         if self.height_auto.value:
             values["height"] = "auto"
-        left_out = {"page"} if self.page.value == _NO_PAGE else {"width", "height"}
+        left_out = {"page"} if self.page.value == _NO_PAGE_CHOICE else {"width", "height"}
         given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
         return cast("Style", {name: value for name, value in given.items() if name not in left_out})
 
     def _enable(self) -> None:
-        has_page, is_centred = self.page.value != _NO_PAGE, self.padding.value > 0
+        has_page, is_centred = self.page.value != _NO_PAGE_CHOICE, self.padding.value > 0
         self.width.disabled = self.height_auto.disabled = has_page
         self.height.disabled = has_page or self.height_auto.value
         self.colour.disabled = bool(self.inks.value.strip())
@@ -140,12 +140,12 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self._is_rolling = False
 
 
-def _field(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+def _labelled(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
     return sized(explained(control, tooltip), "auto", label="5.2em")
 
 
-def _choice(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
-    return _field(ipywidgets.Dropdown(options=options, description=description), tooltip)
+def _dropdown(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
+    return _labelled(ipywidgets.Dropdown(options=options, description=description), tooltip)
 
 
 def _green_up_to(most: float) -> Callable[[float], str | None]:

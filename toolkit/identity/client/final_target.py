@@ -21,7 +21,7 @@ _SOCKET_SECONDS = 5.0
 class FinalTargetListener:
     """Listens on a free port of 127.0.0.1 for one request to ``/done``.
 
-    Pass it as ``start_authentication(final_target_url=...)``. The fingerprint never appears in its page or in a log.
+    Pass the listener as ``start_authentication(final_target_url=...)``. No page and no log shows the fingerprint.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class FinalTargetListener:
         self._received: Secret | None = None
         self._is_done = threading.Event()
         # HTTPServer would look up the host name of this machine first.
-        self._server = TCPServer(("127.0.0.1", 0), self._handler())
+        self._server = TCPServer(("127.0.0.1", 0), self._handler_class())
         self._server.timeout = _POLL_SECONDS
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
         self._thread = threading.Thread(target=self._serve, name="final-target", daemon=True)
@@ -53,7 +53,7 @@ class FinalTargetListener:
         if not is_received:
             raise Unreachable(f"no browser opened {self.url} within {timeout:g} seconds")
         if self._received is None:
-            raise SessionClosed("this listener was closed before a browser opened it; start another one")
+            raise SessionClosed(f"this listener was closed before a browser opened {self.url}; start another listener")
         return self._received
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class FinalTargetListener:
             while not self._is_done.is_set():
                 self._server.handle_request()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler_class(self) -> type[BaseHTTPRequestHandler]:
         listener = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.identity.wire import SIMULATED_ADDRESS
+from toolkit.identity.wire import SIMULATED_ADDRESS_HEADER
 from toolkit.secret import Secret
 
 
 @checked_arguments
 @dataclass(frozen=True, slots=True)
 class Handset:
-    """A simulated phone: ``gateway.handset("happy")`` of the demo world, or one of your subscribers.
+    """A simulated phone: ``gateway.handset("happy")`` of the demo world, or the phone of one of your subscribers.
 
-    ``address`` is its address on the mobile network: that of a gateway's subscriber who has it as ``device_ip``.
+    ``address`` is the phone's IP address on the mobile network; the gateway finds the subscriber by this address.
     ``device_ip`` and ``carrier_short_code`` are the values for `start_authentication`. ``result`` says how a flow with
     this phone ends; ``answer`` is the owner's answer to the challenge.
 
@@ -35,4 +35,4 @@ class Handset:
     @property
     def network_headers(self) -> dict[str, str]:
         """The headers that the simulated network adds to requests of this phone."""
-        return {SIMULATED_ADDRESS: self.address}
+        return {SIMULATED_ADDRESS_HEADER: self.address}

@@ -1,6 +1,6 @@
 """The objects that hold secrets between two requests: a transaction, a proof, an authenticated user.
 
-Their secrets can be forgotten. They cannot be pickled or copied, and print at most as a short hash.
+These objects can forget the secrets. They cannot be pickled or copied, and print no secret.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolkit.secret import Secret
 
 
 class Holder:
-    """Holds secrets until `forget`; `states` are the possible states of the flow as far as the client knows."""
+    """Holds secrets until `forget` is called; `states` are the states in which the flow can be, as the client knows."""
 
     def __init__(self, states: frozenset[State], **held: Secret) -> None:
         self._held: dict[str, Secret] | None = held
@@ -25,7 +25,7 @@ class Holder:
 
     @property
     def state(self) -> str:
-        """The state of the flow as far as the client knows: ``started``, ``failed or proven``, ``eligible``."""
+        """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
         return " or ".join(sorted(self.states))
 
     @property
@@ -109,5 +109,5 @@ def fresh_verifier() -> tuple[Secret, Secret]:
 
 
 def hide_answer(answer: str | Secret | None) -> Secret | None:
-    """Wrap an answer to the challenge in a secret that does not print even its hash."""
+    """Wrap an answer to the challenge in a Secret that prints no hash, because few answers are possible."""
     return None if answer is None else Secret(answer, guessable=True)

@@ -21,7 +21,7 @@ from toolkit.identity.flow import Event
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
-#: Default final target: on this machine, where nothing needs to listen.
+#: The default final target URL, on this machine; no program needs to listen there.
 _DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
 
 
@@ -75,7 +75,7 @@ class IdentityClient(PublicNames):
     ) -> StartedTransaction:
         """Start to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
 
-        A PKCE challenge is sent, so that only this client can finish the transaction.
+        The request contains a PKCE challenge, so that only this client can finish the transaction.
 
         Parameters
         ----------
@@ -84,14 +84,14 @@ class IdentityClient(PublicNames):
         device_ip, carrier_short_code
             The phone's address, the short code of its carrier, or both.
         final_target_url
-            Where the phone is redirected afterwards: a URL registered for this client, or a listener.
+            The gateway redirects the phone to this URL, which must be registered for this client, or to a listener.
 
         Raises
         ------
         MalformedRequest
-            1000 a URL that is not registered, 1003 a carrier that is not supported.
+            1000: `final_target_url` is not registered for this client; 1003: the carrier is not supported.
         NotAuthenticated
-            1038: address and carrier do not match.
+            1038: `device_ip` belongs to another carrier.
         """
         if handset is not None:
             device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
@@ -110,21 +110,21 @@ class IdentityClient(PublicNames):
             transaction_id, fingerprint, seconds = responses.transaction_parts(response, self._http.base_url)
             return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
 
-        return self._recorder.post(wire.START, fields, read, event=Event.START)
+        return self._recorder.post(wire.START_AUTH, fields, read, event=Event.START)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
 
-        Works once for each transaction. If the network does not identify the phone, only `finish_authentication`
-        reports it. Without a `handset`, this machine opens TargetUrl over its own network.
+        A TargetUrl can be opened once. If the network does not identify the phone, only `finish_authentication`
+        reports this. Without a `handset`, this machine opens TargetUrl over its own network.
 
         Raises
         ------
         Conflict
-            It was opened before, or it has expired (after 120 seconds).
+            TargetUrl was opened before, or it has expired (after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
-        final = self._recorder.open(transaction.secret("fingerprint"), headers, transaction)
+        final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction)
         return PhoneProof(transaction, final)
 
     def preview(self, transaction: StartedTransaction) -> int:
@@ -145,21 +145,22 @@ class IdentityClient(PublicNames):
     def finish_authentication(self, proof: PhoneProof) -> AuthenticatedUser:
         """Exchange a proof for alias and code: ``POST /mobileauth/2014/07/01/authenticateByRedirectFinish``.
 
-        Works once: a second call with the same proof is refused and revokes the code of the first.
+        A proof can be used once: a second call with the same proof is refused and revokes the code of the first call.
 
         Raises
         ------
         NotAuthenticated
-            1001 the network did not identify the phone, 1006 suspended, 1007 deactivated, 1038 another carrier.
+            1001: the network did not identify the phone; 1006: the subscriber is suspended; 1007: deactivated;
+            1038: now with another carrier.
         Conflict
-            2002 the proof has expired (after 60 seconds), 2003 it was used before.
+            2002: the proof has expired (after 60 seconds); 2003: the proof was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
 
         def read(response: responses.Response) -> AuthenticatedUser:
             return responses.authenticated_user(response, self._recorder.now())
 
-        return self._recorder.post(wire.FINISH, fields, read, holder=proof, event=Event.FINISH)
+        return self._recorder.post(wire.FINISH_AUTH, fields, read, holder=proof, event=Event.FINISH)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
@@ -179,18 +180,23 @@ class IdentityClient(PublicNames):
         NotAuthenticated
             2012: the code was revoked.
         """
-        fields, read = self._proof_of(user), responses.eligibility_frame
+        fields, read = self._authentication_fields(user), responses.eligibility_frame
         frame = self._recorder.post(
-            wire.ELIGIBILITY, fields, read, holder=user, event=Event.ELIGIBILITY, state_of=responses.state_of
+            wire.GET_ELIGIBILITY,
+            fields,
+            read,
+            holder=user,
+            event=Event.ELIGIBILITY,
+            state_of=responses.state_after_eligibility,
         )
         row = frame.iloc[0]
         user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
         return frame
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
-        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Event `eligibility` first.
+        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
 
-        A user with a challenge must give an `answer` until one was correct.
+        A user with a challenge must give an `answer` with each call until one answer was correct.
 
         Returns
         -------
@@ -203,16 +209,17 @@ class IdentityClient(PublicNames):
         CodeExpired
             The code has expired; nothing was sent.
         NotEligible, Conflict
-            1010 the user is not eligible, 2020 `eligibility` was not called yet.
+            1010: the user is not eligible; 2020: `eligibility` was not called yet.
         KeyRejected, RateLimited
-            2021 an answer is needed, 2022 it is wrong; 2023 the challenge is locked for ``retry_after`` seconds.
+            2021: an answer is needed; 2022: the answer is wrong; 2023: too many answers were wrong, so the service
+            accepts no answer for ``retry_after`` seconds.
         NotFound
             1012: the user has no customer data.
         """
         answer = hide_answer(answer)
-        fields = self._proof_of(user, answer)
+        fields = self._authentication_fields(user, answer)
         return self._recorder.post(
-            wire.PAYMENT_LIST, fields, responses.payment_frame, holder=user, event=Event.PAYMENTS
+            wire.GET_PAYMENT_LIST, fields, responses.payment_frame, holder=user, event=Event.PAYMENTS
         )
 
     def payment_details(
@@ -237,18 +244,18 @@ class IdentityClient(PublicNames):
         Raises
         ------
         NotFound
-            2030: at least one of them is not on file for this user.
+            2030: at least one of the payments is not on file for this user.
         ServiceError
             As for `payment_list`.
         """
         answer = hide_answer(answer)
-        fields = self._proof_of(user, answer) | {"PaymentIds": payment_ids(payments)}
+        fields = self._authentication_fields(user, answer) | {"PaymentIds": payment_ids(payments)}
         return self._recorder.post(
-            wire.PAYMENT_DETAILS, fields, responses.detail_frame, holder=user, event=Event.PAYMENTS
+            wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, holder=user, event=Event.PAYMENTS
         )
 
     def session(self) -> IdentitySession:
-        """Return a session for one phone; as a context manager it forgets all secrets at the end."""
+        """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""
         return IdentitySession(self)
 
     def listen(self) -> FinalTargetListener:
@@ -276,7 +283,7 @@ class IdentityClient(PublicNames):
         """The steps of the trace with their requests and responses, secrets redacted."""
         return tuple(self._recorder.steps)
 
-    def _proof_of(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
+    def _authentication_fields(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
         if not user.seconds_left(self._recorder.now()):
             ended = f"{user.expires_at:%H:%M:%S} UTC"

@@ -15,16 +15,16 @@ from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder
 from toolkit.identity.client.responses import Response, expect, secret_in
-from toolkit.identity.envelope import SUCCESS, error_of
+from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
 
 T = TypeVar("T")
-#: The length of the trace, in requests.
+#: The largest number of requests in the trace.
 _MAX_STEPS = 1_000
-#: Client methods by operation; error messages of the service name the operation.
-_METHODS = {
+#: The client method of each operation; an error message names the method where the service names the operation.
+_METHOD_OF_OPERATION = {
     "accountEcho": "echo",
     "authenticateByRedirectFinish": "finish_authentication",
     "authenticateByRedirect": "start_authentication",
@@ -33,23 +33,17 @@ _METHODS = {
     "getPaymentList": "payment_list",
     "getPaymentDetails": "payment_details",
 }
-_OPERATIONS = re.compile("|".join(_METHODS))
+_OPERATION_PATTERN = re.compile("|".join(_METHOD_OF_OPERATION))
 
 TRACE_COLUMNS = {
-    "n": "int64",
-    "operation": "str",
-    "http": "Int64",
-    "status": "Int64",
-    "description": "str",
-    "transition": "str",
-    "ms": "float64",
-    "seconds_left": "float64",
-}
+    "n": "int64", "operation": "str", "http": "Int64", "status": "Int64", "description": "str", "transition": "str",
+    "ms": "float64", "seconds_left": "float64",
+}  # fmt: skip
 
 
 @dataclass(slots=True)
 class Step:
-    """One request and its response, secrets redacted; `before` and `after` are the possible states of the flow."""
+    """One request and its response, secrets redacted; `before` and `after` are the states in which the flow can be."""
 
     n: int
     operation: str
@@ -58,7 +52,7 @@ class Step:
     after: frozenset[State]
     http: int | None = None
     status: int | None = 0
-    description: str = SUCCESS
+    description: str = SUCCESS_DESCRIPTION
     response: Mapping[str, Any] = field(default_factory=dict)
     ms: float = 0.0
     seconds_left: float | None = None
@@ -73,8 +67,8 @@ class Step:
 class RequestRecorder:
     """Sends the requests of one client and records each as a step.
 
-    Nothing is retried, because a second Finish would revoke the code. Errors are raised in frames without a response
-    and without context, because notebooks save tracebacks and IPython can print every value in them.
+    No request is retried, because a second Finish would revoke the code. Errors are raised without context, from stack
+    frames without a response, because notebooks save tracebacks and IPython can print every value in a frame.
     """
 
     def __init__(
@@ -96,27 +90,27 @@ class RequestRecorder:
         event: Event | None = None,
         state_of: Callable[[T], State] | None = None,
     ) -> T:
-        """Send a POST request and return its response as converted by `read`.
+        """Send a POST request; return what `read` makes of the response.
 
-        `event` changes the state of `holder`; `state_of` returns the new state if the table allows several.
+        `event` changes the state of `holder`; `state_of` returns the new state if `TRANSITIONS` allows several states.
         """
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
 
         def send(step: Step) -> T:
             reply = self._http.call(operation.endpoint, body=body)
-            envelope = _object_of(reply, step, operation.endpoint)
-            return read(_response_of(envelope, body, reply, str(operation.endpoint)))
+            envelope = _json_object_of(reply, step, operation.endpoint)
+            return read(_checked_response(envelope, body, reply, str(operation.endpoint)))
 
         return self._record(operation.name, body, send, holder, event, state_of)
 
-    def open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
+    def open_target(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
         """Open a TargetUrl as a phone does and return the final fingerprint."""
         query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
 
         def send(step: Step) -> Secret:
             reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
-            answer = _object_of(reply, step, OPEN_TARGET)
+            answer = _json_object_of(reply, step, OPEN_TARGET)
             if reply.status != 200:
                 # Responses to phones have no status code, only these HTTP statuses.
                 status = {"Status": {404: 2001, 410: 2003, 429: 2040}.get(reply.status)}
@@ -174,13 +168,13 @@ class RequestRecorder:
             step.seconds_left = user.seconds_left(self.now())
         self.steps.append(step)
         if isinstance(outcome, ToolkitError):
-            # Drop the frames and errors that hold the response.
+            # Remove the traceback and the earlier errors, because they hold the response.
             outcome.__context__ = outcome.__cause__ = None
             raise outcome.with_traceback(None)
         return outcome
 
 
-def _object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
+def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
     """Return the JSON object of a reply and record it in the step."""
     step.http = reply.status
     if 300 <= reply.status < 400:
@@ -195,12 +189,14 @@ def _object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str,
     return value
 
 
-def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply: HttpReply, request: str) -> Response:
+def _checked_response(
+    envelope: Mapping[str, Any], body: Mapping[str, object], reply: HttpReply, request: str
+) -> Response:
     status = envelope.get("Status")
     expect(type(status) is int, "Status is not a number")
     error = error_of(envelope, reply.status, request=request)
     if error is not None:
-        error.message = _OPERATIONS.sub(lambda found: _METHODS[found[0]], error.message)
+        error.message = _OPERATION_PATTERN.sub(lambda found: _METHOD_OF_OPERATION[found[0]], error.message)
         raise error
     expect(status == 0, "Status is not known")
     expect(reply.status == 200, "a successful response has HTTP status 200")
@@ -212,7 +208,7 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
 
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
     """Return the possible states of the flow after a response with this status."""
-    # A request is also refused for what time did before it.
+    # Time may have changed the state before the request, and so be the cause of the refusal.
     events = (event, Event.TIME) if status else (event,)
     rows = [row for row in TRANSITIONS if row.event in events and row.status == status]
     # If the flow has expired or been revoked, no row matches the states that the client knew.

@@ -20,11 +20,11 @@ from toolkit.secret import Secret
 
 Response = Mapping[str, Any]
 
-_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,256}")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-_LAST_FOUR = re.compile(r"[0-9]{4}")
-_MASKED = re.compile(r"[0-9]{0,6}\*{4,}[0-9]{4}")
-_MASKED_PHONE = re.compile(r"\*{4,}[0-9]{0,4}")
+_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~-]{16,256}")
+_TIME_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_LAST_FOUR_PATTERN = re.compile(r"[0-9]{4}")
+_MASKED_CARD_PATTERN = re.compile(r"[0-9]{0,6}\*{4,}[0-9]{4}")
+_MASKED_PHONE_PATTERN = re.compile(r"\*{4,}[0-9]{0,4}")
 
 
 def column_name(name: str) -> str:
@@ -42,13 +42,13 @@ PAYMENT_COLUMNS = _columns(wire.PAYMENT_FIELDS)
 DETAIL_COLUMNS = _columns(wire.DETAIL_FIELDS) | _columns(wire.ADDRESS_FIELDS, "billing_")
 
 
-def expect(condition: bool, what: str) -> None:
-    """Raise UnexpectedReply unless the condition holds; `what` must not contain values of the response."""
+def expect(condition: bool, problem: str) -> None:
+    """Raise UnexpectedReply unless the condition holds; `problem` must not contain values of the response."""
     if not condition:
-        raise UnexpectedReply(f"the response breaks the contract: {what}")
+        raise UnexpectedReply(f"the response breaks the contract: {problem}")
 
 
-def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
+def matching_text(response: Response, name: str, pattern: re.Pattern[str]) -> str:
     """Return a text field that matches the pattern; raise UnexpectedReply otherwise."""
     value = response.get(name)
     expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
@@ -57,7 +57,7 @@ def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
 
 def secret_in(response: Response, name: str) -> Secret:
     """Return a token of a response as a secret."""
-    return Secret(matching(response, name, _TOKEN))
+    return Secret(matching_text(response, name, _TOKEN_PATTERN))
 
 
 def transaction_parts(response: Response, base_url: str) -> tuple[str, Secret, int]:
@@ -69,21 +69,21 @@ def transaction_parts(response: Response, base_url: str) -> tuple[str, Secret, i
     expect(isinstance(given, str) and Secret(given) == own, "TargetUrl is not a URL of this gateway")
     seconds = response.get("ExpiresIn")
     expect(type(seconds) is int and 0 < seconds <= 600, "ExpiresIn is not 1 to 600 seconds")
-    return matching(response, "AuthenticateTransactionId", GUID), fingerprint, int(seconds or 0)
+    return matching_text(response, "AuthenticateTransactionId", GUID), fingerprint, int(seconds or 0)
 
 
 def authenticated_user(response: Response, now: int) -> AuthenticatedUser:
-    """Return the user of a Finish response."""
-    expires, given = 0, matching(response, "AuthenticationExpiration", _TIME)
+    """Return the user from a Finish response; `now` is in milliseconds since the epoch."""
+    expires, given = 0, matching_text(response, "AuthenticationExpiration", _TIME_PATTERN)
     with suppress(ValueError):  # such as the 31st of February
         expires = round(datetime.fromisoformat(given).timestamp() * 1000)
     expect(expires > now, "AuthenticationExpiration is not in the future")
     phone = (
-        matching(response, "MobileNumber", _MASKED_PHONE),
-        matching(response, "MobileCountryCode", re.compile(r"[A-Z]{2}")),
-        matching(response, "MobileOperatorName", re.compile(r"[^\x00-\x1f\x7f]{1,100}")),
+        matching_text(response, "MobileNumber", _MASKED_PHONE_PATTERN),
+        matching_text(response, "MobileCountryCode", re.compile(r"[A-Z]{2}")),
+        matching_text(response, "MobileOperatorName", re.compile(r"[^\x00-\x1f\x7f]{1,100}")),
     )
-    alias = matching(response, "ServiceAlias", GUID)
+    alias = matching_text(response, "ServiceAlias", GUID)
     return AuthenticatedUser(alias, secret_in(response, "AuthenticationCode"), expires, phone)
 
 
@@ -98,12 +98,12 @@ def eligibility_frame(response: Response) -> pd.DataFrame:
     challenge = response.get("Challenge")
     expect(challenge is None or isinstance(challenge, dict), "Challenge is not an object")
     if challenge:
-        matching(challenge, "ChallengeId", GUID)
-        matching(challenge, "ExpiresAt", _TIME)
+        matching_text(challenge, "ChallengeId", GUID)
+        matching_text(challenge, "ExpiresAt", _TIME_PATTERN)
     return _frame([{**response, **(challenge or {})}], ELIGIBILITY_COLUMNS)
 
 
-def state_of(eligibility: pd.DataFrame) -> State:
+def state_after_eligibility(eligibility: pd.DataFrame) -> State:
     """Return the state of the flow after an eligibility response."""
     row = eligibility.iloc[0]
     if not row["eligible"]:
@@ -118,7 +118,7 @@ def payment_frame(response: Response) -> pd.DataFrame:
     payments = _payments(response)
     for payment in payments:
         if payment.get("LastFour") is not None:
-            matching(payment, "LastFour", _LAST_FOUR)
+            matching_text(payment, "LastFour", _LAST_FOUR_PATTERN)
         expect(type(payment.get("IsDefault")) is bool, "IsDefault is not a boolean")
     expect(response.get("Count") == len(payments), "Count is not the number of payments")
     return _frame(payments, PAYMENT_COLUMNS)
@@ -129,7 +129,7 @@ def detail_frame(response: Response) -> pd.DataFrame:
     rows = []
     for payment in _payments(response):
         if payment.get("MaskedAccountNumber") is not None:
-            matching(payment, "MaskedAccountNumber", _MASKED)
+            matching_text(payment, "MaskedAccountNumber", _MASKED_CARD_PATTERN)
         address = payment.get("BillingAddress") or {}
         expect(isinstance(address, dict), "BillingAddress is not an object")
         rows.append({**payment, **{f"Billing{name}": value for name, value in address.items()}})
@@ -141,7 +141,7 @@ def _payments(response: Response) -> list[dict[str, Any]]:
     if not isinstance(payments, list) or not all(isinstance(payment, dict) for payment in payments):
         raise UnexpectedReply("the response breaks the contract: Payments is not a list of objects")
     for payment in payments:
-        matching(payment, "PaymentId", GUID)
+        matching_text(payment, "PaymentId", GUID)
     return payments
 
 

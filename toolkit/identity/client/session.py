@@ -1,4 +1,4 @@
-"""A session: the requests for one phone, whose secrets are forgotten at the end."""
+"""A session sends the requests for one phone and forgets the secrets at the end."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class IdentitySession:
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
-        return self._hold(self._transaction)
+        return self._keep_until_close(self._transaction)
 
     def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
         self._check_open()
-        transaction = _needed(self._transaction, "start_authentication")
+        transaction = _require(self._transaction, "start_authentication")
         self._proof = self._client.authenticate_device(transaction, handset)
-        return self._hold(self._proof)
+        return self._keep_until_close(self._proof)
 
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
@@ -70,11 +70,11 @@ class IdentitySession:
         A `proof` must belong to the transaction of this session, because an attacker could plant another one.
         """
         self._check_open()
-        proof = proof or _needed(self._proof, "authenticate_device")
+        proof = proof or _require(self._proof, "authenticate_device")
         if proof.transaction is not self._transaction:
             raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
         self._user = self._client.finish_authentication(proof)
-        return self._hold(self._user)
+        return self._keep_until_close(self._user)
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
         """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
@@ -100,7 +100,7 @@ class IdentitySession:
     def user(self) -> AuthenticatedUser:
         """The authenticated user of this session."""
         self._check_open()
-        return _needed(self._user, "finish_authentication")
+        return _require(self._user, "finish_authentication")
 
     @property
     def state(self) -> str:
@@ -124,7 +124,7 @@ class IdentitySession:
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"
 
-    def _hold(self, holder: HeldT) -> HeldT:
+    def _keep_until_close(self, holder: HeldT) -> HeldT:
         self._holders.append(holder)
         return holder
 
@@ -133,7 +133,7 @@ class IdentitySession:
             raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
 
 
-def _needed(value: T | None, call: str) -> T:
+def _require(value: T | None, method: str) -> T:
     if value is None:
-        raise InvalidArgument(f"call {call} first")
+        raise InvalidArgument(f"call {method} first")
     return value

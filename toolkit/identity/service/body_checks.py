@@ -9,17 +9,17 @@ from toolkit.endpoint import address_in
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service.callers import is_allowed_form
+from toolkit.identity.service.callers import is_allowed_final_target
 from toolkit.identity.wire import REQUEST_ID, Field, Operation
 
 _MAX_PAYMENT_IDS = 20
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the body's object, or raise status 2, also for a repeated name, NaN, a lone surrogate or deep nesting."""
+    """Return the JSON object of a body; raise status 2 for any other body, a repeated name, NaN or a lone surrogate."""
     try:
         # ValueError rather than JSONDecodeError: int() refuses numbers of 5,000 digits.
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_names)
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_object)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no response can hold
     except UnicodeError:
         raise refusal(2, envelope.NOT_UNICODE) from None
@@ -52,14 +52,14 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
         raise refusal(1000, envelope.ANSWER_INCOMPLETE)
 
 
-def normal_address(text: object) -> str | None:
+def normal_ip_address(text: object) -> str | None:
     """Return an IP address in its normal form, or None if it is not an address."""
-    # ip_address also accepts numbers and True; a zone is valid on one machine only.
+    # ip_address also accepts numbers and True; a zone such as %eth0 is valid on one machine only.
     address = address_in(text) if type(text) is str and "%" not in text else None
     return None if address is None else str(address)
 
 
-def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise refusal(2, envelope.DUPLICATE_NAMES)
@@ -72,15 +72,15 @@ def _refuse_constant(_: str) -> NoReturn:
 
 def _is_well_formed(field: Field, value: object) -> bool:
     if field.name == "PaymentIds":
-        return _is_distinct_list(field, value)
+        return _is_list_of_distinct_ids(field, value)
     if type(value) is not str or not field.form.fullmatch(value):
         return False
     if field.name == "DeviceIp":
-        return normal_address(value) is not None
-    return field.name != "FinalTargetUrl" or is_allowed_form(value)
+        return normal_ip_address(value) is not None
+    return field.name != "FinalTargetUrl" or is_allowed_final_target(value)
 
 
-def _is_distinct_list(field: Field, value: object) -> bool:
+def _is_list_of_distinct_ids(field: Field, value: object) -> bool:
     if type(value) is not list or not 1 <= len(value) <= _MAX_PAYMENT_IDS:
         return False
     fit = all(type(one) is str and field.form.fullmatch(one) for one in value)

@@ -1,4 +1,4 @@
-"""Clients of mobile identity, their final targets, and the settings of the service."""
+"""The clients of mobile identity with their final target URLs, and the settings of the service."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from toolkit.identity.service.carrier import Carrier, Network, Subscriber
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, refuse_duplicates
 
-#: Seconds; RFC 6749 (4.1.2) and NIST 800-63B recommend at most ten minutes for a code.
-LONGEST_LIFE = 600
+#: RFC 6749 (4.1.2) and NIST 800-63B recommend at most ten minutes for a code.
+MAX_LIFE_SECONDS = 600
 
-Seconds = Annotated[int, Meta(ge=1, le=LONGEST_LIFE)]
+Seconds = Annotated[int, Meta(ge=1, le=MAX_LIFE_SECONDS)]
 PerMinute = Annotated[int, Meta(ge=1, le=10**9)]
 
 _MAX_URL_CHARACTERS = 2048
 # Checked before parsing, because URL parsers drop tabs and line ends and read a backslash as a slash.
-_PRINTABLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
-# Only literals: programs differ in how they resolve `localhost`, 127.1 or 0x7f000001.
-_LOOPBACK = re.compile(r"(?P<host>127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
-_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::(?P<port>[0-9]{1,5}))?")
+_PRINTABLE_PATTERN = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
+# Only these two addresses: programs differ in how they resolve `localhost`, 127.1 or 0x7f000001.
+_LOOPBACK_HOST_PATTERN = re.compile(r"(?P<host>127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
+_HOST_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::(?P<port>[0-9]{1,5}))?")
 
 
 class Caller(Table, frozen=True):
@@ -39,34 +39,34 @@ class Caller(Table, frozen=True):
 
     def __post_init__(self) -> None:
         for number, url in enumerate(self.final_targets):
-            if not is_allowed_form(url):
+            if not is_allowed_final_target(url):
                 raise InvalidArgument(f"final_targets[{number}]: expected https, or http to 127.0.0.1 or [::1]")
 
 
 class IdentitySettings(Table, frozen=True):
     """The section ``identity`` of a gateway's configuration."""
 
-    #: Without clients every request is refused.
+    #: Without clients, the service refuses every request.
     clients: tuple[Caller, ...] = ()
     #: The simulated carriers and their subscribers.
     carriers: tuple[Network, ...] = ()
     subscribers: tuple[Subscriber, ...] = ()
-    #: An object that asks real networks instead; can be given in Python only.
+    #: An object that asks real mobile networks, instead of `carriers` and `subscribers`; only Python code can pass it.
     carrier: Carrier | None = None
     #: Lifetimes of the first fingerprint, the final fingerprint and the code, in seconds.
     first_life: Seconds = 120
     final_life: Seconds = 60
     code_life: Seconds = 300
-    #: Requests of one client.
+    #: The limit of requests per minute and client.
     calls_a_minute: PerMinute = 600
-    #: Failed guesses of one client; wrong fingerprints of one client or one address.
+    #: The limit of wrong guesses per minute and client, and of wrong fingerprints per minute and client or IP address.
     failures_a_minute: PerMinute = 60
     #: Send errors with HTTP status 200, as the service of 2014 did; ``Status`` still has the code.
     legacy_http_200: bool = False
 
     def __post_init__(self) -> None:
         if self.carrier is not None and (self.carriers or self.subscribers):
-            raise InvalidArgument("carrier: simulated carriers and subscribers cannot be added to a carrier object")
+            raise InvalidArgument("carrier: give either a carrier object, or simulated carriers and subscribers")
         unique = {"clients": ("name", "api_client_id"), "carriers": ("short_code",), "subscribers": ("id", "device_ip")}
         for key, fields in unique.items():
             for field in fields:
@@ -78,8 +78,8 @@ class IdentitySettings(Table, frozen=True):
 
 
 def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
-    """Return the enabled caller with this ApiClientId; raise the same error for unknown and disabled ones."""
-    # Compares every caller in constant time, so that response times do not help to guess a key.
+    """Return the enabled caller with this ApiClientId; an unknown id and a disabled caller raise the same error."""
+    # Compares the id with every caller's id in constant time, so that response times do not help to guess an id.
     given = Secret(api_client_id if type(api_client_id) is str else "")
     fitting = [caller for caller in callers if caller.api_client_id == given and given]
     if not fitting or not fitting[0].enabled:
@@ -87,14 +87,14 @@ def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
     return fitting[0]
 
 
-def is_allowed_form(url: str) -> bool:
-    """Return whether a URL may be a final target: https, or http to a loopback literal."""
-    if len(url) > _MAX_URL_CHARACTERS or not _PRINTABLE.fullmatch(url):
+def is_allowed_final_target(url: str) -> bool:
+    """Return whether a URL may be a final target: https, or http to 127.0.0.1 or [::1]."""
+    if len(url) > _MAX_URL_CHARACTERS or not _PRINTABLE_PATTERN.fullmatch(url):
         return False
     scheme, _, rest = url.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    literal = _LOOPBACK.fullmatch(host)
-    named = {"http": literal, "https": literal or _HOST.fullmatch(host)}.get(scheme)
+    literal = _LOOPBACK_HOST_PATTERN.fullmatch(host)
+    named = {"http": literal, "https": literal or _HOST_PATTERN.fullmatch(host)}.get(scheme)
     if named is None or not 0 < int(named["port"] or 443) < 65536:
         return False
     # Refuse a URL that the parser and the patterns above read differently.
@@ -105,12 +105,12 @@ def is_allowed_form(url: str) -> bool:
 
 
 def is_registered(url: str, registered: tuple[str, ...]) -> bool:
-    """Return whether a URL is registered; the port of a loopback literal may differ."""
+    """Return whether a URL is registered; for http to 127.0.0.1 or [::1], the port may differ."""
     return url in registered or any(_without_loopback_port(url) == _without_loopback_port(own) for own in registered)
 
 
 def _without_loopback_port(url: str) -> tuple[str, str] | str:
     scheme, _, rest = url.partition("://")
     host = re.split(r"[/?]", rest, maxsplit=1)[0]
-    literal = _LOOPBACK.fullmatch(host)
+    literal = _LOOPBACK_HOST_PATTERN.fullmatch(host)
     return url if scheme != "http" or literal is None else (literal["host"], rest.removeprefix(host))

@@ -1,6 +1,6 @@
-"""Mobile carriers: the interface for real ones, the simulated ones, and their subscribers.
+"""Mobile carriers: the interface for real carriers, the simulated carriers, and their subscribers.
 
-Of a card number only the first six and last four digits are stored.
+Only the first six and last four digits of a card number are stored.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Payment(Table, frozen=True):
     brand: Text | None = None
     first_six: Annotated[str, Meta(pattern="^[0-9]{6}$")] | None = None
     last_four: Annotated[str, Meta(pattern="^[0-9]{4}$")] | None = None
+    #: How many digits the card number has.
     digits: Annotated[int, Meta(ge=12, le=19)] | None = None
     expiration_month: Annotated[int, Meta(ge=1, le=12)] | None = None
     expiration_year: Annotated[int, Meta(ge=2000, le=9999)] | None = None
@@ -62,7 +63,7 @@ class Subscriber(Table, frozen=True):
     payments: tuple[Payment, ...] = ()
     account: Literal["POSTPAID", "PREPAID", "BUSINESS"] = "POSTPAID"
     state: Literal["ACTIVE", "SUSPENDED", "DEACTIVATED"] = "ACTIVE"
-    #: The customer record. NONE: never created; LOST: it should exist but is missing.
+    #: The customer record. NONE: the carrier never created one; LOST: it should exist but is missing.
     record: Literal["PRESENT", "NONE", "LOST"] = "PRESENT"
     opted_out: bool = False
     #: Whether the payment operations require an answer to the challenge.
@@ -80,14 +81,14 @@ class Subscriber(Table, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """How the request of a phone reached the gateway."""
+class PhoneRequest:
+    """The request of a phone, as the gateway received it."""
 
-    #: The address that the request came from.
+    #: The IP address of the network connection.
     peer: str
-    #: The phone's address: `peer`, or the one in the header of a simulated handset on this machine.
+    #: The phone's IP address: `peer`, or the address in the header of a simulated handset on this machine.
     address: str
-    #: Names in lower case. A carrier that enriches headers adds the subscriber here.
+    #: HTTP headers, names in lower case. A carrier that enriches headers adds the subscriber here.
     headers: Mapping[str, str]
 
 
@@ -98,11 +99,11 @@ class Carrier(Protocol):
     async def supports(self, short_code: str) -> bool:
         """Return whether this carrier can identify phones now."""
 
-    async def serving(self, address: str) -> str | None:
-        """Return the short code of the carrier that owns this address."""
+    async def carrier_of(self, address: str) -> str | None:
+        """Return the short code of the carrier that owns this IP address."""
 
-    async def identify(self, arrival: Arrival) -> Subscriber | None:
-        """Return the subscriber whose phone sent the request, or None if the network is not certain."""
+    async def identify(self, request: PhoneRequest) -> Subscriber | None:
+        """Return the subscriber who owns the phone, or None if the network is not certain."""
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None: ...
 
@@ -149,15 +150,15 @@ class SimulatedCarrier:
         network = self._networks.get(short_code)
         return network is not None and not network.retired
 
-    async def serving(self, address: str) -> str | None:
+    async def carrier_of(self, address: str) -> str | None:
         parsed = ip_address(address)
         return next((code for block, code in self._blocks if parsed in block), None)
 
-    async def identify(self, arrival: Arrival) -> Subscriber | None:
-        subscriber_id = self._by_address.get(arrival.address)
+    async def identify(self, request: PhoneRequest) -> Subscriber | None:
+        subscriber_id = self._by_address.get(request.address)
         if subscriber_id is None:
             return None
-        address = ip_address(arrival.address)
+        address = ip_address(request.address)
         for block, _ in self._blocks:
             if address in block:
                 is_mobile = int(address) - int(block.network_address) < block.num_addresses // 2

@@ -1,4 +1,4 @@
-"""Records of fingerprints and codes, ephemeral and stored under the hash of the secret."""
+"""Records of fingerprints and codes: ephemeral, with the hash of the secret in the key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 
 from toolkit.identity.flow import State
 
-#: Records by key as they were read, for a compare-and-set.
+#: Records by key, as they were read; a compare-and-set writes only if they have not changed.
 Snapshot = Mapping[str, bytes | None]
 
 
 def fresh_token() -> str:
-    """Return 256 random bits of the operating system as 43 base64url characters; a seed does not affect them."""
+    """Return 256 random bits as 43 base64url characters; they come from the operating system, never from a seed."""
     return secrets.token_urlsafe(32)
 
 
@@ -24,7 +24,7 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True):
+class _OneTimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     expires: int
 
@@ -36,8 +36,8 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self)
 
 
-class Transaction(_Record, frozen=True):
-    """The record of a first fingerprint."""
+class Transaction(_OneTimeRecord, frozen=True):
+    """What is stored for a first fingerprint."""
 
     caller: str
     carrier: str
@@ -46,8 +46,8 @@ class Transaction(_Record, frozen=True):
     code_challenge: str | None
 
 
-class Proof(_Record, frozen=True):
-    """The record of a final fingerprint."""
+class Proof(_OneTimeRecord, frozen=True):
+    """What is stored for a final fingerprint."""
 
     caller: str
     carrier: str
@@ -57,8 +57,8 @@ class Proof(_Record, frozen=True):
     issued: tuple[str, str] | None = None
 
 
-class Authentication(_Record, frozen=True):
-    """The record of a code."""
+class AuthenticationRecord(_OneTimeRecord, frozen=True):
+    """What is stored for a code."""
 
     caller: str
     alias: str
@@ -66,8 +66,8 @@ class Authentication(_Record, frozen=True):
     challenge_id: str | None = None
 
 
-def key_of(record: type[_Record], secret: str) -> str:
-    return f"{record.__name__.lower()}:{hashed(secret)}"
+def key_of(record: type[_OneTimeRecord], secret: str) -> str:
+    return f"{record.__name__.removesuffix('Record').lower()}:{hashed(secret)}"
 
 
 def live_code_key(alias: str) -> str:

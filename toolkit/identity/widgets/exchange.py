@@ -1,4 +1,4 @@
-"""One request and its response as HTML, and what an attack led to."""
+"""One request and its response as HTML, and the outcome of an attack as HTML."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from toolkit.identity.client.attacks import Outcome
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.widgets.flow_diagrams import in_words
 
-_NONE = '<p class="toolkit-hint">Click an arrow to see its request and response.</p>'
+_HINT = '<p class="toolkit-hint">Click an arrow to see its request and response.</p>'
 
 
 def exchange_html(step: Step | None) -> str:
     """Return a request and its response, or a hint if none is chosen."""
     if step is None:
-        return _NONE
+        return _HINT
     before, after = in_words(step.before), in_words(step.after)
     moved = after if before == after else f"{before} → {after}" if before else after
     heads = f"<p><b>{step.n} {escape(step.operation)}</b><br>{escape(moved)}</p>" if moved else ""

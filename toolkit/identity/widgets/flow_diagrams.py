@@ -1,4 +1,4 @@
-"""Two diagrams of a flow: its state among all states, and the sequence of its requests."""
+"""Two diagrams of a flow: the state diagram with the current state, and the sequence diagram of the requests."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from toolkit.identity.client.attacks import Entry
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import TRANSITIONS, Event, State
 
+# Sizes and positions are in pixels.
 WIDTH = 548.0
-_ROW = 23.0
-_HEADS = 27.0
-_BOX = (90.0, 22.0)
-# With an attack, the attacker stands at the left of all others.
+_ROW_HEIGHT = 23.0
+_HEADER_HEIGHT = 27.0
+_BOX_SIZE = (90.0, 22.0)
+# In the diagram of an attack, the attacker is the leftmost participant.
 _ATTACKER, _CALLER, _GATEWAY, _CARRIER, _PHONE = range(5)
-_NAMES = ("attacker", "your program", "gateway", "carrier", "phone")
+_PARTICIPANTS = ("attacker", "your program", "gateway", "carrier", "phone")
 _PLACES_IN_FLOW = (0.0, 46.0, 296.0, 408.0, 502.0)
 _PLACES_IN_ATTACK = (46.0, 142.0, 318.0, 408.0, 502.0)
-#: Pixels of a letter, to cut what is longer than its arrow.
-_LETTER = 6.2
-#: Milliseconds between two messages of an attack.
-_PACE = 120
+#: The width of a letter, to cut a text that is longer than the arrow.
+_LETTER_WIDTH = 6.2
+#: The messages of an attack appear one after another, with this delay.
+_MESSAGE_DELAY_MS = 120
 
 #: The label of the response when a request succeeds.
 _RESPONSE_LABELS = {
@@ -35,8 +36,8 @@ _RESPONSE_LABELS = {
 }
 
 _STATES_HEIGHT = 142.0
-_NODE = (78.0, 22.0)
-_STATES: dict[State, Point] = {
+_STATE_BOX_SIZE = (78.0, 22.0)
+_STATE_CENTRES: dict[State, Point] = {
     State.NEW: (41, 40),
     State.STARTED: (133, 40),
     State.PROVEN: (225, 40),
@@ -55,7 +56,7 @@ _TEXT_INSTEAD_OF_ARROWS = {
     State.EXPIRED: "a fingerprint or code is too old",
     State.REVOKED: "used twice, replaced, or reset",
 }
-_BAD = {State.FAILED, State.REFUSED, State.NOT_ELIGIBLE, State.LOCKED, State.EXPIRED, State.REVOKED}
+_BAD_STATES = {State.FAILED, State.REFUSED, State.NOT_ELIGIBLE, State.LOCKED, State.EXPIRED, State.REVOKED}
 
 
 class _Message(NamedTuple):
@@ -72,56 +73,57 @@ def in_words(states: Iterable[State]) -> str:
 
 
 def states_drawing(current: Iterable[State]) -> Drawing:
-    """Draw all states, the current one filled; transitions of a repeated getEligibility are left out."""
+    """Draw all states, the current state filled; transitions of a repeated getEligibility are not drawn."""
     here = frozenset(current)
     drawing = Drawing(WIDTH, _STATES_HEIGHT, f"State diagram, the flow is {in_words(here)}")
-    for start, end in edges():
-        drawing.line(*_between(_STATES[start], _STATES[end]), "quiet", arrow=True)
-    for state, place in _STATES.items():
-        tone: Tone = "plain" if state not in here else "bad" if state in _BAD else "good"
+    for start, end in state_arrows():
+        drawing.line(*_arrow_between(_STATE_CENTRES[start], _STATE_CENTRES[end]), "quiet", arrow=True)
+    for state, place in _STATE_CENTRES.items():
+        tone: Tone = "plain" if state not in here else "bad" if state in _BAD_STATES else "good"
         text = in_words([state])
-        drawing.label(place, _NODE, f"● {text}" if state in here else text, tone, filled=state in here)
+        drawing.label(place, _STATE_BOX_SIZE, f"● {text}" if state in here else text, tone, filled=state in here)
     for state, text in _TEXT_INSTEAD_OF_ARROWS.items():
-        x, y = _STATES[state]
-        drawing.text((x + _NODE[0] / 2 + 7, y), text, anchor="start")
+        x, y = _STATE_CENTRES[state]
+        drawing.text((x + _STATE_BOX_SIZE[0] / 2 + 7, y), text, anchor="start")
     return drawing
 
 
-def calls_drawing(entries: Sequence[Entry]) -> tuple[Drawing, list[Step]]:
-    """Draw a sequence diagram; return it with the step of each of its parts, the messages.
+def sequence_drawing(entries: Sequence[Entry]) -> tuple[Drawing, list[Step]]:
+    """Draw a sequence diagram; return the drawing, and the step to which each message belongs.
 
-    A refusal is red and starts with a cross and its status. An attack appears message by message.
+    A refusal is red and starts with a cross and the status. The messages of an attack appear one after another.
     """
     is_attack = any(entry.is_attack for entry in entries)
     rows = [(entry, message) for entry in entries for message in _messages_of(entry)]
     said = "; ".join(message.text for _, message in rows) or "no requests yet"
-    height, pace = _HEADS + _ROW * max(1, len(rows)) + 4, _PACE if is_attack else 0
+    height, pace = _HEADER_HEIGHT + _ROW_HEIGHT * max(1, len(rows)) + 4, _MESSAGE_DELAY_MS if is_attack else 0
     drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {said}", pace=pace)
     places = _PLACES_IN_ATTACK if is_attack else _PLACES_IN_FLOW
-    for lane in range(_ATTACKER if is_attack else _CALLER, len(_NAMES)):
-        drawing.line((places[lane], _HEADS - 4), (places[lane], height - 2), "quiet", width=0.6)
-        drawing.label((places[lane], _BOX[1] / 2 + 1), _BOX, _NAMES[lane], "bad" if lane == _ATTACKER else "plain")
+    for column in range(_ATTACKER if is_attack else _CALLER, len(_PARTICIPANTS)):
+        drawing.line((places[column], _HEADER_HEIGHT - 4), (places[column], height - 2), "quiet", width=0.6)
+        tone: Tone = "bad" if column == _ATTACKER else "plain"
+        drawing.label((places[column], _BOX_SIZE[1] / 2 + 1), _BOX_SIZE, _PARTICIPANTS[column], tone)
     steps = []
     for place, (entry, message) in enumerate(rows):
-        _draw_message(drawing, _HEADS + _ROW * place, places, entry, message)
+        _draw_message(drawing, _HEADER_HEIGHT + _ROW_HEIGHT * place, places, entry, message)
         steps += [entry.step] if entry.step is not None else []
     return drawing, steps
 
 
 def _draw_message(drawing: Drawing, top: float, places: Sequence[float], entry: Entry, message: _Message) -> None:
-    start, end, y = places[message.start], places[message.end], top + _ROW - 5
+    start, end, y = places[message.start], places[message.end], top + _ROW_HEIGHT - 5
     if entry.step is None:
         drawing.line((start, y - 5), (end, y - 5), "quiet", dashed=True)
         drawing.text(((start + end) / 2, y - 12), message.text, "quiet", bold=True)
         return
-    # An arrow that crosses the line of the gateway has its text beside the line.
+    # The text of an arrow that crosses the gateway's line stays at the left of this line.
     crossing = {message.start, message.end} == {_CALLER, _PHONE}
     left, right = min(start, end), places[_GATEWAY] if crossing else max(start, end)
     if message.start == _ATTACKER or message.end == _ATTACKER:
         left = places[_ATTACKER]
-    most = int((right - left) / _LETTER)
+    most = int((right - left) / _LETTER_WIDTH)
     shown = message.text if len(message.text) <= most else f"{message.text[: most - 1]}…"
-    with drawing.part(f"{entry.step.n} {message.text}", top + 1, _ROW - 1):
+    with drawing.part(f"{entry.step.n} {message.text}", top + 1, _ROW_HEIGHT - 1):
         drawing.line((start, y), (end, y), message.tone, dashed=message.dashed, arrow=True)
         drawing.text(((left + right) / 2, y - 8), shown, message.tone)
 
@@ -152,19 +154,19 @@ def _messages_of(entry: Entry) -> list[_Message]:
     ]
 
 
-def edges() -> list[tuple[State, State]]:
+def state_arrows() -> list[tuple[State, State]]:
     """Return the transitions that are drawn as arrows."""
     repeated = {row for row in TRANSITIONS if row.event is Event.ELIGIBILITY and row.state is not State.FINISHED}
     rows = [row for row in TRANSITIONS if row not in repeated and row.next not in _TEXT_INSTEAD_OF_ARROWS]
     return sorted({(row.state, row.next) for row in rows if row.state is not row.next})
 
 
-def _between(start: Point, end: Point) -> tuple[Point, Point]:
+def _arrow_between(start: Point, end: Point) -> tuple[Point, Point]:
     (x1, y1), (x2, y2) = start, end
     if x1 != x2:
-        side = _NODE[0] / 2 if x2 > x1 else -_NODE[0] / 2
+        side = _STATE_BOX_SIZE[0] / 2 if x2 > x1 else -_STATE_BOX_SIZE[0] / 2
         return (x1 + side, y1), (x2 - side, y2)
-    side = _NODE[1] / 2 if y2 > y1 else -_NODE[1] / 2
+    side = _STATE_BOX_SIZE[1] / 2 if y2 > y1 else -_STATE_BOX_SIZE[1] / 2
     # Arrows in opposite directions are drawn side by side.
     shift = -8.0 if y2 > y1 else 8.0
     return (x1 + shift, y1 + side), (x2 + shift, y2 - side)

@@ -18,7 +18,7 @@ from toolkit.identity.client.held_secrets import AuthenticatedUser, StartedTrans
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.exchange import exchange_html, outcome_html
-from toolkit.identity.widgets.flow_diagrams import calls_drawing, states_drawing
+from toolkit.identity.widgets.flow_diagrams import sequence_drawing, states_drawing
 from toolkit.secret import Secret
 from toolkit.widget_family import ServiceWidget, button, explained, html_line, html_pane, in_turn, part_of, row, sized
 
@@ -36,14 +36,14 @@ STEPS: dict[str, str] = {
     "payment_details": "6 Details",
 }
 _FLOW, _ATTACK = "Flow", "Attack"
-#: What is too old after so many seconds, with the lives of the demo world.
-_WAITS = {
+#: How far the clock can be advanced, in seconds, by what expires in the demo world.
+_CLOCK_STEPS = {
     "61 s: fingerprint": 61,
     "121 s: TargetUrl": 121,
     "301 s: code": 301,
     "901 s: locked question": 901,
 }
-_NO_ATTACK = "No attack was tried yet: choose one and click Try it."
+_NO_ATTACK_HINT = "No attack was tried yet: choose one and click Try it."
 _TOOLTIPS = {
     "start": "Your program asks to authenticate the phone",
     "open": "The phone opens TargetUrl over its mobile network",
@@ -56,10 +56,10 @@ _TOOLTIPS = {
 
 @checked_arguments
 class IdentityWalkthrough(ServiceWidget):
-    """Choose a phone, take the flow step by step, see each request and response, then attack it.
+    """Choose a phone, authenticate it step by step, see each request and response, then try attacks.
 
-    All requests are really sent; secrets appear as hashes. A click on an arrow shows its request and response. Each
-    step can be repeated, to see what the service answers; a step whose input is missing says what comes first.
+    All requests are really sent; secrets appear as hashes. A click on an arrow shows the request and the response. Each
+    step can be repeated, to see what the service answers; a step that comes too early names the step to take first.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ class IdentityWalkthrough(ServiceWidget):
     answer : ipywidgets.Password
         The answer to the challenge, cleared when it is used; if empty, the correct answer is sent.
     seconds, advance : ipywidgets.Dropdown, ipywidgets.Button
-        How much time passes, and the button that advances the clock: what is too old then has expired.
+        How much time passes, and the button that advances the clock; fingerprints and codes may then expire.
     reset : ipywidgets.Button
-        Lets the operator revoke the phone's code and forget its wrong answers.
+        The operator revokes the phone's code and forgets the wrong answers.
     attack, attack_button : ipywidgets.Dropdown, ipywidgets.Button
-        The choice of an attack, and the button that sends it.
+        The choice of an attack, and the button that runs it.
     view : ipywidgets.ToggleButtons
-        What is drawn: ``Flow`` or ``Attack``.
+        What the diagrams show: ``Flow`` or ``Attack``.
     sequence : DrawingPane
         The sequence diagram; ``chosen`` is the arrow whose request and response are shown.
     state : str
@@ -111,7 +111,7 @@ class IdentityWalkthrough(ServiceWidget):
             raise InvalidArgument(
                 "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
             )
-        tk.gateway.handset(preset)  # or it says which there are
+        tk.gateway.handset(preset)  # an unknown preset raises an error that lists all presets
         super().__init__()
         self._tk, self._gateway = tk, tk.gateway
         self._session = self._main.session()
@@ -131,7 +131,7 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def take(self, step: str) -> None:
         """Take one of `STEPS`, as a click on its button does."""
-        place = list(STEPS).index(_known(step, STEPS, "step"))
+        place = list(STEPS).index(_check_name(step, STEPS, "step"))
         label = STEPS[step][2:]
         if step == "start" and self._entries:
             self._begin()
@@ -154,15 +154,15 @@ class IdentityWalkthrough(ServiceWidget):
 
     @in_turn
     def try_attack(self, name: str) -> Outcome | None:
-        """Send one of the attacks, draw it and return its result, or None if it could not be sent."""
-        title = ATTACKS[_known(name, ATTACKS, "attack")].title
+        """Run one of the attacks, draw it and return the result, or None if an error prevented the attack."""
+        title = ATTACKS[_check_name(name, ATTACKS, "attack")].title
         self.outcome = None
         with self.working(f"Trying: {title}"):
             self.outcome, self._attack_entries = run_attack(name, self._tk, self._gateway)
             self._refused_attacks += self.outcome.refused
             self._show(_ATTACK)
             self.say(f"{title}: {'refused' if self.outcome.refused else 'not refused'}.")
-        self.life.value = self._life()
+        self.life.value = self._code_lifetime_text()
         return self.outcome
 
     @in_turn
@@ -171,12 +171,14 @@ class IdentityWalkthrough(ServiceWidget):
         with self.working("Advancing the clock"):
             now = self._tk.operator.advance(seconds)
             self._entries.append(Entry(note=f"{seconds} seconds pass"))
-            self.say(f"It is {now:%H:%M:%S} UTC. {self._life()[:1].upper()}{self._life()[1:]}.")
+            self.say(
+                f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text()[:1].upper()}{self._code_lifetime_text()[1:]}."
+            )
         self._show_flow()
 
     @in_turn
     def reset_phone(self) -> None:
-        """Revoke the code of the phone's owner and forget wrong answers, as the button does."""
+        """Revoke the code of the phone's owner and forget the wrong answers, as the button does."""
         with self.working("Resetting the phone"):
             alias = self._aliases.get(self.preset.value)
             if alias is None:
@@ -190,7 +192,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
-        return png(states_drawing(self._states), calls_drawing(self._shown_entries)[0])
+        return png(states_drawing(self._states), sequence_drawing(self._shown_entries)[0])
 
     def summary(self) -> str:
         """Return the phone, the state and the numbers of requests and refused attacks."""
@@ -213,7 +215,7 @@ class IdentityWalkthrough(ServiceWidget):
         explained(self.preset, "Whose phone it is, and what its network answers")
         self.again = button("Begin again", "refresh", "Forget this flow")
         self.reset = button("Reset phone", "ban", "The operator revokes its code and forgets its wrong answers")
-        self.seconds = sized(ipywidgets.Dropdown(options=_WAITS, description="Clock"), "17em")
+        self.seconds = sized(ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock"), "17em")
         explained(self.seconds, "How much time passes, and what is too old then")
         self.advance = button("Advance", "clock-o", "Let so much time pass at the gateway")
         self._buttons = {name: button(label, tooltip=_TOOLTIPS[name]) for name, label in STEPS.items()}
@@ -317,9 +319,9 @@ class IdentityWalkthrough(ServiceWidget):
 
     @property
     def _states(self) -> frozenset[State]:
-        """The states of the flow: the clock tells that a TargetUrl or a code is too old, before a request does."""
+        """The states in which the flow can be; by the clock, an expired TargetUrl or code is known before a request."""
         now, known = self._gateway.clock.now(), self._known_states
-        is_unopened = self._transaction is not None and self._done == 1 and known <= _OPEN_TO_TIME
+        is_unopened = self._transaction is not None and self._done == 1 and known <= _EXPIRING_STATES
         if is_unopened and now >= self._opens_until:
             return frozenset({State.EXPIRED})
         if self._user is not None and not self._user.seconds_left(now) and State.REVOKED not in known:
@@ -331,7 +333,7 @@ class IdentityWalkthrough(ServiceWidget):
         return self._attack_entries if self.view.value == _ATTACK else self._entries
 
     def _show_flow(self) -> None:
-        """Take over the requests that were sent since, and draw the flow."""
+        """Add the requests that were sent since the last call to the flow, and draw it."""
         seen = sum(entry.step is not None for entry in self._entries)
         for step in self._client.steps[seen:]:
             self._entries.append(Entry(step))
@@ -339,7 +341,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.state = " or ".join(sorted(self._states))
         for place, step in enumerate(self._buttons.values()):
             step.button_style = "primary" if place == self._done else ""
-        self.life.value = self._life()
+        self.life.value = self._code_lifetime_text()
         self._show(_FLOW)
 
     def _show(self, view: str) -> None:
@@ -351,7 +353,7 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def _switch_view(self, _change: object) -> None:
         if self.view.value == _ATTACK and not self._attack_entries:
-            self.say(_NO_ATTACK)
+            self.say(_NO_ATTACK_HINT)
         self._draw()
 
     def _draw(self) -> None:
@@ -361,7 +363,7 @@ class IdentityWalkthrough(ServiceWidget):
             for entry in entries:
                 states = states if entry.step is None else _states_after(states, entry.step)
         self.states.show(states_drawing(states))
-        drawing, self._steps = calls_drawing(entries)
+        drawing, self._steps = sequence_drawing(entries)
         self.result.value = outcome_html(self.outcome) if self.view.value == _ATTACK else ""
         self.sequence.show(drawing, len(self._steps) - 1)
         self._show_exchange(None)
@@ -371,7 +373,7 @@ class IdentityWalkthrough(ServiceWidget):
         place = self.sequence.chosen
         self.exchange.value = exchange_html(self._steps[place] if 0 <= place < len(self._steps) else None)
 
-    def _life(self) -> str:
+    def _code_lifetime_text(self) -> str:
         now = self._gateway.clock.now()
         if self._user is None:
             return "no code yet"
@@ -383,14 +385,14 @@ class IdentityWalkthrough(ServiceWidget):
         )
 
 
-_OPEN_TO_TIME = frozenset({State.STARTED, State.PROVEN, State.FAILED})
+_EXPIRING_STATES = frozenset({State.STARTED, State.PROVEN, State.FAILED})
 
 
 def _states_after(states: frozenset[State], step: Step) -> frozenset[State]:
     return states if step.before == step.after else step.after
 
 
-def _known(name: str, names: Iterable[str], what: str) -> str:
+def _check_name(name: str, names: Iterable[str], what: str) -> str:
     if name not in names:
         raise InvalidArgument(f"there is no {what} {name!r}: it is one of {', '.join(names)}")
     return name

@@ -1,1 +1,1 @@
-"""Rates, funnels and experiments over decisions: plain functions on DataFrames."""
+"""Rates, funnels and experiments from decisions: plain functions on DataFrames."""

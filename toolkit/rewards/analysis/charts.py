@@ -1,4 +1,4 @@
-"""Charts of matplotlib: `plot` of a funnel or a comparison, with rates as points and intervals."""
+"""Charts with matplotlib: `plot` draws a funnel as bars, or a comparison as points with intervals."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ACCENT = "#2a9d6f"
-_LONGEST_NAME = 18
+_MAX_NAME_LENGTH = 18
 
 
-def _name(axes: Axes, title: str, names: Iterable[object]) -> None:
-    """Write the title and a name for each row, from the top."""
-    shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in map(str, names)]
-    # A bare dollar sign would begin a formula.
+def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
+    shown = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…" for name in map(str, names)]
+    # Matplotlib would read a dollar sign without backslash as the start of a formula.
     axes.set_yticks(range(len(shown)), [name.replace("$", r"\$") for name in shown])
     axes.invert_yaxis()
     axes.set_title(title, loc="left")
@@ -34,7 +33,7 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     Parameters
     ----------
     result
-        What `funnel` (without `by`) or `ab` returned.
+        The result of `funnel` (without `by`) or of `ab`.
     ax
         The axes to draw on; None for a new figure.
 
@@ -61,7 +60,9 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     reach = [middle - result["device_low"], result["device_high"] - middle]
     axes.errorbar(middle, range(len(middle)), xerr=reach, fmt="o", color=_ACCENT)
     axes.axvline(0, color="0.5", linewidth=1)
-    _name(axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)])
+    _set_labels(
+        axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)]
+    )
     return axes
 
 
@@ -75,4 +76,4 @@ def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     axes.margins(x=0.3)
     axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    _name(axes, title, funnel["step"])
+    _set_labels(axes, title, funnel["step"])

@@ -33,26 +33,26 @@ def ab(
     Parameters
     ----------
     decisions
-        Needs device, rewarded and the column of the arms; rows without an arm are left out.
+        Needs the columns device, rewarded and `by`; rows without an arm are ignored.
     a, b
         Two arms; every pair if None.
     metric
-        ``rewarded``, ``shown`` or ``claimed``: compares the share of moments with it.
+        ``rewarded``, ``shown`` or ``claimed``: the share of moments to compare.
     by
-        The column of the arms.
+        The column with the names of the arms.
     samples, seed
-        Number of bootstrap samples, and the seed that makes them repeatable.
+        Number of bootstrap samples; the same seed gives the same samples.
 
     Returns
     -------
     pandas.DataFrame
-        One row a pair: a, b, n_a, n_b (moments), devices_a, devices_b, rate_a, rate_b, difference (b minus a),
-        low, high (Newcombe's interval, moments taken as independent), device_low, device_high (bootstrap over
-        devices), z, p, p_holm (corrected for the number of pairs), n_for_80_power (moments an arm).
+        One row per pair: a, b, n_a, n_b (moments), devices_a, devices_b, rate_a, rate_b, difference (b minus a),
+        low, high (Newcombe's interval, which assumes independent moments), device_low, device_high (bootstrap over
+        devices), z, p, p_holm (corrected for the number of pairs), n_for_80_power (moments per arm).
 
     Notes
     -----
-    Caps make the moments of a device dependent: trust the interval by device, not the z test or Newcombe's interval.
+    Caps make the moments of a device dependent: use device_low and device_high, not the z test or Newcombe's interval.
     Randomise by device, never by moment: if one device is in both arms, rewards of A use up the cap for B.
     devices_a and devices_b then add up to more than the number of devices.
     """
@@ -63,7 +63,7 @@ def ab(
     hit = kept["rewarded"] if metric == "rewarded" else kept[f"{metric}_at"].notna()
     counted = kept.assign(hit=hit).groupby([by, "device"])["hit"].agg(["sum", "size"]).reset_index()
     arms = {str(arm): of[["sum", "size"]].to_numpy(dtype=np.float64) for arm, of in counted.groupby(by)}
-    rows = [_compared(arms, x, y, samples, seed) for x, y in _pairs(sorted(arms), a, b)]
+    rows = [_comparison(arms, x, y, samples, seed) for x, y in _pairs(sorted(arms), a, b)]
     result = pd.DataFrame(rows)
     result.insert(list(result.columns).index("p") + 1, "p_holm", holm([row["p"] for row in rows]))
     result.attrs.update(kept.attrs)
@@ -81,8 +81,8 @@ def _pairs(arms: list[str], a: str | None, b: str | None) -> list[tuple[str, str
     return pairs
 
 
-def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples: int, seed: int) -> dict[str, Any]:
-    # One row a device: hits and moments.
+def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples: int, seed: int) -> dict[str, Any]:
+    # One row per device: hits and moments.
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
     interval = newcombe(hits_b, n_b, hits_a, n_a)

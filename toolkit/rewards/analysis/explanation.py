@@ -1,4 +1,4 @@
-"""One decision in words: a sentence, and its trace as a table."""
+"""One decision in words: as a sentence, and as a table of the rules that were checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 
-Line = Mapping[str, Any]
+TraceLine = Mapping[str, Any]
 
 
 @checked_arguments
@@ -21,15 +21,15 @@ def explain(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFr
     Parameters
     ----------
     decision
-        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row; with its trace.
+        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row. It must have a trace.
 
     Returns
     -------
     pandas.DataFrame
         rule, ok, detail; in the order of the rules. ``attrs["sentence"]`` explains the decision in words.
     """
-    row = _row(decision)
-    rows = [(line["rule"], line["ok"], _detail(line)) for line in row["trace"]]
+    row = _decision_row(decision)
+    rows = [(line["rule"], line["ok"], _detail_text(line)) for line in row["trace"]]
     table = pd.DataFrame(rows, columns=["rule", "ok", "detail"])
     table.attrs["sentence"] = sentence(row)
     return table
@@ -44,13 +44,13 @@ def sentence(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> str:
     >>> sentence({"reason": "DRAW", "trace": [{"rule": "draw", "ok": False, "u": 0.812345, "p": 0.3}]})
     'Not rewarded: the draw was 0.812, and only numbers below 0.3 win.'
     """
-    row = _row(decision)
-    if row["reason"] not in _SENTENCES:
+    row = _decision_row(decision)
+    if row["reason"] not in _SENTENCE_OF_REASON:
         raise InvalidArgument(f"there is no reason {row['reason']}")
-    return _SENTENCES[row["reason"]](row["trace"][-1])
+    return _SENTENCE_OF_REASON[row["reason"]](row["trace"][-1])
 
 
-def _row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Mapping[str, Any]:
+def _decision_row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Mapping[str, Any]:
     if isinstance(decision, pd.DataFrame):
         if len(decision) != 1:
             raise InvalidArgument(f"give one decision, not {len(decision)}")
@@ -61,14 +61,14 @@ def _row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Mapping[str,
     return row
 
 
-def _detail(line: Line) -> str:
+def _detail_text(line: TraceLine) -> str:
     def shown(value: object) -> str:
         return "never" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
     return ", ".join(f"{name} {shown(value)}" for name, value in line.items() if name not in ("rule", "ok"))
 
 
-def _capped(line: Line, of: str) -> str:
+def _cap_sentence(line: TraceLine, of: str) -> str:
     text = f"Refused: this device already has {line['used']} of {line['limit']} rewards {of}"
     if line["frees_at"] is None:
         return f"{text}, so none is ever possible."
@@ -76,16 +76,16 @@ def _capped(line: Line, of: str) -> str:
     return f"{text}; the next is possible on {at:%d %B} at {at:%H:%M} UTC."
 
 
-_SENTENCES: dict[str, Callable[[Line], str]] = {
-    "TEST": lambda line: "Rewarded: a test always is; it costs nothing and counts nowhere.",
+_SENTENCE_OF_REASON: dict[str, Callable[[TraceLine], str]] = {
+    "TEST": lambda line: "Rewarded: a test is always rewarded; it uses no stock and counts nowhere.",
     "NO_SESSION": lambda line: (
-        f"Refused: this device has no live session; one lives {line['lives_min']:g} minutes after its last call."
+        f"Refused: this device has no live session; a session ends {line['lives_min']:g} minutes after the last call."
     ),
     "APP_DISABLED": lambda line: "Refused: this application has been disabled.",
     "MOMENT_DISABLED": lambda line: "Refused: this moment has been disabled.",
     "QUIET_PERIOD": lambda line: f"Refused: these are quiet hours, until {line['until']} ({line['zone']}).",
-    "DEVICE_CAP": lambda line: _capped(line, "in 24 hours"),
-    "MOMENT_CAP": lambda line: _capped(line, "for this moment in 24 hours"),
+    "DEVICE_CAP": lambda line: _cap_sentence(line, "in 24 hours"),
+    "MOMENT_CAP": lambda line: _cap_sentence(line, "for this moment in 24 hours"),
     "MIN_GAP": lambda line: (
         f"Refused: the last reward was {line['gap_s']:g} seconds ago, and {line['needed_s']:g} must pass."
     ),

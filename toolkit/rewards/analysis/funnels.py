@@ -13,9 +13,9 @@ from toolkit.rewards.analysis.statistics import wilson
 
 Unit = Literal["session", "device"]
 
-_COLUMNS = ["step", "n", "devices", "of_previous", "of_first", "low", "high"]
+_FUNNEL_COLUMNS = ["step", "n", "devices", "of_previous", "of_first", "low", "high"]
 #: The device is part of the key, because two gateways may use the same session_id.
-_KEYS = {"session": ("device", "session_id"), "device": ("device",)}
+_UNIT_COLUMNS = {"session": ("device", "session_id"), "device": ("device",)}
 
 
 @checked_arguments
@@ -33,22 +33,22 @@ def funnel(
     Parameters
     ----------
     decisions
-        Needs device and rewarded; session_id, shown_at and claimed_at if they are known.
+        Needs the columns device and rewarded; uses session_id, shown_at and claimed_at if the frame has them.
     sessions
-        As ``tk.operator.reward_sessions()``; None counts the sessions that had a moment.
+        All sessions, from ``tk.operator.reward_sessions()``. If None, only the sessions of `decisions` are counted.
     by
-        A column of the decisions; one funnel for each of its values, without the session step. A unit counts in
+        A column of `decisions`; each value of the column gets a funnel, without the session step. A unit counts in
         each funnel in which it has a moment.
     unit
-        What is counted. None takes sessions, or devices where a rewarded moment has no session_id.
+        What is counted. If None, sessions; but devices if any rewarded moment has no session_id.
 
     Returns
     -------
     pandas.DataFrame
         step, n (units), devices, of_previous (share of the step before), of_first, low and high (Wilson's interval
-        of of_previous); in the order of the steps. With `by`, its column comes first. ``attrs["unit"]`` says what
-        n counts. A step without data is left out: shown and claimed without their column, session where a reward
-        belongs to no known session. Sessions of one device are not independent, so the intervals are too narrow.
+        of of_previous); in the order of the steps. The column `by` comes first. ``attrs["unit"]`` says what n counts.
+        The steps shown and claimed are missing without the columns shown_at and claimed_at; the step session is
+        missing if a reward is in no known session. Sessions of one device are dependent: the intervals are too narrow.
 
     Examples
     --------
@@ -57,29 +57,29 @@ def funnel(
     [['moment', 2, 1.0], ['rewarded', 1, 0.5]]
     """
     kept = without_tests(decisions, ("device", "rewarded", *((by,) if by else ())))
-    counted = _unit_of(kept, unit)
+    counted = _counted_unit(kept, unit)
     if by is None:
-        started = _in_sessions(kept) if sessions is None else without_tests(sessions, _KEYS[counted])
-        stages = _after_sessions(_units(started, counted), _stages(kept, counted))
-        result = pd.DataFrame(_steps(stages), columns=_COLUMNS)
+        started = _in_sessions(kept) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
+        stages = _with_session_step(_distinct_units(started, counted), _units_of_steps(kept, counted))
+        result = pd.DataFrame(_step_rows(stages), columns=_FUNNEL_COLUMNS)
     else:
         groups = kept.groupby(by)
-        rows = [{by: value, **row} for value, group in groups for row in _steps(_stages(group, counted))]
-        result = pd.DataFrame(rows, columns=[by, *_COLUMNS])
+        rows = [{by: value, **row} for value, group in groups for row in _step_rows(_units_of_steps(group, counted))]
+        result = pd.DataFrame(rows, columns=[by, *_FUNNEL_COLUMNS])
     result.attrs |= {**kept.attrs, "unit": counted}
     return result
 
 
 @checked_arguments
 def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None = None) -> float:
-    """Return how many moments a session has on average; NaN where no session is known.
+    """Return how many moments a session has on average; NaN if there are no sessions.
 
     Parameters
     ----------
     decisions
-        Needs device and session_id; moments outside of a session do not count.
+        Needs the columns device and session_id; moments outside of a session do not count.
     sessions
-        As ``tk.operator.reward_sessions()``; None counts the sessions that had a moment.
+        All sessions, as ``tk.operator.reward_sessions()`` returns them; if None, those with at least one moment.
 
     Examples
     --------
@@ -88,14 +88,14 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     1.5
     """
     moments = _in_sessions(without_tests(decisions, ("device", "session_id")))
-    known = _units(moments, "session")
+    known = _distinct_units(moments, "session")
     if sessions is not None:
-        known = known.union(_units(without_tests(sessions, ("device", "session_id")), "session"))
+        known = known.union(_distinct_units(without_tests(sessions, ("device", "session_id")), "session"))
     return share(len(moments), len(known))
 
 
-def _unit_of(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
-    # Sessions can be counted only if each reward belongs to one.
+def _counted_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
+    # Sessions can be counted only if each reward belongs to a session.
     inside = _in_sessions(decisions)
     is_lost = inside.empty or inside["rewarded"].sum() < decisions["rewarded"].sum()
     if unit == "session" and is_lost:
@@ -107,30 +107,30 @@ def _in_sessions(decisions: pd.DataFrame) -> pd.DataFrame:
     return decisions.dropna(subset=["session_id"]) if "session_id" in decisions.columns else decisions.iloc[:0]
 
 
-def _units(rows: pd.DataFrame, unit: Unit) -> pd.MultiIndex:
-    return pd.MultiIndex.from_frame(rows[list(_KEYS[unit])].dropna().drop_duplicates())
+def _distinct_units(rows: pd.DataFrame, unit: Unit) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(rows[list(_UNIT_COLUMNS[unit])].dropna().drop_duplicates())
 
 
-def _stages(decisions: pd.DataFrame, unit: Unit) -> dict[str, pd.MultiIndex]:
-    """Return the units of each step after the session; each is a subset of the one before."""
-    stages = {"moment": _units(decisions, unit)}
+def _units_of_steps(decisions: pd.DataFrame, unit: Unit) -> dict[str, pd.MultiIndex]:
+    """Return the units of each step after the session step; each step is a subset of the step before."""
+    stages = {"moment": _distinct_units(decisions, unit)}
     rows = decisions[decisions["rewarded"]]
-    stages["rewarded"] = _units(rows, unit)
+    stages["rewarded"] = _distinct_units(rows, unit)
     for step in ("shown", "claimed"):
         if (column := f"{step}_at") in rows.columns:
             rows = rows[rows[column].notna()]
-            stages[step] = _units(rows, unit)
+            stages[step] = _distinct_units(rows, unit)
     return stages
 
 
-def _after_sessions(started: pd.MultiIndex, stages: dict[str, pd.MultiIndex]) -> dict[str, pd.MultiIndex]:
+def _with_session_step(started: pd.MultiIndex, stages: dict[str, pd.MultiIndex]) -> dict[str, pd.MultiIndex]:
     """Add the session step, unless a reward outside of the known sessions shows that sessions are missing."""
     if started.empty or not stages["rewarded"].isin(started).all():
         return stages
     return {"session": started, **stages, "moment": stages["moment"].intersection(started)}
 
 
-def _steps(stages: dict[str, pd.MultiIndex]) -> list[dict[str, Any]]:
+def _step_rows(stages: dict[str, pd.MultiIndex]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for step, units in stages.items():
         n, before = len(units), rows[-1]["n"] if rows else len(units)

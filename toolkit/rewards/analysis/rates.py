@@ -1,6 +1,6 @@
-"""Rates, hours, devices and refusals of decisions, as ``tk.operator.decisions()`` or `simulate` return them.
+"""Counts and rates of decisions by moment, hour, device and reason; `tk.operator.decisions` or `simulate` return them.
 
-Test moments are left out; ``frame.attrs["test_rows_left_out"]`` says how many there were.
+Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from toolkit.rewards.analysis.statistics import wilson
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import REASONS
 
-#: Rates of fewer moments are marked as ``few``.
-FEW = 30
+#: A rate from fewer moments than this is marked as ``few``.
+FEW_MOMENTS = 30
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
-    """Return the decisions that count, in their order, or raise InvalidArgument if a column is missing or wrong."""
+    """Return the rows that are no tests, in order; raise InvalidArgument if a needed column is missing or wrong."""
     checked_columns(decisions, needed, "decisions")
-    answers = {name: booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
+    answers = {name: boolean_column(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
     kept = decisions.assign(**answers)
     kept = kept[~kept["test"]] if "test" in answers else kept
     kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
@@ -40,9 +40,9 @@ def checked_columns(frame: pd.DataFrame, needed: Iterable[str], what: str) -> No
         raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
 
 
-def booleans(column: pd.Series) -> pd.Series:
-    """Return a column of truth values, or raise InvalidArgument where one is a text or missing."""
-    if not column.isin([True, False]).all():  # 1 and 0 are equal to them
+def boolean_column(column: pd.Series) -> pd.Series:
+    """Return a column of booleans, or raise InvalidArgument if a value is a text or missing."""
+    if not column.isin([True, False]).all():  # isin also accepts 1 and 0
         raise InvalidArgument(f"the column {column.name} must be true or false in every row")
     return column.astype(bool)
 
@@ -51,7 +51,8 @@ def booleans(column: pd.Series) -> pd.Series:
 def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
-    The interval takes moments as independent. Caps make them dependent, so it is too narrow; `ab` has one by device.
+    The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. `ab` also
+    returns an interval that takes devices as independent.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.Data
     bounds = [wilson(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
     counts["rate"] = counts["rewarded"] / counts["n"]
     counts[["low", "high"]] = np.array(bounds, dtype=np.float64).reshape(-1, 2)
-    counts["few"] = counts["n"] < FEW
+    counts["few"] = counts["n"] < FEW_MOMENTS
     counts.attrs.update(kept.attrs)
     return counts
 
@@ -81,12 +82,12 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index hour (in `tz`); moments, rewarded, rate (missing in an empty hour), clock_change (the hour's day has
-        23 or 25 hours).
+        Index hour (in `tz`); moments, rewarded, rate (missing in an empty hour), clock_change (true on days of 23 or
+        25 hours).
     """
     kept = without_tests(decisions, ("at", "rewarded"))
-    # Counted in UTC, where each hour is there once, and named in the zone afterwards. The hour begins where the
-    # zone's clock shows :00, which in some zones is :30 or :45 of UTC.
+    # Hours are counted in UTC, where each hour occurs once, and converted to the zone afterwards. An hour begins when
+    # the zone's clock shows :00, which in some zones is :30 or :45 of UTC.
     if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
         raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
     try:
@@ -110,24 +111,24 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
 
 @checked_arguments
 def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """Return the rewards of each device, and how close it came to its cap.
+    """Return the rewards of each device, and how close the device came to the cap.
 
     Parameters
     ----------
     configuration
-        Its default ``per_device_per_day`` is the cap; the default configuration if None.
+        The default limit ``per_device_per_day`` is the cap. None means the default configuration.
 
     Returns
     -------
     pandas.DataFrame
-        device, moments, rewards, busiest_day (most rewards within any 24 hours), cap_used (its share of the cap);
-        most rewards first.
+        device, moments, rewards, busiest_day (most rewards within any 24 hours), cap_used (busiest_day as a share of
+        the cap); most rewards first.
     """
     kept = without_tests(decisions, ("device", "at", "rewarded"))
     cap = checked_configuration(configuration).default.per_device_per_day
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
-    busiest = {device: _busiest_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
+    busiest = {device: _most_in_a_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
     result["busiest_day"] = np.array([busiest.get(device, 0) for device in result["device"]], "int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
     ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
@@ -135,14 +136,14 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     return ordered
 
 
-def _busiest_day(times: pd.Series[pd.Timestamp]) -> int:
+def _most_in_a_day(times: pd.Series[pd.Timestamp]) -> int:
     ones = pd.Series(1, index=pd.DatetimeIndex(times.sort_values()))
     return int(ones.rolling("24h").sum().max())
 
 
 @checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return how often each rule decided: reason, n, share, in the order of the rules; n may be 0."""
+    """Return how many decisions have each reason: reason, n, share; in the order of the rules, also if n is 0."""
     kept = without_tests(decisions, ("reason",))
     counts = kept["reason"].value_counts().reindex([reason for reason in REASONS if reason != "TEST"], fill_value=0)
     result = counts.rename_axis("reason").reset_index(name="n")
@@ -152,7 +153,7 @@ def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def checked_configuration(configuration: Configuration | Mapping[str, Any] | None) -> Configuration:
-    """Convert a table to a configuration; None means the default one."""
+    """Convert a table to a configuration; None means the default configuration."""
     if configuration is None:
         return Configuration()
     return configuration if isinstance(configuration, Configuration) else Configuration.parse(configuration)

@@ -1,4 +1,4 @@
-"""Simulation: recorded or made-up moments through the real engine, without a network."""
+"""Simulation: the real engine decides recorded or made-up moments, without a network."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from toolkit.frames import TimeLike, utc_timestamp
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, draw, record_of
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, random_number, record_of
 
-#: Names and shares of made-up moments.
+#: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
 MADE_UP_START = "2026-01-05T00:00:00Z"
-#: The columns that depend on the rules.
-_DECIDED = {
+#: The columns of a decision that depend on the rules.
+_DECIDED_COLUMNS = {
     name: DECISION_COLUMNS[name]
     for name in ("rewarded", "reason", "arm", "p", "reward_id", "shown_at", "claimed_at", "trace")
 }
-_UNDECIDED = Decision("", None, None, None, None, [])
+_NO_DECISION = Decision("", None, None, None, None, [])
 
 
 @checked_arguments
@@ -38,31 +38,30 @@ def simulate(
     shown: float = 0.0,
     claimed: float = 0.0,
 ) -> pd.DataFrame:
-    """Decide moments by a configuration, as the gateway would have done.
+    """Decide moments by a configuration, as a gateway with this configuration would have decided.
 
     Parameters
     ----------
     configuration
         The rules, as a `Configuration` or a table.
     events
-        at (UTC), device, moment_id; optionally app_key_sha256, test and session_id. Decisions of a gateway can be
-        used as events. They are processed in the order of `at`.
+        Moments with the columns at (UTC), device, moment_id; optionally app_key_sha256, test and session_id. Decisions
+        of a gateway can be used as events. Moments are decided in the order of `at`.
     sessions
-        Session starts (at, device), as ``tk.operator.reward_sessions()``; a session then lives as long as the
-        configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
+        Session starts (at, device), as ``tk.operator.reward_sessions()`` returns them; the configuration says how long
+        a session lives. If None, `events` name the sessions, and a moment without a session_id is in no session.
         If no event has a session_id, every moment is in a session with an unknown id.
     trace
-        Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size. ``"examples"``
-        keeps that of the first decision with each reason.
+        Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size. ``"examples"``
+        keeps one trace for each reason: the trace of the first decision with this reason.
     shown, claimed
-        Share of rewards that made-up readers look at, and share of these that they claim.
+        Probability that a simulated user looks at a reward, and that a user who looked claims the reward.
 
     Returns
     -------
     pandas.DataFrame
-        Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. With the configuration
-        and the moments of a gateway they are the same decisions. Where stock or pacing bind, the order of moments
-        matters, here as there.
+        Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. The configuration and the
+        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters.
 
     Examples
     --------
@@ -78,7 +77,7 @@ def simulate(
 
 
 class Replay:
-    """Moments to decide by several configurations; what does not depend on the rules is prepared once."""
+    """Moments that several configurations can decide; the columns that do not depend on the rules are made once."""
 
     def __init__(
         self, events: pd.DataFrame, sessions: pd.DataFrame | None = None, *, session_minutes: float = 30.0
@@ -88,7 +87,7 @@ class Replay:
         n = len(ordered)
         times, in_sessions = (
             _milliseconds(ordered["at"]),
-            _sessions_of(ordered, sessions, round(session_minutes * 60_000)),
+            _session_of_each_event(ordered, sessions, round(session_minutes * 60_000)),
         )
         apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
         tests = ordered["test"] if "test" in ordered else [False] * n
@@ -98,7 +97,7 @@ class Replay:
         for number, (app, device, moment_id, at, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
             moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
             self._moments.append(moment)
-            records.append(record_of(f"d-{number:06d}", moment, session_id, _UNDECIDED))
+            records.append(record_of(f"d-{number:06d}", moment, session_id, _NO_DECISION))
         self._frame = decision_frame(records)
 
     def decide(
@@ -118,24 +117,24 @@ class Replay:
                 traced.add(decision.reason)
             if decision.reward is not None:
                 record["reward_id"] = decision.reward.id
-                _read_page(record, moment, configuration.seed, shown, claimed)
+                _simulate_reader(record, moment, configuration.seed, shown, claimed)
             records.append(record | {"rewarded": decision.rewarded})
-        decided = decision_frame(records, _DECIDED)
-        return self._frame.assign(**{name: decided[name] for name in _DECIDED})
+        decided = decision_frame(records, _DECIDED_COLUMNS)
+        return self._frame.assign(**{name: decided[name] for name in _DECIDED_COLUMNS})
 
 
-def _read_page(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:
+def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:
     key = (moment.device, moment.moment_id, str(moment.at))
-    if draw(seed, "shown", *key) < shown:
+    if random_number(seed, "shown", *key) < shown:
         record["shown"] = moment.at + 1_000
-        if draw(seed, "claimed", *key) < claimed:
+        if random_number(seed, "claimed", *key) < claimed:
             record["claimed"] = moment.at + 5_000
 
 
-def _sessions_of(
+def _session_of_each_event(
     events: pd.DataFrame, sessions: pd.DataFrame | None, life: int
 ) -> Iterator[tuple[str | None, float | None]]:
-    """Return id and age (seconds) of each event's session, by the given starts, or as the events say."""
+    """Return id and age (seconds) of each event's session, from `sessions` if given, otherwise from `events`."""
     if sessions is None:
         ids = events["session_id"] if "session_id" in events else pd.Series(None, index=events.index, dtype="object")
         # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
@@ -177,16 +176,16 @@ def made_up_moments(
     Parameters
     ----------
     devices, days, seed
-        The same seed gives the same moments.
+        Numbers of devices and days; the same seed gives the same moments.
     start
-        When the first day begins; in UTC if it has no time zone.
+        The start of the first day; in UTC if it has no time zone.
     count
-        Number of moments; about three a device and day if None.
+        Number of moments; if None, about three per device and day.
 
     Returns
     -------
     pandas.DataFrame
-        at (UTC), device, moment_id, session_id (a new one after half an hour of silence); in the order of `at`.
+        at (UTC), device, moment_id, session_id (a new one after half an hour without moments); in the order of `at`.
     """
     if devices < 1 or days < 1 or seed < 0 or (count is not None and count < 0):
         raise InvalidArgument("devices and days are at least 1, seed and count at least 0")

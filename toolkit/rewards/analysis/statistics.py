@@ -16,7 +16,7 @@ _Z_80_POWER = _NORMAL.inv_cdf(0.8)
 
 
 class Interval(NamedTuple):
-    """An interval with its bounds."""
+    """The bounds of an interval."""
 
     low: float
     high: float
@@ -29,12 +29,12 @@ def wilson(hits: int, n: int) -> Interval:
     rate, share = hits / n, _Z_95**2 / n
     middle = (rate + share / 2) / (1 + share)
     half = _Z_95 / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
-    # Exact at the ends, where rounding would leave 1e-17.
+    # The ends are exactly 0 and 1; rounding would leave 1e-17.
     return Interval(0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0))
 
 
 def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
-    """Return Newcombe's interval (method 10) for ``hits_1 / n_1 - hits_2 / n_2``; it combines two of Wilson's."""
+    """Return Newcombe's interval (method 10) for ``hits_1 / n_1 - hits_2 / n_2``, from both of Wilson's intervals."""
     if n_1 == 0 or n_2 == 0:
         return Interval(-1.0, 1.0)
     rate_1, rate_2 = hits_1 / n_1, hits_2 / n_2
@@ -68,7 +68,7 @@ def sample_size(rate_1: float, rate_2: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number by Holm's method, in the given order."""
+    """Return p values, corrected by Holm's method for the number of tests, in the given order."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected, highest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(order):
@@ -80,16 +80,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def bootstrap_difference(
     first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], *, samples: int, seed: int
 ) -> Interval:
-    """Return the bootstrap interval of the difference of two rates; each group has one row a device: hits, moments.
+    """Return the bootstrap interval of the difference of two rates; a group has a row (hits, moments) for each device.
 
-    Samples devices, not moments, because caps make the moments of one device dependent.
+    The function samples devices, not moments, because caps make the moments of one device dependent.
     """
     if not len(first) or not len(second):
         return Interval(math.nan, math.nan)
     generator = np.random.default_rng(seed)
     rates = []
     for group in (first, second):
-        # Counts of each device in a sample, which need less memory than the list of drawn devices.
+        # How often each device is in a sample: needs less memory than a list of the devices.
         counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
         hits, moments = (counts @ group).T
         rates.append(hits / moments)

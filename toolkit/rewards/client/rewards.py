@@ -29,27 +29,19 @@ from toolkit.rewards.forms import checked_moment_id, new_device_id, start_text
 from toolkit.secret import Secret
 
 MOMENT_COLUMNS = {
-    "date": "datetime64[us, UTC]",
-    "moment_id": "str",
-    "device": "str",
-    "test": "bool",
-    "rewarded": "bool",
-    "view_id": "str",
-    "title": "str",
-    "message": "str",
-    "body_url": "str",
-    "reason": "str",
-}
-_FRAME_HEIGHT = 330
-# A header carries it.
+    "date": "datetime64[us, UTC]", "moment_id": "str", "device": "str", "test": "bool", "rewarded": "bool",
+    "view_id": "str", "title": "str", "message": "str", "body_url": "str", "reason": "str",
+}  # fmt: skip
+_FRAME_HEIGHT_PX = 330
+# It is sent as a header.
 _IDEMPOTENCY_KEY = re.compile(r"[!-~]([ -~]{0,254}[!-~])?")
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
 
 class RewardPage:
-    """The page of one reward: title and message as plain text, and ``html`` after `fetch`.
+    """The HTML page of one reward: title and message as plain text, and ``html`` after `fetch`.
 
-    Its URL holds the view's token, so it is not part of a saved output.
+    The URL contains a secret token, so the output that a notebook saves does not contain the URL.
     """
 
     def __init__(self, title: str, message: str, body_url: str) -> None:
@@ -64,15 +56,15 @@ class RewardPage:
         Raises
         ------
         NotFound
-            It does not exist, or has expired (``status`` 410).
+            The reward does not exist, or has expired (``status`` 410).
         UnexpectedReply
             The response is not HTML.
         """
         parts = urlsplit(self.body_url)
         before, _, view_id = parts.path.rpartition("/reward/")
-        token = parse_qs(parts.query).get(wire.TOKEN.name, [""])[0]
+        token = parse_qs(parts.query).get(wire.VIEW_TOKEN.name, [""])[0]
         with closing(HttpSession(f"{parts.scheme}://{parts.netloc}{before}")) as session:
-            reply = session.call(wire.REWARD_PAGE, {"view": view_id}, query={wire.TOKEN.name: Secret(token)})
+            reply = session.call(wire.GET_REWARD_PAGE, {"view": view_id}, query={wire.VIEW_TOKEN.name: Secret(token)})
         if reply.status in (404, 410):
             error = wire.refusal("unknown_reward" if reply.status == 404 else "reward_expired")
             error.service, error.request = "rewards", "GET /reward/{view}"
@@ -83,12 +75,12 @@ class RewardPage:
 
     @property
     def frame(self) -> str:
-        """The HTML of a sandboxed frame with the page: its script runs, without the notebook's origin."""
-        # Without the colour schemes of the page, a dark notebook would show it on white.
+        """The HTML of a sandboxed frame: scripts of the page run in it, without access to the notebook."""
+        # Without a color-scheme, a dark notebook would show the page on white.
         address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
         return (
             f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
-            f' style="color-scheme:light dark;border:0;width:100%;height:{_FRAME_HEIGHT}px"></iframe>'
+            f' style="color-scheme:light dark;border:0;width:100%;height:{_FRAME_HEIGHT_PX}px"></iframe>'
         )
 
     def picture(self) -> bytes:
@@ -142,16 +134,16 @@ class RewardClient(PublicNames):
         return f"<Mobile rewards at {self._session.base_url}>"
 
     def start_session(self, device: str, *, start: TimeLike | None = None, test: bool = False) -> pd.DataFrame:
-        """Start a session for a device that came online: ``POST /2.0/web/moment/`` in its session form.
+        """Start a session for a device that came online: ``POST /2.0/web/moment/`` with a session body.
 
-        Moments earn rewards only while a session is live.
+        A moment earns a reward only while the device has a live session.
 
         Parameters
         ----------
         device
-            The advertiser identifier, or one of `new_device_id`.
+            The advertiser identifier, or an identifier from `new_device_id`.
         start
-            When it came online, in UTC if it has no time zone; now if None.
+            When the device came online; in UTC if `start` has no time zone, now if None.
 
         Returns
         -------
@@ -178,23 +170,23 @@ class RewardClient(PublicNames):
     def moment(
         self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
     ) -> pd.DataFrame:
-        """Submit one rewardable action: ``POST /2.0/web/moment/`` in its moment form.
+        """Submit one rewardable action: ``POST /2.0/web/moment/`` with a moment body.
 
         Parameters
         ----------
         moment_id
             Your name for the action, 1 to 128 characters; new names need no registration.
         test
-            A test always earns a reward and does not count.
+            A test moment always earns a reward, uses no stock and counts for no cap.
         idempotency_key
-            The same moment, sent again with the same key within a day, gets the same response. 1 to 256 printable
-            ASCII characters.
+            If the same moment is sent again with the same key within a day, the service repeats the first response.
+            The key has 1 to 256 printable ASCII characters.
 
         Returns
         -------
         pandas.DataFrame
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
-            if the server sends none). A moment without a reward is a row with ``rewarded=False``.
+            if the server sends no reason). A moment without a reward is a row with ``rewarded=False``.
 
         Raises
         ------
@@ -207,35 +199,35 @@ class RewardClient(PublicNames):
             raise InvalidArgument(
                 "an idempotency key has 1 to 256 printable ASCII characters, and no space around them"
             )
-        return declared_frame([self._moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
+        return declared_frame([self._send_moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
-        """Submit a frame of moments, one after the other in its order.
+        """Submit a frame of moments, one request per row, in the order of the rows.
 
         Parameters
         ----------
         moments
-            Columns device, moment_id, and optionally test. All but device is checked before the first one is sent.
+            Columns device, moment_id, and optionally test. moment_id and test are checked before the first request.
 
         Returns
         -------
         pandas.DataFrame
-            One row per moment, with the columns of `moment`. After an error, the moments sent before it are decided.
+            One row per moment, with the columns of `moment`. If a request fails, the moments before it stay decided.
         """
         analysis.checked_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
 
-        tests = analysis.booleans(moments["test"]) if "test" in moments.columns else [False] * len(moments)
-        rows = list(zip(moments["device"], map(_checked_name, moments["moment_id"]), tests, strict=True))
+        tests = analysis.boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
+        rows = list(zip(moments["device"], map(_checked_moment_id, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
         return declared_frame(
-            [self._moment(device, name, bool(test), None) for device, name, test in bar], MOMENT_COLUMNS
+            [self._send_moment(device, name, bool(test), None) for device, name, test in bar], MOMENT_COLUMNS
         )
 
     def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series) -> RewardPage:
-        """Return the reward page of a row of `moment`, or of a frame of one row; it shows itself in a sandboxed frame.
+        """Return the reward page for a row of `moment`, or a frame of one row; notebooks show it in a sandboxed frame.
 
-        ``GET`` of the moment's ``body_url``. NotFound with ``status`` 410 says that the reward has expired.
+        Sends ``GET`` to the moment's ``body_url``. NotFound with ``status`` 410 means that the reward has expired.
         """
         if isinstance(reward, pd.DataFrame):
             if len(reward) != 1:
@@ -248,8 +240,8 @@ class RewardClient(PublicNames):
         page.fetch()
         return page
 
-    def _moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
-        body = {"device_id": device, "moment_id": _checked_name(moment_id), "test": test}
+    def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
+        body = {"device_id": device, "moment_id": _checked_moment_id(moment_id), "test": test}
         answer, reason = self._post(body, key)
         view = answer.view
         words = {"title": view.modal.title, "message": view.modal.message} if view else {}
@@ -263,10 +255,11 @@ class RewardClient(PublicNames):
         headers = {"Accept": "application/json"}
         if key is not None:
             headers[wire.IDEMPOTENCY_HEADER] = key
-        # `r` prevents cached responses; the service ignores it.
-        query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: gatewaykey}
-        reply = self._session.call(wire.MOMENT, query=query, body=body, headers=headers)
-        request = str(wire.MOMENT)
+        # The parameter r prevents cached responses; the service ignores the value.
+        seconds = str(int(time.time()))
+        query: dict[str, str | Secret] = {wire.CACHE_BUSTER.name: seconds, wire.GATEWAYKEY.name: gatewaykey}
+        reply = self._session.call(wire.POST_MOMENT, query=query, body=body, headers=headers)
+        request = str(wire.POST_MOMENT)
         if reply.status != 200:
             raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
         try:
@@ -292,7 +285,7 @@ class _MomentResponse(msgspec.Struct):
     view: _View | None = None
 
 
-def _checked_name(moment_id: object) -> str:
+def _checked_moment_id(moment_id: object) -> str:
     try:
         return checked_moment_id(moment_id)
     except ServiceError as error:

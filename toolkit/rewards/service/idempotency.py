@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated key and body within a day get the same response, without a second decision."""
+"""Idempotency keys: a request with the same key and body within a day gets the stored response, not a new decision."""
 
 from __future__ import annotations
 
@@ -14,61 +14,65 @@ from toolkit.errors import OutcomeUnknown
 from toolkit.rewards import wire
 from toolkit.stores import Store
 
-_ANSWERS = "reward-answers"
-_CLAIMS = "reward-claims"
-# A claim expires after this time if its gateway died or does not know whether the moment was decided.
+_RESPONSES_SPACE = "reward-answers"
+_CLAIMED_KEYS_SPACE = "reward-claims"
+# A key that a request claims can be claimed again after this time, if the gateway died or a decision is uncertain.
 _CLAIM_MS = 60_000
 
 
-class Answer(NamedTuple):
-    """The body of a response, and the value of the decision header where there was a decision."""
+class StoredResponse(NamedTuple):
+    """The body of a response, and the value of the decision header, or None if there was no decision."""
 
     body: bytes
     decision: str | None = None
 
 
-class Answers:
+class ResponseRepository:
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
         self._now = now
-        # Weak values, so that a lock is deleted after the last request with its key.
+        # Weak values: a lock is deleted after the last request with the key.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the stored answer of this key, or call `answer`, which stores its result.
+    async def respond_once(
+        self, key: str, body: bytes, respond: Callable[[], Awaitable[StoredResponse]]
+    ) -> StoredResponse:
+        """Return the stored response of this key, or call `respond`, which stores the response.
 
-        Conflict: the key was used with another body, or another gateway is processing it now.
+        Raises Conflict if the key was used with another body, or if another gateway is processing the key now.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             claims = self._store.ephemeral
-            if not await claims.compare_and_set(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
+            if not await claims.compare_and_set(_CLAIMED_KEYS_SPACE, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
                 raise wire.refusal("idempotency_key_busy")
             is_known = True
             try:
-                return await self._stored_or_made(key, body, answer)
+                return await self._stored_or_new(key, body, respond)
             except OutcomeUnknown:
-                # The moment may be decided: the claim stays until it expires, and by then the answer is stored.
+                # The moment may be decided: the claim stays until it expires, and by then the response is stored.
                 is_known = False
                 raise
             finally:
                 if is_known:
-                    await claims.compare_and_set(_CLAIMS, {}, {key: None})
+                    await claims.compare_and_set(_CLAIMED_KEYS_SPACE, {}, {key: None})
 
-    def save(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
-        data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
-        return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
+    def save(self, key: str, body_hash: str, response: StoredResponse, at: int) -> asyncio.Future[None]:
+        data = msgspec.json.encode([body_hash, response.body.decode("utf-8"), response.decision])
+        return self._store.records.put(_RESPONSES_SPACE, key, data, at + wire.STORED_RESPONSE_SECONDS * 1000)
 
-    async def _stored_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-        stored = await self._store.records.get(_ANSWERS, key)
+    async def _stored_or_new(
+        self, key: str, body: bytes, respond: Callable[[], Awaitable[StoredResponse]]
+    ) -> StoredResponse:
+        stored = await self._store.records.get(_RESPONSES_SPACE, key)
         if stored is None:
-            return await answer()
+            return await respond()
         body_hash, text, decision = msgspec.json.decode(stored, type=tuple[str, str, str | None])
         if body_hash != hash_of(body):
             raise wire.refusal("idempotency_key_reused")
-        return Answer(text.encode("utf-8"), decision)
+        return StoredResponse(text.encode("utf-8"), decision)
 
 
-def answer_key(partner: str, key: str) -> str:
+def response_key(partner: str, key: str) -> str:
     # The length prevents two partners from sharing a key.
     return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
 

@@ -1,9 +1,9 @@
 """The ledger decides moments in batches, so that caps and stock are never overspent and no decision is lost.
 
-Moments that arrive while one batch is decided form the next. One compare-and-set writes the devices, the ledger and
+Moments that arrive while a batch is decided form the next batch. One compare-and-set writes the devices, the ledger and
 the records of a batch; if another gateway was faster, nothing is written and the batch is decided again. The records
-are then appended to the journal. If a gateway dies in between, another one appends the records of its batches.
-The journal may therefore contain a record twice; readers drop the duplicates by id.
+are then appended to the journal. If the gateway dies in between, another gateway appends them. The journal may
+therefore contain a record twice; readers drop the duplicates by id.
 """
 
 from __future__ import annotations
@@ -21,23 +21,22 @@ from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Sessio
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.stores import NewEntry, Store
 
-#: One space for devices, ledger and batches, because one compare-and-set changes all of them.
-SPACE = "rewards"
-JOURNAL = "rewards:decisions"
-_LEDGER = "ledger"
-# Moments in one batch.
-_MAX_BATCH = 256
-# Newest journal entries that are searched for records of an abandoned batch; more than any batch has.
+#: The space of devices, ledger and batches: one compare-and-set changes all of them, and works in one space only.
+LEDGER_SPACE = "rewards"
+DECISIONS_JOURNAL = "rewards:decisions"
+_LEDGER_KEY = "ledger"
+_MAX_BATCH_MOMENTS = 256
+# How many of the newest journal entries are searched for the records of an abandoned batch.
 _ENTRIES_SEARCHED = 4_096
 
 Record = dict[str, Any]
 T = TypeVar("T")
-#: The field of a record that is stored in the batch only: what `save` needs, never written to the journal.
-PRIVATE = "private"
+#: A field of records with values that `save` needs; it is stored in the batch, but not in the journal.
+PRIVATE_FIELD = "private"
 
 
 class PendingMoment(NamedTuple):
-    """A moment without a decision, and the private part of its record."""
+    """A moment without a decision, and the private part of the later record."""
 
     moment: Moment
     private: Record
@@ -54,7 +53,7 @@ class LedgerState(msgspec.Struct):
 class Ledger:
     """Decides moments, atomically and durably; several gateways may share the store.
 
-    `describe` makes the record of a decision. `save` stores the views and answers of records and is idempotent.
+    `describe` makes the record of a decision. `save` stores the views and responses of records; it is idempotent.
     """
 
     def __init__(
@@ -101,16 +100,16 @@ class Ledger:
                 continue  # the next poll finds the same batches
 
     async def _read_state(self) -> LedgerState:
-        return _read(await self._store.records.get(SPACE, _LEDGER), LedgerState)
+        return _decoded(await self._store.records.get(LEDGER_SPACE, _LEDGER_KEY), LedgerState)
 
     async def _finish_batches(self, batches: Sequence[str]) -> None:
-        """Append batches to the journal whose gateway may have died."""
+        """Append the records of these batches to the journal, unless the journal has them."""
         if not batches:
             return
-        newest = await self._store.journals.last(JOURNAL, _ENTRIES_SEARCHED)
+        newest = await self._store.journals.last(DECISIONS_JOURNAL, _ENTRIES_SEARCHED)
         written = {entry.id for entry in newest}
         for key in batches:
-            records: list[Record] = msgspec.json.decode(await self._store.records.get(SPACE, key) or b"[]")
+            records: list[Record] = msgspec.json.decode(await self._store.records.get(LEDGER_SPACE, key) or b"[]")
             await self._save(records, written)
             self._journaled.append(key)
 
@@ -123,22 +122,22 @@ class Ledger:
         return future
 
     async def records(self) -> list[Record]:
-        entries = await self._store.journals.after(JOURNAL, 0)
+        entries = await self._store.journals.after(DECISIONS_JOURNAL, 0)
         once = {entry.id: entry.data for entry in entries}
         return [msgspec.json.decode(once[name]) for name in sorted(once, key=lambda name: int(name[2:]))]
 
     async def _decide_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
+                batch, self._waiting = self._waiting[:_MAX_BATCH_MOMENTS], self._waiting[_MAX_BATCH_MOMENTS:]
                 futures = [future for _, future in batch]
                 decided = asyncio.ensure_future(self._decide_batch([waiting for waiting, _ in batch]))
                 await asyncio.wait([decided])
                 if error := decided.exception():
-                    # Every caller of this batch gets the error; none was acknowledged.
-                    _fail(futures, error)
+                    # Every caller of this batch gets the error, since no decision of the batch was stored.
+                    _fail_futures(futures, error)
                     continue
-                # The next batch is decided while this one is written.
+                # The next batch is decided while this batch is written to the journal.
                 task = asyncio.ensure_future(self._write(*decided.result(), futures))
                 self._writing.add(task)
                 task.add_done_callback(self._writing.discard)
@@ -146,16 +145,16 @@ class Ledger:
             self._deciding = None
 
     async def _decide_batch(self, pending: Sequence[PendingMoment]) -> tuple[str, list[Record]]:
-        keys = list({_LEDGER, *(device_key(waiting.moment) for waiting in pending if not waiting.moment.test)})
+        keys = list({_LEDGER_KEY, *(device_key(waiting.moment) for waiting in pending if not waiting.moment.test)})
         while True:
             sessions, values = await asyncio.gather(
-                self._sessions.live([waiting.moment for waiting in pending]),
-                asyncio.gather(*(self._store.records.get(SPACE, key) for key in keys)),
+                self._sessions.live_sessions([waiting.moment for waiting in pending]),
+                asyncio.gather(*(self._store.records.get(LEDGER_SPACE, key) for key in keys)),
             )
             before = dict(zip(keys, values, strict=True))
             batch, records, changes = self._decide_in_memory(pending, sessions, before)
             done = list(self._journaled)
-            if await self._store.records.compare_and_set(SPACE, before, {**changes, **dict.fromkeys(done)}):
+            if await self._store.records.compare_and_set(LEDGER_SPACE, before, {**changes, **dict.fromkeys(done)}):
                 self._journaled = [key for key in self._journaled if key not in done]
                 return batch, records
             # Another gateway has changed the ledger or a device since it was read.
@@ -163,8 +162,8 @@ class Ledger:
     def _decide_in_memory(
         self, pending: Sequence[PendingMoment], sessions: Sequence[Session | None], before: dict[str, bytes | None]
     ) -> tuple[str, list[Record], dict[str, bytes]]:
-        state = _read(before[_LEDGER], LedgerState)
-        devices = {key: _read(data, DeviceState) for key, data in before.items() if key != _LEDGER}
+        state = _decoded(before[_LEDGER_KEY], LedgerState)
+        devices = {key: _decoded(data, DeviceState) for key, data in before.items() if key != _LEDGER_KEY}
         batch, records = f"batch:{state.next}", []
         for waiting, session in zip(pending, sessions, strict=True):
             age = None if session is None else session.age_s(waiting.moment.at)
@@ -174,7 +173,7 @@ class Ledger:
             records.append(self._describe(f"d-{state.next:06d}", waiting, session, decision))
             state.next += 1
         state.batches = [key for key in state.batches if key not in self._journaled] + [batch]
-        changed = {**devices, batch: records, _LEDGER: state}
+        changed = {**devices, batch: records, _LEDGER_KEY: state}
         return batch, records, {key: msgspec.json.encode(value) for key, value in changed.items()}
 
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
@@ -182,7 +181,7 @@ class Ledger:
         await asyncio.wait([written])
         if error := written.exception():
             # The records stay in the batch, and a later poll appends them.
-            _fail(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
+            _fail_futures(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
             return
         self._journaled.append(key)
         for record, future in zip(records, futures, strict=True):
@@ -190,26 +189,26 @@ class Ledger:
                 future.set_result(record)
 
     async def _save(self, records: Sequence[Record], written: Container[str] = ()) -> None:
-        drafts = [_draft(record) for record in records if record["decision_id"] not in written]
-        await asyncio.gather(self._store.journals.append(JOURNAL, drafts), *self._save_with(records))
+        drafts = [_journal_entry(record) for record in records if record["decision_id"] not in written]
+        await asyncio.gather(self._store.journals.append(DECISIONS_JOURNAL, drafts), *self._save_with(records))
 
 
 def device_key(moment: Moment) -> str:
-    # The length prevents two pairs of app and device from sharing a key.
+    # The length keeps apart pairs of app and device whose concatenated texts are equal.
     text = f"{len(moment.app)}:{moment.app}{moment.device}"
     return f"device:{hashlib.sha256(text.encode('utf-8')).hexdigest()[:32]}"
 
 
-def _read(data: bytes | None, kind: type[T]) -> T:
+def _decoded(data: bytes | None, kind: type[T]) -> T:
     return kind() if data is None else msgspec.json.decode(data, type=kind)
 
 
-def _draft(record: Record) -> NewEntry:
-    public = {name: value for name, value in record.items() if name != PRIVATE}
+def _journal_entry(record: Record) -> NewEntry:
+    public = {name: value for name, value in record.items() if name != PRIVATE_FIELD}
     return NewEntry(record["at"], record["decision_id"], msgspec.json.encode(public))
 
 
-def _fail(futures: Sequence[asyncio.Future[Record]], error: BaseException) -> None:
+def _fail_futures(futures: Sequence[asyncio.Future[Record]], error: BaseException) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)

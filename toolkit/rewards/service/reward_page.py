@@ -1,4 +1,4 @@
-"""Reward pages: who may see one, what the reader did, and the HTML with its content security policy."""
+"""Reward pages: who may see a page, the events of the reader, and the HTML with the content security policy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import msgspec
 from toolkit.rewards import wire
 from toolkit.stores import Records
 
-_VIEWS = "reward-views"
-_ENGAGEMENTS = "reward-engagements"
-# Views are stored longer than they are valid, so that the page can say that the reward has expired.
-_STORED_SECONDS = 30 * wire.VIEW_SECONDS
+_VIEWS_SPACE = "reward-views"
+_EVENTS_SPACE = "reward-engagements"
+# A view is stored longer than it is valid, so that the page can say that the reward has expired.
+_VIEW_STORED_SECONDS = 30 * wire.VIEW_SECONDS
 
 
 class View(msgspec.Struct, frozen=True):
-    """A reward page; ``at`` is the time of the decision in milliseconds, and events of a ``test`` are not counted."""
+    """A reward page; ``at`` is the time of the decision (milliseconds since the epoch); ``test`` views log no event."""
 
     id: str
     token: str
@@ -33,19 +33,19 @@ class View(msgspec.Struct, frozen=True):
     test: bool
 
 
-class Views:
+class ViewRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def save(self, view: View) -> asyncio.Future[None]:
-        expires = view.at + _STORED_SECONDS * 1000
-        return self._records.put(_VIEWS, view.id, msgspec.json.encode(view), expires)
+        expires = view.at + _VIEW_STORED_SECONDS * 1000
+        return self._records.put(_VIEWS_SPACE, view.id, msgspec.json.encode(view), expires)
 
     async def find(self, view_id: str, token: str, now: int) -> View:
-        """Return the view, or raise NotFound: no view with this token (404), or it has expired (410)."""
-        data = await self._records.get(_VIEWS, view_id) if view_id.isascii() else None
+        """Return the view, or raise NotFound: no view has this token (404), or the view has expired (410)."""
+        data = await self._records.get(_VIEWS_SPACE, view_id) if view_id.isascii() else None
         view = None if data is None else msgspec.json.decode(data, type=View)
-        # Compared in constant time; a wrong token gets the same error as an unknown view.
+        # Tokens are compared in constant time; a wrong token gets the same error as an unknown view.
         given = token.encode("utf-8", "surrogatepass")
         if view is None or not hmac.compare_digest(view.token.encode("ascii"), given):
             raise wire.refusal("unknown_reward")
@@ -53,19 +53,19 @@ class Views:
             raise wire.refusal("reward_expired")
         return view
 
-    async def engage(self, view: View, event: str, at: int) -> None:
-        # Only the first event of its kind counts.
+    async def record_event(self, view: View, event: str, at: int) -> None:
+        # Only the first event of a kind counts.
         if not view.test:
             key = f"{view.id} {event}"
-            await self._records.compare_and_set(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
+            await self._records.compare_and_set(_EVENTS_SPACE, {key: None}, {key: b"%d" % at})
 
-    async def has(self, view: View, event: str) -> bool:
-        return await self._records.get(_ENGAGEMENTS, f"{view.id} {event}") is not None
+    async def has_event(self, view: View, event: str) -> bool:
+        return await self._records.get(_EVENTS_SPACE, f"{view.id} {event}") is not None
 
-    async def engagements(self) -> dict[str, dict[str, int]]:
-        """Return the time of each event (milliseconds since the epoch) by view id."""
+    async def event_times(self) -> dict[str, dict[str, int]]:
+        """Return the times of all events (milliseconds since the epoch) by view id and event."""
         found: dict[str, dict[str, int]] = {}
-        for key, at in (await self._records.scan(_ENGAGEMENTS)).items():
+        for key, at in (await self._records.scan(_EVENTS_SPACE)).items():
             view_id, _, event = key.partition(" ")
             found.setdefault(view_id, {})[event] = int(at)
         return found
@@ -73,11 +73,11 @@ class Views:
 
 class Document(NamedTuple):
     html: bytes
-    policy: str
+    csp: str
 
 
 def page(view: View, *, claimed: bool) -> Document:
-    """Return the page of a view. It is hidden until ``#show``, or until the embedding page posts ``show``."""
+    """Return the page of a view; it stays hidden until ``#show`` is in the URL or the parent page posts ``show``."""
     words = {
         "view_id": view.id,
         "title": view.title,
@@ -85,15 +85,15 @@ def page(view: View, *, claimed: bool) -> Document:
         "action": "Claimed" if claimed else "Claim",
         "state": "claimed" if claimed else "open",
     }
-    return _filled("reward_page.html", words, "connect-src 'self'; ")
+    return _filled_template("reward_page.html", words, "connect-src 'self'; ")
 
 
 def notice(text: str) -> Document:
     """Return a page with one sentence, for example for an expired reward."""
-    return _filled("notice_page.html", {"text": text}, "")
+    return _filled_template("notice_page.html", {"text": text}, "")
 
 
-def _filled(name: str, words: dict[str, str], policy: str) -> Document:
+def _filled_template(name: str, words: dict[str, str], policy: str) -> Document:
     nonce = secrets.token_urlsafe(16)
     safe = {key: html.escape(value, quote=True) for key, value in words.items()}
     return Document(

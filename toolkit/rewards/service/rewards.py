@@ -26,9 +26,9 @@ from toolkit.rewards.forms import (
     read_form,
     start_text,
 )
-from toolkit.rewards.service.idempotency import Answer, Answers, answer_key, hash_of
-from toolkit.rewards.service.ledger import PRIVATE, Ledger, PendingMoment, Record
-from toolkit.rewards.service.reward_page import View, Views
+from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse, hash_of, response_key
+from toolkit.rewards.service.ledger import PRIVATE_FIELD, Ledger, PendingMoment, Record
+from toolkit.rewards.service.reward_page import View, ViewRepository
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.secret import Secret
 from toolkit.stores import Store
@@ -39,7 +39,7 @@ class RewardRequest(NamedTuple):
     r: str | None
     body: bytes
     idempotency_key: str
-    #: The URL by which callers and browsers reach the gateway.
+    #: The URL at which callers and browsers reach the gateway.
     base_url: str
 
 
@@ -49,8 +49,8 @@ class RewardService:
         self._settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
         self._sessions = Sessions(store, settings.rules.session_minutes)
-        self._views = Views(store.records)
-        self._answers = Answers(store, world.clock.now)
+        self._views = ViewRepository(store.records)
+        self._responses = ResponseRepository(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
         engine, look = Engine(settings.rules), world.timings.reward_look
@@ -62,7 +62,7 @@ class RewardService:
     async def close(self) -> None:
         await self._ledger.close()
 
-    async def answer(self, request: RewardRequest) -> Answer:
+    async def respond(self, request: RewardRequest) -> StoredResponse:
         """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
         partner = self._partner(request)
         form = read_form(request.body, self._world.clock.now(), strict=self._settings.strict)
@@ -79,28 +79,28 @@ class RewardService:
         if request.idempotency_key:
             if len(request.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not request.idempotency_key.isprintable():
                 raise wire.refusal("bad_idempotency_key")
-            key = answer_key(partner.company_token, request.idempotency_key)
+            key = response_key(partner.company_token, request.idempotency_key)
         if isinstance(form, SessionForm):
-            answer = partial(self._start_session, form, device, request, key)
+            respond = partial(self._start_session, form, device, request, key)
         else:
-            answer = partial(self._decide, form, device, request, key)
-        return await (self._answers.once(key, request.body, answer) if key else answer())
+            respond = partial(self._decide, form, device, request, key)
+        return await (self._responses.respond_once(key, request.body, respond) if key else respond())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
-        """Return a view and whether it was claimed; raise NotFound if it is unknown or expired."""
+        """Return a view and whether the reward was claimed; raise NotFound if the view is unknown or expired."""
         view = await self._views.find(view_id, token, self._world.clock.now())
-        return view, await self._views.has(view, wire.CLAIMED)
+        return view, await self._views.has_event(view, wire.CLAIMED)
 
     async def engage(self, view_id: str, token: str, event: str) -> None:
-        """Record an event of the reader; each event of a view counts once."""
-        if event not in wire.ENGAGEMENTS:
+        """Record an event of the reader, such as ``claimed``; the same event of a view counts once."""
+        if event not in wire.READER_EVENTS:
             raise wire.refusal("unknown_reward")
         view = await self._views.find(view_id, token, self._world.clock.now())
-        await self._views.engage(view, event, self._world.clock.tick())
+        await self._views.record_event(view, event, self._world.clock.tick())
 
     async def decisions(self) -> list[Record]:
-        """Return all decisions by number, each with ``shown``, ``claimed`` and ``dismissed`` (milliseconds)."""
-        records, events = await asyncio.gather(self._ledger.records(), self._views.engagements())
+        """Return all decisions in order, with the times of ``shown``, ``claimed``, ``dismissed`` (in milliseconds)."""
+        records, events = await asyncio.gather(self._ledger.records(), self._views.event_times())
         return [{**record, **events.get(record["view_id"], {})} for record in records]
 
     @property
@@ -108,7 +108,7 @@ class RewardService:
         return self._settings.rules
 
     async def sessions(self) -> list[Record]:
-        return await self._sessions.started()
+        return await self._sessions.started_sessions()
 
     def _partner(self, request: RewardRequest) -> Partner:
         if not request.gatewaykey:
@@ -120,21 +120,21 @@ class RewardService:
             raise wire.refusal("bad_r")
         return partner
 
-    async def _start_session(self, form: SessionForm, device: str, request: RewardRequest, key: str) -> Answer:
+    async def _start_session(self, form: SessionForm, device: str, request: RewardRequest, key: str) -> StoredResponse:
         at = self._world.clock.tick()
         await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
-        answer = Answer(msgspec.json.encode({"date": start_text(form.start)}))
+        response = StoredResponse(msgspec.json.encode({"date": start_text(form.start)}))
         if key:
-            await self._answers.save(key, hash_of(request.body), answer, at)
-        return answer
+            await self._responses.save(key, hash_of(request.body), response, at)
+        return response
 
-    async def _decide(self, form: MomentForm, device: str, request: RewardRequest, key: str) -> Answer:
+    async def _decide(self, form: MomentForm, device: str, request: RewardRequest, key: str) -> StoredResponse:
         at = self._world.clock.tick()
         moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
         private: Record = {"base_url": request.base_url}
         if key:
             private |= {"key": key, "body": hash_of(request.body)}
-        return _answer_of(await self._ledger.decide(PendingMoment(moment, private)))
+        return _response_of(await self._ledger.decide(PendingMoment(moment, private)))
 
     def _describe(
         self, decision_id: str, pending: PendingMoment, session: Session | None, decision: Decision
@@ -147,13 +147,13 @@ class RewardService:
             private["token"] = secrets.token_urlsafe(16)
         record = record_of(decision_id, pending.moment, session and session.id, decision)
         words = {"view_id": view_id, "title": decision.title, "message": decision.message}
-        return {**record, **words, PRIVATE: private}
+        return {**record, **words, PRIVATE_FIELD: private}
 
     def _save(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
-        """Store views and the answers of idempotency keys, and extend the sessions."""
+        """Store views and the responses of idempotency keys, and extend the sessions."""
         saved: list[Awaitable[Any]] = []
         for record in records:
-            private, at = record[PRIVATE], record["at"]
+            private, at = record[PRIVATE_FIELD], record["at"]
             if record["view_id"] is not None:
                 words = record["title"], record["message"]
                 saved.append(self._views.save(View(record["view_id"], private["token"], *words, at, record["test"])))
@@ -161,18 +161,18 @@ class RewardService:
                 session = Session(*private["session"])
                 saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], session, at))
             if "key" in private:
-                saved.append(self._answers.save(private["key"], private["body"], _answer_of(record), at))
+                saved.append(self._responses.save(private["key"], private["body"], _response_of(record), at))
         return saved
 
 
-def _answer_of(record: Record) -> Answer:
+def _response_of(record: Record) -> StoredResponse:
     seconds, milliseconds = divmod(record["at"], 1000)
     date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     body: dict[str, Any] = {"date": f"{date}.{milliseconds:03d}000"}
     if record["view_id"] is not None:
-        private = record[PRIVATE]
-        path = wire.REWARD_PAGE.path_for(view=record["view_id"])
-        body_url = f"{private['base_url']}{path}?{wire.TOKEN.name}={private['token']}"
+        private = record[PRIVATE_FIELD]
+        path = wire.GET_REWARD_PAGE.path_for(view=record["view_id"])
+        body_url = f"{private['base_url']}{path}?{wire.VIEW_TOKEN.name}={private['token']}"
         modal = {"message": record["message"], "body_url": body_url, "title": record["title"]}
         body["view"] = {"id": record["view_id"], "modal": modal}
-    return Answer(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
+    return StoredResponse(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")

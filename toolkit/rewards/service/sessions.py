@@ -1,4 +1,4 @@
-"""Sessions: a session starts when a device comes online and expires some time after its last moment."""
+"""Sessions: a session starts when a device comes online and expires some time after the last moment."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from toolkit.rewards.engine import Moment, Session
 from toolkit.stores import NewEntry, Store
 
-JOURNAL = "rewards:sessions"
-_LIVE = "reward-sessions"
-_NUMBERS = "reward-numbers"
+SESSIONS_JOURNAL = "rewards:sessions"
+_LIVE_SPACE = "reward-sessions"
+_COUNTERS_SPACE = "reward-numbers"
 
 
 class Sessions:
@@ -23,17 +23,19 @@ class Sessions:
 
     async def start(self, app: str, device: str, at: int, *, test: bool) -> None:
         # Replaces the earlier session of the device.
-        number = await self._store.records.increment(_NUMBERS, "session")
+        number = await self._store.records.increment(_COUNTERS_SPACE, "session")
         session = Session(f"s-{number:04d}", at, at)
         entry = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
         await asyncio.gather(
-            self._store.journals.append(JOURNAL, [NewEntry(at, session.id, msgspec.json.encode(entry))]),
-            self._store.ephemeral.put(_LIVE, f"{app} {device}", msgspec.json.encode(session), at + self._lifetime),
+            self._store.journals.append(SESSIONS_JOURNAL, [NewEntry(at, session.id, msgspec.json.encode(entry))]),
+            self._store.ephemeral.put(
+                _LIVE_SPACE, f"{app} {device}", msgspec.json.encode(session), at + self._lifetime
+            ),
         )
 
-    async def live(self, moments: Sequence[Moment]) -> list[Session | None]:
+    async def live_sessions(self, moments: Sequence[Moment]) -> list[Session | None]:
         keys = list({f"{moment.app} {moment.device}" for moment in moments})
-        stored = await asyncio.gather(*(self._store.ephemeral.get(_LIVE, key) for key in keys))
+        stored = await asyncio.gather(*(self._store.ephemeral.get(_LIVE_SPACE, key) for key in keys))
         found = {key: data and msgspec.json.decode(data, type=Session) for key, data in zip(keys, stored, strict=True)}
         sessions = [found[f"{moment.app} {moment.device}"] for moment in moments]
         return [
@@ -42,11 +44,11 @@ class Sessions:
         ]
 
     async def extend(self, app: str, device: str, session: Session, at: int) -> None:
-        """Extend a session of `live`, unless another call has extended it or the device has started a new one."""
+        """Extend a live session, unless another request has extended it or the device has started a new session."""
         if at > session.last:
             key, later = f"{app} {device}", session._replace(last=at)
             before, after = msgspec.json.encode(session), msgspec.json.encode(later)
-            await self._store.ephemeral.compare_and_set(_LIVE, {key: before}, {key: after}, at + self._lifetime)
+            await self._store.ephemeral.compare_and_set(_LIVE_SPACE, {key: before}, {key: after}, at + self._lifetime)
 
-    async def started(self) -> list[dict[str, Any]]:
-        return [msgspec.json.decode(entry.data) for entry in await self._store.journals.after(JOURNAL, 0)]
+    async def started_sessions(self) -> list[dict[str, Any]]:
+        return [msgspec.json.decode(entry.data) for entry in await self._store.journals.after(SESSIONS_JOURNAL, 0)]

@@ -1,38 +1,39 @@
-"""Funnel and rates before and after a change, side by side, on axes that never move."""
+"""A drawing of funnel and rates before and after a change, side by side; the axis of the rates never changes."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from toolkit.drawing import Drawing, Tone
-from toolkit.rewards.widgets.reward_words import STEPS, percent
+from toolkit.rewards.widgets.reward_words import STEP_LABELS, percent
 
 WIDTH = 566.0
-_NAMES = 112.0
-_ROW, _HEAD, _AXIS = 24.0, 24.0, 20.0
-_BAR = 128.0
-_HALF = (WIDTH - _NAMES) / 2
-#: The axis of the rates, from 0 to 100 %.
-_RATES = 285.0
-_MOST_MOMENTS = 6
-_LONGEST_NAME = 18
+_NAME_WIDTH = 112.0
+_ROW_HEIGHT, _TITLE_HEIGHT, _AXIS_HEIGHT = 24.0, 24.0, 20.0
+_BAR_WIDTH = 128.0
+_HALF_WIDTH = (WIDTH - _NAME_WIDTH) / 2
+#: The length of the axis of rates, from 0 to 100 %.
+_RATE_AXIS_WIDTH = 285.0
+_MAX_MOMENTS = 6
+_MAX_NAME_LENGTH = 18
 
 
 def before_after_drawing(
     funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]
 ) -> Drawing:
-    """Draw funnels and rates; each pair is before, after."""
-    shown = min(len(rates[1]), _MOST_MOMENTS)
-    top = _HEAD + _ROW * len(funnels[1]) + 10
-    height = top + _HEAD + (_ROW + 2) * shown + _AXIS
-    drawing = Drawing(WIDTH, height, _said(funnels, rates))
+    """Draw funnels and rates; each pair is (before, after) the change."""
+    shown = min(len(rates[1]), _MAX_MOMENTS)
+    top = _TITLE_HEIGHT + _ROW_HEIGHT * len(funnels[1]) + 10
+    height = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * shown + _AXIS_HEIGHT
+    drawing = Drawing(WIDTH, height, _alternative_text(funnels, rates))
     unit = str(funnels[1].attrs["unit"])
     drawing.text((0, 10), f"{unit.capitalize()}s", anchor="start", bold=True)
     for place, step in enumerate(funnels[1]["step"]):
-        drawing.text((_NAMES - 8, _HEAD + _ROW * (place + 0.5)), _step(step, unit), anchor="end")
+        y = _TITLE_HEIGHT + _ROW_HEIGHT * (place + 0.5)
+        drawing.text((_NAME_WIDTH - 8, y), _step_label(step, unit), anchor="end")
     most = max(int(each["n"].max()) for each in funnels) or 1
-    _draw_funnel(drawing, _NAMES, funnels[0], most, "Before", "quiet")
-    _draw_funnel(drawing, _NAMES + _HALF, funnels[1], most, "After", "good")
+    _draw_funnel(drawing, _NAME_WIDTH, funnels[0], most, "Before", "quiet")
+    _draw_funnel(drawing, _NAME_WIDTH + _HALF_WIDTH, funnels[1], most, "After", "good")
     _draw_rates(drawing, top, rates, shown)
     return drawing
 
@@ -40,12 +41,12 @@ def before_after_drawing(
 def _draw_funnel(drawing: Drawing, left: float, funnel: pd.DataFrame, most: int, title: str, tone: Tone) -> None:
     drawing.text((left, 10), title, tone, anchor="start", bold=True)
     for place, (n, share) in enumerate(zip(funnel["n"], funnel["of_previous"], strict=True)):
-        y = _HEAD + _ROW * place
-        width = _BAR * n / most
-        drawing.box((left, y + 3), (width, _ROW - 6), tone, solid=True)
+        y = _TITLE_HEIGHT + _ROW_HEIGHT * place
+        width = _BAR_WIDTH * n / most
+        drawing.box((left, y + 3), (width, _ROW_HEIGHT - 6), tone, solid=True)
         label = f"{n:,}" if place == 0 or pd.isna(share) else f"{n:,} · {percent(share)}"
-        drawing.text((left + width + 5, y + _ROW / 2), label, anchor="start")
-    drawing.line((left, _HEAD), (left, _HEAD + _ROW * len(funnel)), "quiet")
+        drawing.text((left + width + 5, y + _ROW_HEIGHT / 2), label, anchor="start")
+    drawing.line((left, _TITLE_HEIGHT), (left, _TITLE_HEIGHT + _ROW_HEIGHT * len(funnel)), "quiet")
 
 
 def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.DataFrame], shown: int) -> None:
@@ -54,40 +55,40 @@ def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.Data
     hidden = len(rates[1]) - shown
     if hidden > 0:
         drawing.text((WIDTH, top + 10), f"{shown} of {shown + hidden}", "quiet", anchor="end")
-    bottom = top + _HEAD + (_ROW + 2) * shown
+    bottom = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * shown
     for share in (0, 0.25, 0.5, 0.75, 1):
-        x = _x(share)
-        drawing.line((x, top + _HEAD), (x, bottom), "quiet", width=0.5)
+        x = _rate_x(share)
+        drawing.line((x, top + _TITLE_HEIGHT), (x, bottom), "quiet", width=0.5)
         drawing.text((x, bottom + 9), percent(share), "quiet")
     before = rates[0].set_index(rates[0].columns[0])
     after = rates[1].set_index(rates[1].columns[0]).head(shown)
     for place, key in enumerate(after.index):
-        y = top + _HEAD + (_ROW + 2) * place
+        y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * place
         name = str(key)
-        cut = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-        drawing.text((_NAMES - 8, y + 13), cut, anchor="end")
+        cut = name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
+        drawing.text((_NAME_WIDTH - 8, y + 13), cut, anchor="end")
         values = []
         pairs: list[tuple[float, Tone, pd.DataFrame]] = [(y + 7, "quiet", before), (y + 18, "good", after)]
         for height, tone, one in pairs:
             rate, low, high = (float(number) for number in one.loc[key, ["rate", "low", "high"]])
-            drawing.line((_x(low), height), (_x(high), height), tone, width=2)
-            drawing.dot((_x(rate), height), tone, hollow=tone == "quiet")
+            drawing.line((_rate_x(low), height), (_rate_x(high), height), tone, width=2)
+            drawing.dot((_rate_x(rate), height), tone, hollow=tone == "quiet")
             values.append(percent(rate, 1))
         drawing.text((WIDTH, y + 13), " → ".join(dict.fromkeys(values)), anchor="end")
 
 
-def _x(rate: float) -> float:
-    return _NAMES + _RATES * rate
+def _rate_x(rate: float) -> float:
+    return _NAME_WIDTH + _RATE_AXIS_WIDTH * rate
 
 
-def _step(step: str, unit: str) -> str:
-    return "Used the app" if step == "moment" and unit == "device" else STEPS[step]
+def _step_label(step: str, unit: str) -> str:
+    return "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
 
 
-def _said(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]) -> str:
-    """Describe the drawing for a screen reader."""
+def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]) -> str:
+    """Return a description of the drawing for screen readers."""
     steps = [
-        f"{STEPS[step]} {before:,}, then {after:,}"
+        f"{STEP_LABELS[step]} {before:,}, then {after:,}"
         for step, before, after in zip(funnels[1]["step"], funnels[0]["n"], funnels[1]["n"], strict=True)
     ]
     shares = [f"{name} {percent(rate, 1)}" for name, rate in zip(rates[1].iloc[:, 0], rates[1]["rate"], strict=True)]

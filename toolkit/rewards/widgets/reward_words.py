@@ -1,4 +1,4 @@
-"""The reward engine in the words of a product manager: steps, reasons, rules, and what a slider does not reach."""
+"""The texts of the rewards explorer, in a product manager's words: labels of steps, reasons and rules, and hints."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from toolkit.rewards.configuration import Configuration, Limits
 
-STEPS = {
+STEP_LABELS = {
     "session": "Opened the app",
     "moment": "Did something",
     "rewarded": "Got a reward",
     "shown": "Saw it",
     "claimed": "Claimed it",
 }
-REASONS = {
+REASON_LABELS = {
     "TEST": "A test",
     "NO_SESSION": "The app was not open",
     "APP_DISABLED": "The app is switched off",
@@ -29,8 +29,8 @@ REASONS = {
     "REWARDED": "Rewarded",
 }
 
-#: The rules of a trace, and what each says with its numbers.
-_RULES: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+#: The label of each rule of a trace, and a function that writes the numbers of the rule as a text.
+_RULE_LABELS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "test": ("Test", lambda line: "always rewarded"),
     "session": ("App is open", lambda line: ""),
     "enabled": ("Switched on", lambda line: ""),
@@ -62,13 +62,13 @@ def duration(seconds: float) -> str:
 
 
 def rule_in_words(line: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what a line of a trace checks, and what it found."""
-    name, found = _RULES[line["rule"]]
+    """Return the label and the numbers of one line of a trace."""
+    name, found = _RULE_LABELS[line["rule"]]
     return name, found(line)
 
 
-def unreached(configuration: Configuration, limit: str, show: Callable[[float], str]) -> str:
-    """Say which moments have a value for this limit that is not the default, so that its slider does not reach them."""
+def moments_not_reached(configuration: Configuration, limit: str, show: Callable[[float], str]) -> str:
+    """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
     default = getattr(configuration.default, limit)
 
     def own(limits: Limits) -> str:

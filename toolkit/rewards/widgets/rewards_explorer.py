@@ -1,4 +1,4 @@
-"""RewardsExplorer: change the engine's settings and see what it would have decided."""
+"""RewardsExplorer: change the engine's settings and see what the engine would have decided."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolkit.rewards.analysis.simulation import Replay, made_up_moments
 from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.widgets.before_after import before_after_drawing
-from toolkit.rewards.widgets.reward_words import REASONS, duration, percent, rule_in_words, unreached
+from toolkit.rewards.widgets.reward_words import REASON_LABELS, duration, moments_not_reached, percent, rule_in_words
 from toolkit.widget_family import (
     ServiceWidget,
     button,
@@ -40,35 +40,35 @@ from toolkit.widget_family import (
 if TYPE_CHECKING:
     from toolkit.connection import Connection
 
-# Made-up readers: the share of rewards that they view, and the share of viewed rewards that they claim.
+# Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
-_MADE_UP = f"“Saw it” and “Claimed it” are assumed: {percent(_SHOWN)} look, and {percent(_CLAIMED)} of these claim."
+_ASSUMED = f"“Saw it” and “Claimed it” are assumed: {percent(_SHOWN)} look, and {percent(_CLAIMED)} of these claim."
 
 
 @checked_arguments
 class RewardsExplorer(ServiceWidget):
-    """Change the rules of the rewards; the same moments are decided again and compared with the rules as they were.
+    """Change the rules of the rewards; the engine decides the same moments again, and you compare before and after.
 
     Parameters
     ----------
     tk
-        A connection, or ``tk.rewards``, for a real reward page; None explores without a gateway.
+        A connection, or ``tk.rewards``, to show a real reward page; None explores without a gateway.
     events
-        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 100
-        made-up devices if None.
+        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. If None, two weeks of
+        100 made-up devices.
     configuration
-        The rules before the change: initial values of the controls and all other settings; the default configuration
-        if None.
+        The rules before the change. They set the controls at the start, and all settings without a control. If None,
+        the default configuration.
 
     Attributes
     ----------
     decisions, funnel, rates : pandas.DataFrame
-        The data after the change; observe them to react to changes. Of the decisions with one reason, the first has
-        a trace.
+        The data after the change; observe these traits to react to changes. For each reason, only the first decision
+        has a trace.
     funnel_before, rates_before : pandas.DataFrame
-        The same with the rules as they were.
+        The data before the change.
     p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button
-        The controls: set ``.value`` or ``.click()`` as a person would.
+        The controls: set ``.value`` or call ``.click()``, as a person would.
 
     Examples
     --------
@@ -102,8 +102,8 @@ class RewardsExplorer(ServiceWidget):
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-            # A funnel counts numbers five times as fast as names, and the rules change none of these.
-            self._numbers = {name: _numbered(self.decisions[name]) for name in ("device", "session_id")}
+            # A funnel counts integers five times as fast as texts, and the rules change neither devices nor sessions.
+            self._numbers = {name: _integer_codes(self.decisions[name]) for name in ("device", "session_id")}
             self._per_session = funnels.moments_per_session(self.decisions)
             self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
             self._draw()
@@ -118,7 +118,7 @@ class RewardsExplorer(ServiceWidget):
             per_moment_per_day=self.per_moment.value,
             min_gap_s=self.gap.value * 60,
         )
-        return replace(changed, arms_by=self.arms_by.value, rewards=_stocked(changed, self.stock.value))
+        return replace(changed, arms_by=self.arms_by.value, rewards=_rewards_with_stock(changed, self.stock.value))
 
     def picture(self) -> bytes:
         """Return funnel and rates as PNG."""
@@ -132,21 +132,21 @@ class RewardsExplorer(ServiceWidget):
 
     def _make_controls(self) -> None:
         limits = self._given.default
-        luck = "How often luck decides for a reward, once every other rule has passed"
+        luck = "How often a moment wins the draw, if every other rule has passed"
         self.p = slider("Chance of a reward", limits.p, 0, 1, 0.01, luck, readout=".0%")
         per_device, per_moment = limits.per_device_per_day, limits.per_moment_per_day
         most = "A device gets no more than this in 24 hours"
         self.per_device = slider("Rewards for a device in 24 hours", per_device, 0, max(20, per_device), 1, most)
         most = "A device gets no more than this for one moment in 24 hours"
         self.per_moment = slider("... and for the same moment", per_moment, 0, max(20, per_moment), 1, most)
-        wait = "A device waits so long after a reward for the next one"
+        wait = "After a reward, a device gets no other reward for this time"
         self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
         stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
-        self.stock = explained(sized(stock, "auto", label="9.5em"), "Once so many are given, there are no more")
+        self.stock = explained(sized(stock, "auto", label="9.5em"), "When all are given, nobody gets another one")
         arms_by = ipywidgets.Dropdown(
             options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
         )
-        groups = "What is put into test group A or B: a device, for good, or each single moment"
+        groups = "Whether a device stays in one test group, or each moment is put into a group"
         self.arms_by = explained(sized(arms_by, "auto", label="9.5em"), groups)
         self._initial = {
             control: control.value
@@ -154,7 +154,7 @@ class RewardsExplorer(ServiceWidget):
         }
         why = sized(ipywidgets.Dropdown(description="Explain"), "25em")
         self.why = explained(why, "One decision with this result, rule by rule")
-        self.reset = button("Reset", "undo", "Back to the rules as they were")
+        self.reset = button("Reset", "undo", "Go back to the rules before the change")
         self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
         self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
 
@@ -164,7 +164,7 @@ class RewardsExplorer(ServiceWidget):
         limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
         limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", duration)}
         for control, (name, show) in limits.items():
-            stacked += [control, *_hints(unreached(self._given, name, show))]
+            stacked += [control, *_hints(moments_not_reached(self._given, name, show))]
         arms = any(rules.arms for rules in self._given.moments.values())
         off = [name for name, rules in self._given.moments.items() if not rules.enabled]
         stacked += [
@@ -176,7 +176,7 @@ class RewardsExplorer(ServiceWidget):
         stacked += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
         controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (self.plots, *_hints(_MADE_UP), self.why, self.explanation, self.page)
+        shown = (self.plots, *_hints(_ASSUMED), self.why, self.explanation, self.page)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     def _observe_controls(self) -> None:
@@ -190,7 +190,7 @@ class RewardsExplorer(ServiceWidget):
     def _on_change(self, _change: object) -> None:
         if self._is_resetting:
             return
-        # Not "working": a slider that is dragged decides many times a second, and the words would flicker.
+        # Without the status "working": while a slider is dragged, the status would flicker.
         with self.complaining():
             self._decide()
             self._draw()
@@ -237,7 +237,8 @@ class RewardsExplorer(ServiceWidget):
     def _offer_reasons(self) -> None:
         """Offer one example of each reason, and keep the selected reason if it still occurs."""
         shares = self.decisions["reason"].value_counts(normalize=True)
-        options = [(f"{REASONS[name]} ({percent(shares[name], 1)})", name) for name in REASONS if name in shares]
+        labels = REASON_LABELS.items()
+        options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
         kept = self.why.value if self.why.value in shares else options[-1][1]
         self.why.options, self.why.value = options, kept
         self._explain(None)
@@ -260,7 +261,7 @@ class RewardsExplorer(ServiceWidget):
         with self.working("Sending a test moment"):
             moment = self._rewards.moment(str(uuid.uuid4()), "explored", test=True)
             page = self._rewards.page(moment)
-            self.explanation.value, self.page.value = "", page.frame  # there is room for one of them
+            self.explanation.value, self.page.value = "", page.frame  # there is room for only one of the two
             self.say(f"{page.title}: a test, counted nowhere")
 
     @property
@@ -268,24 +269,24 @@ class RewardsExplorer(ServiceWidget):
         return int(self.decisions["rewarded"].sum())
 
 
-def _numbered(names: pd.Series) -> pd.Series:
+def _integer_codes(names: pd.Series) -> pd.Series:
     return pd.Series(names.factorize()[0], names.index).where(names.notna())
 
 
 def _hints(text: str) -> list[ipywidgets.Widget]:
-    """Return a line in small letters, or nothing."""
+    """Return a widget with a small line of text, or no widget for an empty text."""
     return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
 
 
-def _stocked(configuration: Configuration, stock: int) -> tuple[Any, ...]:
-    """Divide a stock among the rewards in proportion to their own stocks."""
+def _rewards_with_stock(configuration: Configuration, stock: int) -> tuple[Any, ...]:
+    """Return the rewards with another total stock, divided in proportion to the present stocks."""
     rewards, whole = configuration.rewards, configuration.stock
     parts = [round(stock * item.stock / whole if whole else stock / len(rewards)) for item in rewards[:-1]]
     return tuple(replace(item, stock=part) for item, part in zip(rewards, [*parts, stock - sum(parts)], strict=True))
 
 
 def _trace_html(trace: list[Mapping[str, Any]]) -> str:
-    """Return the rules in the order in which they were checked."""
+    """Return the checked rules as an HTML table, in the order of the trace."""
     lines = []
     for line in trace:
         name, found = rule_in_words(line)

@@ -1,1 +1,1 @@
-"""One file for each format (`png`, `pdf`, `svg`), and their parts `raster` and `curves`."""
+"""One module for each format (`png`, `pdf`, `svg`), and shared modules, such as `raster` and `curves`."""

@@ -1,4 +1,4 @@
-"""Ink outlines as Bezier curves, for the formats that are drawn at any size."""
+"""The outlines of the ink as Bezier curves, for formats without pixels (PDF, SVG)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from toolkit.handwriting.ink.ribbons import Polygons, Strokes, ribbons
 from toolkit.keyed_noise import Floats
 
-UNIT = 100  # coordinates are integers: hundredths of a point
-_AT_ONCE = 1000  # strokes in one step, which limits the memory
-_EVERY = 3  # curves need one point in three
+POINT_UNITS = 100  # coordinates are integers: hundredths of a point
+_STROKES_AT_ONCE = 1000  # limits the memory
+_EVERY_NTH_POINT = 3  # one point in three is enough for a curve
 
 
 def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[int, list[int]]]:
-    """Yield the stroke's number and a closed curve for each polygon of the ink.
+    """Yield the number of the stroke and a closed curve for each polygon of the ink.
 
-    A curve is a list: x and y of its start, then six numbers for each Bezier piece, in hundredths of a point, y
-    downwards. In a `relative` curve the six numbers are relative to the start of their piece.
+    A curve is a list: x and y of the start, then six numbers for each Bezier piece, in hundredths of a point, y
+    downwards. In a `relative` curve the six numbers are relative to the start of the piece.
     """
     number = np.arange(len(strokes.length))
-    for least in range(0, len(number), _AT_ONCE):
-        polygons = ribbons(strokes.select((number >= least) & (number < least + _AT_ONCE)), _EVERY)
-        corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * UNIT).astype(np.int64)
-        pieces = np.rint(_controls(polygons) * UNIT).astype(np.int64)
+    for least in range(0, len(number), _STROKES_AT_ONCE):
+        polygons = ribbons(strokes.select((number >= least) & (number < least + _STROKES_AT_ONCE)), _EVERY_NTH_POINT)
+        corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * POINT_UNITS).astype(np.int64)
+        pieces = np.rint(_bezier_pieces(polygons) * POINT_UNITS).astype(np.int64)
         if relative:
             pieces -= np.tile(corner, 3)
         first = np.cumsum(polygons.length) - polygons.length
@@ -34,7 +34,7 @@ def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[i
             yield stroke, start + figures[6 * at : 6 * (at + count)]
 
 
-def _controls(polygons: Polygons) -> Floats:
+def _bezier_pieces(polygons: Polygons) -> Floats:
     """Return Bezier pieces that pass smoothly through the corners: (control, control, end), shape (corners, 6)."""
     i = np.arange(len(polygons.x))
     start = np.cumsum(polygons.length) - polygons.length
@@ -46,5 +46,5 @@ def _controls(polygons: Polygons) -> Floats:
     direction = at[after] - at[before]
     norm = np.sqrt((direction * direction).sum(axis=1, keepdims=True))
     direction = direction / np.where(norm > 0, norm, 1.0)
-    # Handles of a third of the chord do not overshoot where distances between corners differ much.
+    # Handles of a third of the chord do not overshoot, even if the distances between corners differ much.
     return np.hstack([at + direction * chord / 3, at[after] - direction[after] * chord / 3, at[after]])

@@ -1,4 +1,4 @@
-"""PDF: pages with the ink as Bezier outlines in true CMYK or RGB, the words as invisible text to search and copy."""
+"""PDF: the ink as Bezier outlines in CMYK or RGB, and the words as invisible text to search and copy."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from operator import itemgetter
 
 import pydyf
 
-from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
+from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, outline_curves
 from toolkit.handwriting.ink.canvases.opacity import Layer, layers_of
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 
-_PER_FONT = 255  # codes 1..255 of a one-byte font
+_CODES_PER_FONT = 255  # codes 1..255 of a one-byte font
 _FONT_SIZE = 1.45  # cap heights
 
 
 def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
-    """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height."""
+    """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height in points."""
     document = pydyf.PDF()
     for page in pages:
         layers = layers_of(page, size)
         characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
-        codes = {c: divmod(n, _PER_FONT) for n, c in enumerate(characters)}
+        codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
         ink_operators = _ink_operators(page, ink, layers)
         content = _compress(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
         lap("canvas")
-        _add_page(document, page, content, characters, _opacities(layers))
+        _add_page(document, page, content, characters, _opacity_states(layers))
     out = io.BytesIO()
     document.write(out, version="1.4", identifier=True)
     return out.getvalue()
@@ -40,14 +40,14 @@ def _add_page(
 ) -> None:
     body = pydyf.Stream([content], extra={"Filter": "/FlateDecode"})
     document.add_object(body)
-    parts = [characters[first : first + _PER_FONT] for first in range(0, len(characters), _PER_FONT)]
-    fonts = {f"T{number}": _font(document, part).reference for number, part in enumerate(parts)}
+    parts = [characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT)]
+    fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
     document.add_page(
         pydyf.Dictionary(
             {
                 "Type": "/Page",
                 "Parent": document.pages.reference,
-                "MediaBox": pydyf.Array([0, 0, number(page.width), number(page.height)]),
+                "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
                 "Contents": body.reference,
                 "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **opacities}),
             }
@@ -55,33 +55,35 @@ def _add_page(
     )
 
 
-def number(value: float) -> str:
-    """Write a number as PDF wants it: no exponent, no trailing zeros."""
+def pdf_number(value: float) -> str:
+    """Write a number in PDF syntax: no exponent, no trailing zeros."""
     text = f"{value:.5f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def ink_operator(ink: RGB | CMYK) -> str:
     if isinstance(ink, CMYK):
-        return " ".join(number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
-    return " ".join(number(channel / 255) for channel in ink.rgb()) + " rg"
+        return " ".join(pdf_number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
+    return " ".join(pdf_number(channel / 255) for channel in ink.rgb()) + " rg"
 
 
-def _paper(page: Page) -> Iterator[str]:
+def _paper_operators(page: Page) -> Iterator[str]:
     if page.sheet is None:
         return
-    yield f"q {ink_operator(page.sheet.colour)} 0 0 {number(page.width)} {number(page.height)} re f"
-    yield f"{number(page.sheet.rule_width)} w"
+    yield f"q {ink_operator(page.sheet.colour)} 0 0 {pdf_number(page.width)} {pdf_number(page.height)} re f"
+    yield f"{pdf_number(page.sheet.rule_width)} w"
     for line in page.sheet.lines:
         x, y, end_x, end_y = line.ends(page.width, page.height)
-        ends = f"{number(x)} {number(page.height - y)} m {number(end_x)} {number(page.height - end_y)} l"
+        ends = (
+            f"{pdf_number(x)} {pdf_number(page.height - y)} m {pdf_number(end_x)} {pdf_number(page.height - end_y)} l"
+        )
         yield f"{ink_operator(line.colour).replace('rg', 'RG')} {ends} S"
     yield "Q"
 
 
-def _opacities(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
+def _opacity_states(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
     states = {
-        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": number(layer.opacity)})
+        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": pdf_number(layer.opacity)})
         for n, layer in enumerate(layers)
         if layer.opacity is not None
     }
@@ -89,10 +91,10 @@ def _opacities(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
 
 
 def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
-    """Fill once for each word, so that a viewer can select words."""
-    scale = 1 / UNIT
-    yield from _paper(page)
-    yield f"q {ink_operator(ink)} {number(scale)} 0 0 {number(-scale)} 0 {number(page.height)} cm"
+    """Yield one fill operator for each word, so that a viewer can select words."""
+    scale = 1 / POINT_UNITS
+    yield from _paper_operators(page)
+    yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
     for n, layer in enumerate(layers):
         if layer.opacity is not None:
             yield f"/L{n} gs"
@@ -108,18 +110,18 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
 
 
 def _compress(operators: Iterable[str]) -> bytes:
-    """Compress the content stream piece by piece: that of a long text takes 100 MB."""
-    # pydyf compresses at level 9, which takes ten times as long and saves 4 %.
+    """Compress the content stream piece by piece, because the stream of a long text takes 100 MB."""
+    # Level 4, because pydyf's level 9 takes ten times as long and saves 4 %.
     packer = zlib.compressobj(4)
     packed = [packer.compress(f"\n{text}".encode() if n else text.encode()) for n, text in enumerate(operators)]
     return b"".join([*packed, packer.flush()])
 
 
 def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size: float) -> Iterator[str]:
-    """Yield the invisible words, each as wide as its ink; `codes` has the font and the code of each character."""
+    """Yield the invisible words, each as wide as the written word; `codes` maps characters to (font, code)."""
 
     def shown(text: str, width: float) -> Iterator[str]:
-        # Every letter of the font is one em wide, and is stretched so that the text has this width.
+        # Every letter of the font is one em wide; the scaling makes the text `width` wide.
         yield f"{max(100 * width / (len(text) * font_size), 1.0):.2f} Tz"
         for font, run in groupby((codes[character] for character in text), key=itemgetter(0)):
             yield f"/T{font} {font_size:.2f} Tf <{''.join(f'{code + 1:02x}' for _, code in run)}> Tj"
@@ -127,7 +129,7 @@ def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size:
     words, line = page.layout.words, page.layout.line
     yield "BT 3 Tr"
     for n, word in enumerate(words):
-        if word.is_struck or not word.text:  # a false start that was cut has no text
+        if word.is_struck or not word.text:  # a crossed-out word that was cut into pieces has no text
             continue
         x, end = float(page.word_x[n]), float(page.word_end[n])
         yield f"1 0 0 1 {x:.2f} {page.height - float(page.word_y[n]):.2f} Tm"
@@ -137,8 +139,8 @@ def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size:
     yield "ET"
 
 
-def _font(document: pydyf.PDF, characters: list[str]) -> pydyf.Dictionary:
-    """Add a Type 3 font whose letters are empty; its ToUnicode map has their characters."""
+def _add_font(document: pydyf.PDF, characters: list[str]) -> pydyf.Dictionary:
+    """Add a Type 3 font with empty letters and a ToUnicode map of their characters."""
     empty = pydyf.Stream(["1000 0 0 -250 1000 750 d1"])
     unicode_map = pydyf.Stream([_unicode_map(characters)])
     document.add_object(empty)

@@ -1,4 +1,4 @@
-"""PNG with 72 pixels to the inch: all pixels in the colour of the ink, its coverage in alpha; or a scan of paper."""
+"""PNG with 72 pixels per inch: all pixels have the colour of the ink, and alpha is its coverage; or a scan of paper."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.canvases.scan import Scan
 from toolkit.handwriting.ink.canvases.texture import textured
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.pens import Ink
+from toolkit.handwriting.ink.pens import InkFlow
 from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
-BAND_PIXELS = 4_000_000  # of a page; a larger one is drawn in bands of rows, which limits the memory
-BAND_EDGE = 2_000_000  # pixels on the edge of the ink of a band: Agg keeps all of them in memory
-MOST_EDGE = 20_000_000  # the same of a page; with more it is drawn coarsely, or overlapping giant letters take minutes
-_LEAST_ROWS = 16
-_LONGEST_PIECE = 1.3  # pixels; curves are drawn as straight pieces
-_MOST_PIECES = 64
-_MOST_POINTS = 2_000_000  # of all strokes after curves are cut into pieces
-_AT_ONCE = 200_000  # points outlined in one step, which takes ten times their memory
+MAX_BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, which limits the memory
+MAX_BAND_EDGE = 2_000_000  # pixels on the edges of the ink in a band: Agg stores all of them
+MAX_PAGE_EDGE = 20_000_000  # pixels on the edges of the ink of a page; a page with more is drawn coarsely
+_MIN_BAND_ROWS = 16
+_MAX_PIECE_PIXELS = 1.3  # of the straight pieces that approximate a curve
+_MAX_PIECES = 64
+_MAX_POINTS = 2_000_000  # of all strokes, after curves are cut into pieces
+_POINTS_AT_ONCE = 200_000  # in one outlining step, which takes ten times the memory of the points
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA, _PALETTE = 6, 3
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
-_PIXELS_A_METRE = 2835  # 72 to the inch
+_PIXELS_PER_METRE = 2835  # 72 to the inch
 
 Lap = Callable[[str], None]
 
 
 def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]:
-    """Return the file, and the share of the page that is covered by ink; `size` is the cap height."""
-    # Pages of a letter have any size.
+    """Return the file, and the share of the page that ink covers; `size` is the cap height in pixels."""
+    # The page of a letter may have fractions of pixels.
     width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
     visible = page.visible_strokes()
     strokes = page.strokes if visible.all() else page.strokes.select(visible)
-    # Differences between rows are almost all zero: compressing them is two to three times faster than trying all
-    # filters, and the file is only a few per cent larger.
+    # Only the filter "difference to the row above" is used: almost all differences are zero, which compresses two to
+    # three times faster than with a choice among all filters, and the file is only a few per cent larger.
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
@@ -55,7 +55,7 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
         lap("encode")
     packed.append(packer.flush())
     head = struct.pack(">IIBBBBB", width, height, 8, _RGBA if scan is None else _PALETTE, 0, 0, 0)
-    density = struct.pack(">IIB", _PIXELS_A_METRE, _PIXELS_A_METRE, 1)
+    density = struct.pack(">IIB", _PIXELS_PER_METRE, _PIXELS_PER_METRE, 1)
     colours = [] if scan is None else [_chunk(b"PLTE", scan.palette)]
     chunks = [
         _chunk(b"IHDR", head),
@@ -63,11 +63,11 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
         *colours,
         *(_chunk(b"IDAT", data) for data in packed if data),
     ]
-    return b"".join([_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
+    return b"".join([_PNG_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
 
 
 class _Texture(NamedTuple):
-    ink: Ink
+    ink: InkFlow
     size: float  # cap height in pixels
 
     def coarser(self, grain: int) -> _Texture:
@@ -80,8 +80,8 @@ def _texture(page: Page, visible: np.ndarray, size: float) -> _Texture | None:
 
 def _bands(strokes: Strokes, texture: _Texture | None, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
     """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
-    extent = _Extent(strokes)
-    grain = max(1, math.ceil(extent.edge(0, height) / MOST_EDGE))
+    extent = _StrokeExtents(strokes)
+    grain = max(1, math.ceil(extent.edge(0, height) / MAX_PAGE_EDGE))
     if grain > 1:
         small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
         left = height
@@ -92,7 +92,7 @@ def _bands(strokes: Strokes, texture: _Texture | None, width: int, height: int, 
     pieces = _pieces_a_step(strokes)
     for first, rows in _band_rows(extent, width, height):
         near = extent.touching(first, rows)
-        alpha = _band(strokes.select(near), pieces, width, first, rows, lap)
+        alpha = _draw_band(strokes.select(near), pieces, width, first, rows, lap)
         if texture is not None:
             ink = texture.ink.select(np.repeat(near, strokes.length))
             alpha = textured(alpha, strokes.select(near), ink, texture.size, first)
@@ -100,20 +100,20 @@ def _bands(strokes: Strokes, texture: _Texture | None, width: int, height: int, 
         yield alpha
 
 
-def _band_rows(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
-    """Yield first row and height of every band; there is one, unless the page is huge or full of ink."""
-    usual = height if width * height <= BAND_PIXELS else max(_LEAST_ROWS, BAND_PIXELS // 4 // width)
+def _band_rows(extent: _StrokeExtents, width: int, height: int) -> Iterator[tuple[int, int]]:
+    """Yield first row and height of every band; most pages have one band, huge pages or pages full of ink have more."""
+    usual = height if width * height <= MAX_BAND_PIXELS else max(_MIN_BAND_ROWS, MAX_BAND_PIXELS // 4 // width)
     first = 0
     while first < height:
         rows = min(usual, height - first)
-        while rows > _LEAST_ROWS and extent.edge(first, rows) > BAND_EDGE:
+        while rows > _MIN_BAND_ROWS and extent.edge(first, rows) > MAX_BAND_EDGE:
             rows = -(-rows // 2)
         yield first, rows
         first += rows
 
 
-class _Extent:
-    """Top and bottom row of every stroke, and the approximate length of its edge."""
+class _StrokeExtents:
+    """Top row, bottom row and approximate edge length (pixels) of every stroke."""
 
     def __init__(self, strokes: Strokes) -> None:
         if not len(strokes.length):
@@ -136,10 +136,10 @@ class _Extent:
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
 
 
-def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
+def _draw_band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
     if not len(strokes.length):
         return np.zeros((rows, width), np.uint8)
-    part = np.cumsum(strokes.length) * pieces // _AT_ONCE
+    part = np.cumsum(strokes.length) * pieces // _POINTS_AT_ONCE
     outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
     lap("pen")
     alpha = coverage(outlines, width, rows, first)
@@ -148,14 +148,14 @@ def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap:
 
 
 def _pieces_a_step(strokes: Strokes) -> int:
-    """Return the number of straight pieces between two points of a stroke that makes curves look smooth."""
+    """Return how many straight pieces between two points of a stroke make curves look smooth."""
     if len(strokes.x) < 2:
         return 1
     step = np.maximum(np.abs(np.diff(strokes.x)), np.abs(np.diff(strokes.y)))
     inner = np.ones(len(step), bool)
     inner[strokes.start[1:] - 1] = False
     typical = float(np.median(step[inner])) if inner.any() else 0.0
-    return int(max(1, min(np.ceil(typical / _LONGEST_PIECE), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
+    return int(max(1, min(np.ceil(typical / _MAX_PIECE_PIXELS), _MAX_PIECES, _MAX_POINTS // len(strokes.x))))
 
 
 def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:

@@ -1,4 +1,4 @@
-"""Exact anti-aliased coverage of polygons, drawn by Agg."""
+"""Draw polygons with Agg: the exact anti-aliased coverage of each pixel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Coverage = npt.NDArray[np.uint8]
 
 
 def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
-    """Return the share of every pixel that is inside (non-zero rule), 0..255, shape (height, width)."""
+    """Return how much of every pixel is inside the polygons (non-zero rule), 0..255, shape (height, width)."""
     corners, codes = (
         zip(*map(_closed_path, parts), strict=True) if parts else ([np.zeros((0, 2))], [np.zeros(0, np.uint8)])
     )
     path = Path(np.concatenate(corners), np.concatenate(codes))
     path.should_simplify = False
-    # Agg's y points up, ours down.
+    # In Agg y points up, in `Polygons` down.
     return fill_path(path, Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
 
 

@@ -1,4 +1,4 @@
-"""The density of the ink in every pixel: its flow, second strokes, streaks along the line, and the paper's grain."""
+"""The density of the ink in every pixel, from ink flow, overlapping strokes, streaks along a line and paper grain."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.raster import Coverage
-from toolkit.handwriting.ink.pens import Ink, PenKind
-from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes, tangents
+from toolkit.handwriting.ink.pens import InkFlow, PenKind
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, tangents
 from toolkit.handwriting.ink.shaping import THICKEST_NIB
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 Single = npt.NDArray[np.float32]
 
-TILE = 256  # cells of the grain, which repeats
-FINE, COARSE = 0.0075, 0.024  # cap heights: fibres of the paper, and how they lie
-HOLLOWS_SHOW = 110  # pixels of a cap height from which a hollow can be white
-STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the least share of the flow
-POINT_STEP = 1 / 30  # between the points of a stroke
-_LANES = 3, 9  # least and most, side by side in a line
-_AT_ONCE = 200_000  # points on the grid together; that takes twenty times their memory
-_CHUNK = 60_000  # points of strokes
-# Letters heaped up this often, at least so many points of them, are a blot: finding its density takes minutes.
+TILE_CELLS = 256  # width and height of the tile of grain, which repeats
+FINE, COARSE = 0.0075, 0.024  # sizes of the two grains in cap heights: single fibres, and bundles of fibres
+HOLLOWS_CAP_HEIGHT = 110  # pixels; in larger writing, hollows of the paper can stay white
+STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the smallest share of the flow in a streak
+POINT_DISTANCE = 1 / 30  # cap heights between the points of a stroke
+_LANE_COUNTS = 3, 9  # fewest and most points side by side across a line
+_POINTS_AT_ONCE = 200_000  # added to the grid together, which takes twenty times the memory of the points
+_CHUNK_POINTS = 60_000  # points of strokes that are expanded together
+# Strokes that cover the page this many times, with at least this many points, get a uniform density to save time.
 _HEAP, _HEAP_POINTS = 1.5, 100_000
-_SECOND = 1.2  # passes in a cell from which ink lies on ink: neighbouring cells share some
+_SECOND_PASS = 1.2  # more passes than this in a cell mean that ink lies on ink
 
 
 @dataclass(frozen=True, slots=True)
 class Deposit:
-    """The ink on a grid of cells, one more on each side than the area needs."""
+    """The ink on a grid of cells, which is one cell larger on each side than the area."""
 
     cell: float  # pixels
-    top: int  # number of the first row of cells, counted from the top of the page
+    top: int  # row number of the first row of cells, counted from the top of the page
     flow: Floats  # (rows, columns) sum of the flow of all strokes
-    passes: Floats  # (rows, columns) how many strokes lie on each other
+    passes: Floats  # (rows, columns) number of strokes that lie on each other
 
     @classmethod
-    def of(cls, strokes: Strokes, ink: Ink, size: float, area: tuple[int, int, int], cell: float) -> Deposit:
+    def of(cls, strokes: Strokes, ink: InkFlow, size: float, area: tuple[int, int, int], cell: float) -> Deposit:
         """Collect the ink of strokes in an area (width, first row, number of rows); `size` is the cap height."""
         width, first_row, height = area
         top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
         passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
-        for x, y, weight, amount in _batches(_lanes(strokes, ink, size, cell)):
+        for x, y, weight, amount in _batches(_points_across_lines(strokes, ink, size, cell)):
             across, along = x / cell + 1, y / cell - top
             column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
             inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
@@ -59,18 +59,18 @@ class Deposit:
         return cls(cell, top, flow.reshape(rows, columns), passes.reshape(rows, columns))
 
     def at(self, x: Floats | Single, y: Floats | Single) -> tuple[Single, Single]:
-        """Return the mean flow, 1 where there are no strokes, and the passes at places of the page, in pixels."""
+        """Return the mean flow (1 without strokes) and the passes at positions of the page, which are in pixels."""
         x, y = x / self.cell + 1, y / self.cell - self.top
         column = np.clip(x.astype(np.intp), 0, self.flow.shape[1] - 2)
         row = np.clip(y.astype(np.intp), 0, self.flow.shape[0] - 2)
         right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
         first = row * self.flow.shape[1] + column
-        flow, passes = _between(self.flow, first, right, down), _between(self.passes, first, right, down)
+        flow, passes = _interpolated(self.flow, first, right, down), _interpolated(self.passes, first, right, down)
         return np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4), passes
 
 
-def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row: int) -> Coverage:
-    """Return the coverage of rows of a page times the density of the ink; `size` is the cap height in pixels."""
+def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first_row: int) -> Coverage:
+    """Multiply the coverage of rows of a page by the density of the ink; `size` is the cap height in pixels."""
     if len(strokes.x) > _HEAP_POINTS and (strokes.steps() * strokes.radius).sum() > _HEAP * alpha.size:
         return (alpha * np.float32(ink.kind.opacity)).astype(np.uint8)
     inked = np.flatnonzero(alpha)
@@ -80,25 +80,25 @@ def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row
     x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
     cell = max(1.0, THICKEST_NIB * size / 4)
     flow, passes = Deposit.of(strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell).at(x, y)
-    amount = flow * layers(ink.kind, passes)
-    # The hollows of the paper stay white, more of them where there is little ink.
-    # A pixel of small writing holds many of them, and its strokes must not break.
-    least = amount * np.float32(max(0.0, 1 - size / HOLLOWS_SHOW))
+    amount = flow * layer_factor(ink.kind, passes)
+    # The hollows of the paper stay white, more of them if there is little ink.
+    # In small writing a pixel contains many hollows, and the strokes must not break.
+    least = amount * np.float32(max(0.0, 1 - size / HOLLOWS_CAP_HEIGHT))
     amount = np.maximum(amount - np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size), least)
     done = np.zeros_like(alpha)
     done.ravel()[inked] = (alpha.ravel()[inked] * density(ink.kind, amount) + np.float32(0.5)).astype(np.uint8)
     return done
 
 
-def layers(kind: PenKind, passes: Single) -> Single:
-    second = np.minimum(np.maximum(passes - np.float32(_SECOND), 0), 1.5)
+def layer_factor(kind: PenKind, passes: Single) -> Single:
+    second = np.minimum(np.maximum(passes - np.float32(_SECOND_PASS), 0), 1.5)
     lying: Single = np.float32(1) + np.float32(kind.overlap) * second
     return lying
 
 
 def density(kind: PenKind, amount: Single) -> Single:
-    """Return the opacity of an amount of ink; 1 gives that of the pen, and more of it approaches 1."""
-    # Beer and Lambert's law without an exponential, whose last digit depends on the machine.
+    """Return the opacity of an amount of ink: amount 1 gives the opacity of the pen, a larger amount approaches 1."""
+    # Beer and Lambert's law without an exponential, because its last digit depends on the machine.
     strength = (1 - kind.opacity) ** -0.25 - 1
     clear: Single = np.float32(1) / (np.float32(1) + np.float32(strength) * np.maximum(amount, np.float32(0)))
     clear *= clear
@@ -106,29 +106,29 @@ def density(kind: PenKind, amount: Single) -> Single:
 
 
 def _batches(parts: Iterator[tuple[Floats, ...]]) -> Iterator[list[Floats]]:
-    """Join parts, since every one that is added to a grid costs as much as the whole grid."""
+    """Join parts, because each addition to a grid costs as much as the whole grid."""
     waiting: list[tuple[Floats, ...]] = []
     for part in parts:
         waiting.append(part)
-        if sum(len(one[0]) for one in waiting) >= _AT_ONCE:
+        if sum(len(one[0]) for one in waiting) >= _POINTS_AT_ONCE:
             yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
             waiting = []
     if waiting:
         yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
 
 
-def _lanes(strokes: Strokes, ink: Ink, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
-    """Yield x and y of points side by side across the lines, the passes that each adds to a cell, and its flow."""
+def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
+    """Yield points side by side across the lines: x, y, the passes that a point adds to its cell, and the flow."""
     tx, ty = tangents(strokes)
     step = strokes.steps() + np.concatenate([[0.0], strokes.steps()[:-1]])
     before, after, _, _ = strokes.neighbours()
     bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
-    written = np.nonzero(np.repeat((strokes.flags & OUTLINE) == 0, strokes.length))[0]
-    pieces = max(1, int(np.ceil(POINT_STEP * size / cell - 0.2)))
-    least, most = _LANES
+    written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
+    pieces = max(1, int(np.ceil(POINT_DISTANCE * size / cell - 0.2)))
+    least, most = _LANE_COUNTS
     count = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
-    for first in range(0, len(written), _CHUNK):
-        at = written[first : first + _CHUNK]
+    for first in range(0, len(written), _CHUNK_POINTS):
+        at = written[first : first + _CHUNK_POINTS]
         for piece in range(pieces):
             share = piece / pieces
             x, y, r, flow, path, ux, uy, curvature = (
@@ -141,12 +141,12 @@ def _lanes(strokes: Strokes, ink: Ink, size: float, cell: float) -> Iterator[tup
                 rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
                 thin = np.maximum(ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH), 0.0)
                 streak = np.maximum(1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0), FAINTEST_STREAK)
-                # On the inner side of a curve the points lie closer together.
+                # On the inner side of a curve the points are closer together.
                 spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
                 yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak
 
 
-def _between(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
+def _interpolated(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
     values, columns = grid.ravel(), grid.shape[1]
     top = values[first] + right * (values[first + 1] - values[first])
     bottom = values[first + columns] + right * (values[first + columns + 1] - values[first + columns])
@@ -155,8 +155,8 @@ def _between(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, 
 
 
 def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
-    """Return how deep the paper is at places of the page, mean about 0."""
-    shift = int(noise.number("grain") * TILE)
+    """Return the depth of the paper's hollows at positions of the page, with a mean of about 0."""
+    shift = int(noise.number("grain") * TILE_CELLS)
     depth = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
     deep: Single = np.float32(0.3) * depth + np.maximum(depth - np.float32(0.9), 0)
     return deep
@@ -165,18 +165,19 @@ def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
 def _grain(x: Single, y: Single, scale: float) -> Single:
     tile = grain_tile()
     if scale < 1.5:
-        nearest: Single = tile.ravel()[(y.astype(np.intp) % TILE) * (TILE + 1) + x.astype(np.intp) % TILE]
+        column, row = x.astype(np.intp) % TILE_CELLS, y.astype(np.intp) % TILE_CELLS
+        nearest: Single = tile.ravel()[row * (TILE_CELLS + 1) + column]
         return nearest
     x, y = x / np.float32(scale), y / np.float32(scale)
     column, row = x.astype(np.intp), y.astype(np.intp)
     right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
-    return _between(tile, (row % TILE) * (TILE + 1) + column % TILE, right, down)
+    return _interpolated(tile, (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS, right, down)
 
 
 @cache
 def grain_tile() -> Single:
-    """Return smooth noise that repeats, shape (TILE + 1, TILE + 1), mean 0 and variance 1."""
-    white = KeyedNoise("grain").gaussian("white", TILE * TILE).reshape(TILE, TILE)
+    """Return a tile of smooth, repeating noise, shape (TILE_CELLS + 1, TILE_CELLS + 1), mean 0 and variance 1."""
+    white = KeyedNoise("grain").gaussian("white", TILE_CELLS * TILE_CELLS).reshape(TILE_CELLS, TILE_CELLS)
     soft = white
     for axis in (0, 1):
         soft = np.roll(soft, 1, axis) + 2 * soft + np.roll(soft, -1, axis)

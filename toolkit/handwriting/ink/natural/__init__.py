@@ -1,1 +1,1 @@
-"""Writing that varies as that of people does: several forms of a letter, joins and lifts, late bars, drift."""
+"""Writing that varies as a person's does: several forms of a letter, joins and lifts, bars drawn later, drift."""

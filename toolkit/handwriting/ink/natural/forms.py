@@ -1,6 +1,6 @@
-"""Allographs: the ways in which one writer constructs a letter, made by edits of its strokes.
+"""Allographs: the forms in which one writer writes a letter, made by edits of the letter's strokes.
 
-An edit returns the changed letter, or None where the construction of the letter does not allow it.
+An edit returns the changed letter, or None if the strokes of the letter do not allow the edit.
 """
 
 from __future__ import annotations
@@ -10,41 +10,42 @@ from typing import TypeAlias
 
 import numpy as np
 
-from toolkit.handwriting.ink.natural.parts import Part, arc, direction, drawn, nearest, shortened, strokes_of
+from toolkit.handwriting.ink.natural.parts import Part, arc, continued, direction, nearest, shortened, strokes_of
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Integers
 
 Parts: TypeAlias = list[Part]
-Legible: TypeAlias = Callable[[list[Strokes], Integers], list[bool]]
+LegibilityTest: TypeAlias = Callable[[list[Strokes], Integers], list[bool]]
 Edit: TypeAlias = Callable[[Parts, float], "Parts | None"]  # the second argument is the x-height
 
-_LEAST_FORMS = 5  # of a letter, where as many read as it
-_WIDEST_LOOP = 0.2  # cap heights; of a loop that is closed without a bend
-_CONTACT = 0.07  # cap heights; an end nearer than this to another part of the letter touches it
+# Lengths in cap heights.
+_MIN_FORMS = 5  # of a letter, if so many forms are legible
+_MAX_LOOP_WIDTH = 0.2  # a wider loop is not closed
+_CONTACT_DISTANCE = 0.07  # an end nearer than this to another part of the letter touches it
 
 
-def forms_of(character: str, parts: Parts, x_height: float, joined: bool, legible: Legible) -> list[Parts]:
-    """Return the constructions of a letter that read as it, first that of the font."""
+def forms_of(character: str, parts: Parts, x_height: float, joined: bool, legible: LegibilityTest) -> list[Parts]:
+    """Return the legible forms of a letter; the form of the font comes first."""
     if not parts or min(map(len, parts)) < 3:
         return [parts]
-    shapes = _SHAPES if character.islower() else _TALL_SHAPES if character.isalnum() else ()
-    edits = [edit for edit, for_joined in _EDITS.get(character, ()) if for_joined or not joined]
+    shapes = _SHAPE_EDITS if character.islower() else _TALL_SHAPE_EDITS if character.isalnum() else ()
+    edits = [edit for edit, for_joined in _EDITS_OF_LETTER.get(character, ()) if for_joined or not joined]
     forms, counters, own = [], [], 0
     for edit in (*edits, *shapes):
         changed = edit([part.copy() for part in parts], x_height)
         if changed is not None:
             forms.append(changed)
-            counters.append(_COUNTERS.get(edit, 0))
+            counters.append(_COUNTERS_ADDED.get(edit, 0))
             own += edit in edits
     if not forms:
         return [parts]
     reads = legible([strokes_of(form, [0] * len(form)) for form in forms], np.array(counters))
     good = [form for form, is_good in zip(forms, reads, strict=True) if is_good]
-    return [parts, *good[: max(sum(reads[:own]), _LEAST_FORMS - 1)]]
+    return [parts, *good[: max(sum(reads[:own]), _MIN_FORMS - 1)]]
 
 
 def _contacts(parts: Parts) -> list[tuple[int, bool]]:
-    """Return the ends (part, whether its end) that touch another part, or the same part further along."""
+    """Return the ends (number of the part, whether at its end) that touch another part, or a far point of the same."""
     found = []
     for n, part in enumerate(parts):
         along = arc(part)
@@ -52,7 +53,7 @@ def _contacts(parts: Parts) -> list[tuple[int, bool]]:
             point = part[-1] if at_end else part[0]
             distance = along[-1] - along if at_end else along
             rest = [*parts[:n], part[distance > 0.45], *parts[n + 1 :]]
-            if any(len(other) and nearest(point, other)[1] < _CONTACT for other in rest):
+            if any(len(other) and nearest(point, other)[1] < _CONTACT_DISTANCE for other in rest):
                 found.append((n, at_end))
     return found
 
@@ -62,8 +63,8 @@ def _is_stem(part: Part) -> bool:
     return bool(abs(y) > 1.5 * abs(x) and x * x + y * y > (0.93 * arc(part)[-1]) ** 2)
 
 
-def _opened(parts: Parts, x_height: float) -> Parts | None:
-    """Leave a gap where a stroke ends at another one: an open bowl, an arch that does not meet its stem."""
+def _open_bowl(parts: Parts, x_height: float) -> Parts | None:
+    """Shorten a stroke that ends at another stroke: an open bowl, or an arch that does not meet the stem."""
     contacts = [(n, end) for n, end in _contacts(parts) if arc(parts[n])[-1] > 0.5 and not _is_stem(parts[n])]
     if not contacts:
         return None
@@ -72,8 +73,8 @@ def _opened(parts: Parts, x_height: float) -> Parts | None:
     return parts
 
 
-def _descender(parts: Parts) -> tuple[int, int, float] | None:
-    """Return the part with the descender, its lowest point and the length of its return; turn it to end there."""
+def _find_descender(parts: Parts) -> tuple[int, int, float] | None:
+    """Turn the part with the descender to end there; return its number, its lowest point and the length after that."""
     n = min(range(len(parts)), key=lambda n: parts[n][:, 1].min())
     along, low = arc(parts[n]), int(parts[n][:, 1].argmin())
     if along[low] < along[-1] - along[low]:
@@ -84,7 +85,7 @@ def _descender(parts: Parts) -> tuple[int, int, float] | None:
 
 def _straight_tail(parts: Parts, x_height: float) -> Parts | None:
     """End the descender at its lowest point."""
-    found = _descender(parts)
+    found = _find_descender(parts)
     if found is None or found[2] < 0.15:
         return None
     n, low, _ = found
@@ -93,40 +94,40 @@ def _straight_tail(parts: Parts, x_height: float) -> Parts | None:
 
 
 def _open_tail(parts: Parts, x_height: float) -> Parts | None:
-    """End the return of the descender halfway, or give a straight one a hook."""
-    found = _descender(parts)
+    """Cut the upward end of a descender in half, or add a hook to a straight descender."""
+    found = _find_descender(parts)
     if found is None or 0.1 <= found[2] < 0.3:
         return None
     n, _, after = found
     if after >= 0.3:
         parts[n] = shortened(parts[n], 0.5 * after, True)
     elif direction(parts[n], True)[1] < -0.8:
-        parts[n] = drawn(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
+        parts[n] = continued(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
     else:
         return None
     return parts
 
 
 def _looped_tail(parts: Parts, x_height: float) -> Parts | None:
-    """Lead the end of a descender back up through the stem."""
-    found = _descender(parts)
+    """Extend the end of a descender upwards through the stem, as a loop."""
+    found = _find_descender(parts)
     if found is None or found[2] > 0.45:
         return None
     n, low, _ = found
     rise = -float(parts[n][low, 1])
     points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
-    parts[n] = drawn(parts[n][: low + 1], points, True)
+    parts[n] = continued(parts[n][: low + 1], points, True)
     return parts
 
 
-def _foot(parts: Parts, x_height: float) -> Parts | None:
-    """Give the last stroke a hook at the baseline, or take it away."""
+def _change_foot(parts: Parts, x_height: float) -> Parts | None:
+    """Add a hook to the last stroke at the baseline, or remove the hook."""
     n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
     part = parts[n]
     if (n, True) in _contacts(parts):
         return None
     if abs(part[-1, 1]) < 0.13 and direction(part, True)[1] < -0.6:
-        parts[n] = drawn(part, [(0.08, -0.03), (0.22, 0.1)], True)
+        parts[n] = continued(part, [(0.08, -0.03), (0.22, 0.1)], True)
         return parts
     low = len(part) - 1 - int(part[::-1, 1].argmin())
     rise = arc(part)[-1] - arc(part)[low]
@@ -142,14 +143,15 @@ def _foot(parts: Parts, x_height: float) -> Parts | None:
     return None
 
 
-def _ascender(parts: Parts) -> tuple[int, int]:
+def _highest_point(parts: Parts) -> tuple[int, int]:
+    """Return the number of the part with the highest point, and the index of this point."""
     n = max(range(len(parts)), key=lambda n: parts[n][:, 1].max())
     return n, int(parts[n][:, 1].argmax())
 
 
 def _retraced_loop(parts: Parts, x_height: float) -> Parts | None:
-    """Close the loop of an ascender: the stroke goes down on the way it came up."""
-    n, top = _ascender(parts)
+    """Close the loop of an ascender: the upstroke follows the same line as the downstroke."""
+    n, top = _highest_point(parts)
     part, along = parts[n], arc(parts[n])
     if min(along[top], along[-1] - along[top]) < 0.3 or part[top, 1] < x_height * 1.25:
         return None
@@ -157,7 +159,7 @@ def _retraced_loop(parts: Parts, x_height: float) -> Parts | None:
     falling = np.minimum.accumulate(down[:, 1]) == down[:, 1]
     rising = (np.arange(len(part)) < top) & (part[:, 1] > 0.4 * x_height)
     on_stem = np.interp(part[rising, 1], down[falling][::-1, 1], down[falling][::-1, 0])
-    if np.abs(on_stem - part[rising, 0]).max(initial=0.0) > _WIDEST_LOOP:
+    if np.abs(on_stem - part[rising, 0]).max(initial=0.0) > _MAX_LOOP_WIDTH:
         return None
     weight = np.minimum((part[rising, 1] - 0.4 * x_height) / x_height, 1.0)
     part[rising, 0] += weight * weight * (3 - 2 * weight) * (on_stem - part[rising, 0])
@@ -165,7 +167,7 @@ def _retraced_loop(parts: Parts, x_height: float) -> Parts | None:
 
 
 def _retraced_stem(parts: Parts, x_height: float) -> Parts | None:
-    """Write a stem and what branches off it without a lift, up along the stem again."""
+    """Write a stem and the branch without lifting the pen: it goes up along the stem again."""
     for n, stem in enumerate(parts):
         for m, branch in enumerate(parts):
             back = None if m == n or direction(stem, True)[1] > -0.6 else _way_back(stem, branch)
@@ -178,16 +180,16 @@ def _retraced_stem(parts: Parts, x_height: float) -> Parts | None:
 
 
 def _way_back(stem: Part, branch: Part) -> Part | None:
-    """Return the points from the end of a stem to the beginning of its branch, which may lie below the end."""
+    """Return the points along the stem from its end to the start of the branch; None if the branch is elsewhere."""
     at, distance = nearest(branch[0], stem)
     if abs(stem[-1, 1]) < 0.15 and direction(branch, False)[0] > 0 and branch[0, 1] > 0.15:
-        return stem[at:-1][::-1].copy() if distance < 2 * _CONTACT and at < len(stem) - 3 else None
+        return stem[at:-1][::-1].copy() if distance < 2 * _CONTACT_DISTANCE and at < len(stem) - 3 else None
     at, distance = nearest(stem[-1], branch)
     rises = 0 < at < len(branch) - 3 and bool((np.diff(branch[: at + 1, 1]) > 0).all())
-    return branch[:at][::-1].copy() if distance < _CONTACT and rises else None
+    return branch[:at][::-1].copy() if distance < _CONTACT_DISTANCE and rises else None
 
 
-def _bar_moved(by: float) -> Edit:
+def _move_bar(by: float) -> Edit:
     """Return an edit that moves the bar of t or f, in x-heights."""
 
     def move(parts: Parts, x_height: float) -> Parts | None:
@@ -212,11 +214,11 @@ def bar_of(parts: Parts) -> int | None:
     return None
 
 
-def _flag(parts: Parts, x_height: float) -> Parts | None:
-    """Begin a 1 with a short upstroke, or leave it out."""
-    n, top = _ascender(parts)
+def _change_flag(parts: Parts, x_height: float) -> Parts | None:
+    """Add a short upstroke to the start of a 1, or remove it."""
+    n, top = _highest_point(parts)
     if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
-        parts[n] = drawn(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
+        parts[n] = continued(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
         return parts
     if top < len(parts[n]) // 2:
         parts[n] = parts[n][top:]
@@ -224,8 +226,8 @@ def _flag(parts: Parts, x_height: float) -> Parts | None:
     return None
 
 
-def _bent(amount: float) -> Edit:
-    """Return an edit that bends the lower half of a figure to one side."""
+def _bend_lower_half(amount: float) -> Edit:
+    """Return an edit that bends the lower half of a digit to one side."""
 
     def bend(parts: Parts, x_height: float) -> Parts | None:
         top = max(part[:, 1].max() for part in parts)
@@ -237,7 +239,7 @@ def _bent(amount: float) -> Edit:
     return bend
 
 
-def _leaning(amount: float) -> Edit:
+def _lean_top(amount: float) -> Edit:
     """Return an edit that moves the top of the first part, so that a 4 closes or opens."""
 
     def lean(parts: Parts, x_height: float) -> Parts | None:
@@ -248,8 +250,8 @@ def _leaning(amount: float) -> Edit:
     return lean
 
 
-def _waist(by: float, width: float, of_figure: bool = False) -> Edit:
-    """Return an edit that moves the middle of a letter up or down, where it becomes wider, and changes its width."""
+def _move_waist(by: float, width: float, of_figure: bool = False) -> Edit:
+    """Return an edit that moves the middle of a letter up or down, by a share of the height, and scales the width."""
 
     def move(parts: Parts, x_height: float) -> Parts | None:
         height = max(part[:, 1].max() for part in parts) if of_figure else x_height
@@ -263,7 +265,7 @@ def _waist(by: float, width: float, of_figure: bool = False) -> Edit:
     return move
 
 
-def _reach(by: float) -> Edit:
+def _scale_extenders(by: float) -> Edit:
     """Return an edit that makes ascenders and descenders longer or shorter."""
 
     def change(parts: Parts, x_height: float) -> Parts | None:
@@ -277,7 +279,7 @@ def _reach(by: float) -> Edit:
     return change
 
 
-def _squeezed(parts: Parts, x_height: float) -> Parts | None:
+def _lower_upper_half(parts: Parts, x_height: float) -> Parts | None:
     """Lower the upper half of a letter."""
     for part in parts:
         above = np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
@@ -285,8 +287,8 @@ def _squeezed(parts: Parts, x_height: float) -> Parts | None:
     return parts
 
 
-def _free_end(amount: float) -> Edit:
-    """Return an edit that lengthens the last stroke in its direction, or cuts it; a leg hardly changes."""
+def _change_free_end(amount: float) -> Edit:
+    """Return an edit that lengthens or shortens the end of the last stroke, in x-heights; a leg changes less."""
 
     def change(parts: Parts, x_height: float) -> Parts | None:
         n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
@@ -295,52 +297,54 @@ def _free_end(amount: float) -> Edit:
         if amount < 0:
             parts[n] = shortened(parts[n], length, True)
         else:
-            parts[n] = drawn(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
+            parts[n] = continued(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
         return parts
 
     return change
 
 
-# The later ones change less, for letters that few changes leave legible.
-_SHAPES = (
-    *(_waist(0.15, 1.1), _waist(-0.17, 0.93), _reach(0.11), _reach(-0.1)),
-    *(_waist(0.08, 1.1), _waist(-0.08, 0.9), _waist(0.02, 1.12), _waist(-0.02, 0.88)),
+# The later edits change less, for letters that soon become illegible.
+_SHAPE_EDITS = (
+    *(_move_waist(0.15, 1.1), _move_waist(-0.17, 0.93), _scale_extenders(0.11), _scale_extenders(-0.1)),
+    *(_move_waist(0.08, 1.1), _move_waist(-0.08, 0.9), _move_waist(0.02, 1.12), _move_waist(-0.02, 0.88)),
 )
-_TALL_SHAPES = (
-    *(_waist(0.14, 1.1, of_figure=True), _waist(-0.14, 0.92, of_figure=True)),
-    *(_waist(0.02, 1.1, of_figure=True), _waist(-0.02, 0.9, of_figure=True)),
+_TALL_SHAPE_EDITS = (
+    *(_move_waist(0.14, 1.1, of_figure=True), _move_waist(-0.14, 0.92, of_figure=True)),
+    *(_move_waist(0.02, 1.1, of_figure=True), _move_waist(-0.02, 0.9, of_figure=True)),
 )
-_COUNTERS: dict[Edit, int] = {_opened: -1, _straight_tail: -1, _open_tail: -1, _retraced_loop: -1, _looped_tail: 1}
-_FINE = True  # for joined hands as well
-_END = ((_free_end(0.28), False), (_free_end(-0.25), False))
-_BOWL = ((_opened, _FINE),)
-_TAIL = ((_straight_tail, _FINE), (_open_tail, _FINE), (_looped_tail, False))
-_STEM = ((_foot, False), (_retraced_stem, _FINE))
-_TALL = ((_retraced_loop, _FINE),)
-_EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
-    "a": (*_BOWL, (_foot, False), *_END),
-    "d": (*_BOWL, (_foot, False), *_TALL),
-    "e": ((_squeezed, _FINE), *_END),
-    "f": ((_bar_moved(0.2), _FINE), (_bar_moved(-0.15), _FINE), *_TALL),
-    "g": (*_BOWL, *_TAIL[1:]),
-    "h": (*_TALL, *_STEM, *_END),
-    "i": ((_foot, False),),
-    "j": _TAIL,
-    "k": (*_TALL, *_STEM, *_END),
-    "l": (*_TALL, (_foot, False), (_bent(0.5), False)),
-    "m": _STEM,
-    "n": (*_STEM, *_END),
-    "o": _BOWL,
-    "p": _STEM[1:],
-    "q": _TAIL[:1],
-    "r": (*_STEM[1:], *_END[:1], (_free_end(0.14), False)),
-    "s": ((_squeezed, _FINE), *_END),
-    "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False)),
-    "u": _STEM[:1],
-    "y": _TAIL,
-    "0": _BOWL,
-    "1": ((_flag, _FINE), (_bent(-0.8), _FINE), (_bent(0.8), _FINE)),
-    "4": ((_leaning(-0.35), _FINE), (_leaning(0.35), _FINE), *_BOWL),
-    "7": ((_bent(1.0), _FINE), (_bent(-1.0), _FINE)),
-    "9": (*_BOWL, (_bent(-0.9), _FINE), (_bent(0.8), _FINE)),
+_COUNTERS_ADDED: dict[Edit, int] = {
+    **dict.fromkeys((_open_bowl, _straight_tail, _open_tail, _retraced_loop), -1), _looped_tail: 1
+}  # fmt: skip
+_ALSO_JOINED = True  # the edit also suits joined hands
+_END_EDITS = ((_change_free_end(0.28), False), (_change_free_end(-0.25), False))
+_BOWL_EDITS = ((_open_bowl, _ALSO_JOINED),)
+_TAIL_EDITS = ((_straight_tail, _ALSO_JOINED), (_open_tail, _ALSO_JOINED), (_looped_tail, False))
+_STEM_EDITS = ((_change_foot, False), (_retraced_stem, _ALSO_JOINED))
+_ASCENDER_EDITS = ((_retraced_loop, _ALSO_JOINED),)
+_EDITS_OF_LETTER: dict[str, tuple[tuple[Edit, bool], ...]] = {
+    "a": (*_BOWL_EDITS, (_change_foot, False), *_END_EDITS),
+    "d": (*_BOWL_EDITS, (_change_foot, False), *_ASCENDER_EDITS),
+    "e": ((_lower_upper_half, _ALSO_JOINED), *_END_EDITS),
+    "f": ((_move_bar(0.2), _ALSO_JOINED), (_move_bar(-0.15), _ALSO_JOINED), *_ASCENDER_EDITS),
+    "g": (*_BOWL_EDITS, *_TAIL_EDITS[1:]),
+    "h": (*_ASCENDER_EDITS, *_STEM_EDITS, *_END_EDITS),
+    "i": ((_change_foot, False),),
+    "j": _TAIL_EDITS,
+    "k": (*_ASCENDER_EDITS, *_STEM_EDITS, *_END_EDITS),
+    "l": (*_ASCENDER_EDITS, (_change_foot, False), (_bend_lower_half(0.5), False)),
+    "m": _STEM_EDITS,
+    "n": (*_STEM_EDITS, *_END_EDITS),
+    "o": _BOWL_EDITS,
+    "p": _STEM_EDITS[1:],
+    "q": _TAIL_EDITS[:1],
+    "r": (*_STEM_EDITS[1:], *_END_EDITS[:1], (_change_free_end(0.14), False)),
+    "s": ((_lower_upper_half, _ALSO_JOINED), *_END_EDITS),
+    "t": ((_move_bar(0.3), _ALSO_JOINED), (_move_bar(-0.15), _ALSO_JOINED), (_change_foot, False)),
+    "u": _STEM_EDITS[:1],
+    "y": _TAIL_EDITS,
+    "0": _BOWL_EDITS,
+    "1": ((_change_flag, _ALSO_JOINED), (_bend_lower_half(-0.8), _ALSO_JOINED), (_bend_lower_half(0.8), _ALSO_JOINED)),
+    "4": ((_lean_top(-0.35), _ALSO_JOINED), (_lean_top(0.35), _ALSO_JOINED), *_BOWL_EDITS),
+    "7": ((_bend_lower_half(1.0), _ALSO_JOINED), (_bend_lower_half(-1.0), _ALSO_JOINED)),
+    "9": (*_BOWL_EDITS, (_bend_lower_half(-0.9), _ALSO_JOINED), (_bend_lower_half(0.8), _ALSO_JOINED)),
 }

@@ -1,4 +1,4 @@
-"""The habits of a writer beyond slant, width and nib: forms, proportions, joins, bars, dots, gaps and lines."""
+"""The habits of a natural writer besides slant, width and nib: proportions, joins, bars, dots, gaps and lines."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 from toolkit.handwriting.writers import Writer, writer_of
 from toolkit.keyed_noise import Floats, KeyedNoise
 
-WIDEST_NIB = 0.95  # of a natural writer, as a multiple of the script's
-_LEAD = 24  # steps after which an autoregressive series has forgotten its start
+MAX_NATURAL_NIB = 0.95  # the pen of a natural writer is at most this multiple of the script's pen width
+_WARM_UP_STEPS = 24  # after these steps, an autoregressive series does not depend on the first value
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
     """Lengths in cap heights, angles as slopes."""
 
-    ascender: float  # factor on what is above the x-height of letters
-    descender: float  # factor on what is below the baseline
-    figure: float  # factor on the size of figures
-    join_rate: float  # share of the joinable pairs that a print hand joins
-    longest_run: int  # letters that a joined hand writes without a lift, at least three
-    bar_length: float
+    ascender: float  # factor on the height of letters above the x-height
+    descender: float  # factor on the depth of letters below the baseline
+    figure: float  # factor on the size of digits
+    join_rate: float  # share of the joinable letter pairs that a print hand joins
+    longest_run: int  # most letters that a joined hand writes without a lift, at least three
+    bar_length: float  # factor on the length of bars
     bar_slope: float
     dot_shift: float  # to the right, in x-heights
     gap: float  # factor on the gaps between words
-    margin: float
+    margin: float  # drift of the left margin
     line_slope: float
 
 
 def natural_writer(script: str, number: int) -> Writer:
-    """Return a writer with a nib that is no wider than the script's."""
+    """Return writer `number` of a script with a nib of at most `MAX_NATURAL_NIB`."""
     writer = writer_of(script, number)
-    return replace(writer, nib=min(writer.nib, WIDEST_NIB))
+    return replace(writer, nib=min(writer.nib, MAX_NATURAL_NIB))
 
 
 @cache
@@ -55,16 +55,16 @@ def habits_of(script: str, writer: str) -> Habits:
     )
 
 
-def series(noise: KeyedNoise, name: str, count: int, memory: float = 0.7) -> Floats:
-    """Return an autoregressive series of variance 1: each value keeps `memory` of the one before."""
-    kernel = np.cumprod(np.full(_LEAD, memory)) / memory
-    fresh = noise.gaussian(name, count + _LEAD - 1)
-    drifting: Floats = np.convolve(fresh, kernel)[_LEAD - 1 :][:count] * np.sqrt(1 - memory * memory)
+def drift_series(noise: KeyedNoise, name: str, count: int, memory: float = 0.7) -> Floats:
+    """Return an autoregressive series of variance 1: each value keeps the share `memory` of the value before."""
+    kernel = np.cumprod(np.full(_WARM_UP_STEPS, memory)) / memory
+    fresh = noise.gaussian(name, count + _WARM_UP_STEPS - 1)
+    drifting: Floats = np.convolve(fresh, kernel)[_WARM_UP_STEPS - 1 :][:count] * np.sqrt(1 - memory * memory)
     return drifting
 
 
 def exponential(z: Floats) -> Floats:
-    """Return about e to the power of z, for z above -32, without libm."""
+    """Approximate e to the power of z, for z above -32, by multiplications: the result is equal on every machine."""
     power = 1 + z / 64
     for _ in range(6):
         power = power * power

@@ -1,4 +1,4 @@
-"""Whether a construction still reads as its letter, judged on small pictures beside the other letters of the hand."""
+"""Check whether a changed letter is still legible: compare small pictures with all other letters of the hand."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
-_X_HEIGHT, _LEAST_SCALE, _MOST_SCALE = 20, 36, 58  # pixels: of small letters, and of a cap height
-_WIDTH, _HEIGHT, _BASELINE = 88, 96, 60  # pixels: of a picture, and from its top to the baseline
-_CELL = 4  # pixels of a cell in which pictures are compared
-_INKED, _NEAR_INK = 0.5, 0.2  # least shade of what a usual pen, and a thick one, would fill
-_LEAD = 0.3  # share that must remain of the lead which a letter has over each other one in alikeness to itself
+_X_HEIGHT, _LEAST_SCALE, _MOST_SCALE = 20, 36, 58  # pixels: of the x-height, and limits of the cap height
+_WIDTH, _HEIGHT, _BASELINE = 88, 96, 60  # pixels: size of a picture, and from the top to the baseline
+_CELL_PX = 4  # pictures are compared in cells of this size
+_INKED, _NEAR_INK = 0.5, 0.2  # smallest shade of pixels that count as ink, with the usual pen and with a thick pen
+_MIN_LEAD = 0.3  # a form must keep this share of the font's lead in similarity over each other letter
 
 
-class Pictures(NamedTuple):
-    """The ink of n letters: the number of its parts less that of its counters, also with a thick pen, and its shape."""
+class LetterPictures(NamedTuple):
+    """Pictures of n letters: Euler numbers (number of parts minus number of counters) and shades for comparison."""
 
-    parts: Integers  # (n,)
-    thick_parts: Integers  # (n,)
+    parts: Integers  # (n,) Euler number
+    thick_parts: Integers  # (n,) Euler number with a thick pen
     shades: Floats  # (n, cells), each of length 1
 
 
-def pictures_of(letters: Sequence[Strokes], nib: float, scale: float) -> Pictures:
+def pictures_of(letters: Sequence[Strokes], nib: float, scale: float) -> LetterPictures:
     placed = []
     for n, strokes in enumerate(letters):
         x = (strokes.x - np.median(strokes.x)) * scale + (n + 0.5) * _WIDTH
@@ -38,10 +38,10 @@ def pictures_of(letters: Sequence[Strokes], nib: float, scale: float) -> Picture
     ink = replace(ink, y=_BASELINE - ink.y * scale, radius=ink.radius * nib * scale)
     row = coverage([ribbons(ink)], _WIDTH * len(letters), _HEIGHT) / 255
     shades = _blurred(row.reshape(_HEIGHT, len(letters), _WIDTH).transpose(1, 0, 2))
-    cells = shades.reshape(len(letters), _HEIGHT // _CELL, _CELL, _WIDTH // _CELL, _CELL).sum(axis=(2, 4))
+    cells = shades.reshape(len(letters), _HEIGHT // _CELL_PX, _CELL_PX, _WIDTH // _CELL_PX, _CELL_PX).sum(axis=(2, 4))
     flat = _blurred(cells).reshape(len(letters), -1)
     flat /= np.maximum(np.sqrt((flat * flat).sum(axis=1, keepdims=True)), 1e-9)
-    return Pictures(_parts(shades > _INKED), _parts(_blurred(shades) > _NEAR_INK), flat)
+    return LetterPictures(_euler_number(shades > _INKED), _euler_number(_blurred(shades) > _NEAR_INK), flat)
 
 
 def _blurred(shades: Floats) -> Floats:
@@ -53,8 +53,8 @@ def _blurred(shades: Floats) -> Floats:
     return shades
 
 
-def _parts(ink: npt.NDArray[np.bool_]) -> Integers:
-    """Return the number of parts less the number of counters, from the corners of the ink."""
+def _euler_number(ink: npt.NDArray[np.bool_]) -> Integers:
+    """Return the number of parts minus the number of counters, from counts of the corners of the ink."""
     here, right, below, across = ink[:, :-1, :-1], ink[:, :-1, 1:], ink[:, 1:, :-1], ink[:, 1:, 1:]
     count = here.astype(np.int8) + right + below + across
     pinched = (count == 2) & (here == across)
@@ -72,11 +72,11 @@ class Alphabet:
         self._shades = pictures_of(list(letters.values()), *self._pen).shades
 
     def legible(self, character: str, font: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
-        """Tell which of `forms` read as `character`, which has the strokes `font` in the font.
+        """Return for each of `forms` whether it is legible as `character`; `font` has the strokes of the font.
 
-        They need its parts and its counters, and as many counters more as `counters` says (one fewer is a gap, which
-        may be closed), and must be more alike to it than to each other letter. What a thick pen closes in the font may
-        be closed, but not the eye of an e.
+        A legible form has the same parts and counters, apart from the change in `counters` (with -1, a counter may
+        open), and is more similar to `character` than to each other letter. A counter that a thick pen would close
+        may be closed, but not the eye of an e.
         """
         plain = unicodedata.normalize("NFD", character.lower())[0]
         rivals = [
@@ -89,4 +89,4 @@ class Alphabet:
             same &= parts[1:] <= parts[0]
         alike = shades @ np.concatenate([shades[:1], self._shades[rivals]]).T
         lead = alike[:, :1] - alike[:, 1:]
-        return list(same & (lead[1:] > _LEAD * lead[0]).all(axis=1))
+        return list(same & (lead[1:] > _MIN_LEAD * lead[0]).all(axis=1))

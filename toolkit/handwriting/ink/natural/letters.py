@@ -1,4 +1,4 @@
-"""Letters ready to be joined: strokes in writing order, with the ends at which the pen comes in and goes on."""
+"""Prepare letters for joining: strokes in writing order, and the ends at which joins may arrive and leave."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import bar_of
 from toolkit.handwriting.ink.natural.parts import Part, nearest, strokes_of
-from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
 from toolkit.keyed_noise import Floats
 
-BANDS = 26  # of height, in which the sides of a letter are measured
-_LOWEST, _BAND = -1.0, 0.1  # cap heights
-BAR, MARK = 1, 2  # delayed strokes: a bar, a dot or accent
-_BRANCH, _MOST_BACK = 0.08, 25  # cap heights, points: where a pen goes back along a stroke to the next one
-_STEMS = {"b": 2, "h": 2, "i": 1, "k": 2, "l": 1, "m": 3, "n": 2, "p": 2, "r": 1, "t": 1, "u": 2}
-_LOW, _ABOVE_FOOT = 0.2, 0.3  # cap heights; the foot of a stem lies below, and the hook of a foot ends below
-_REACHES, _LEVEL = 0.14, 0.2  # cap heights from the side of a letter within which it may be joined, at one height
+# Lengths in cap heights.
+BAND_COUNT = 26  # number of height bands in which the left and right sides of a letter are measured
+_LOWEST, _BAND = -1.0, 0.1  # bottom of the lowest band, and height of a band
+BAR, MARK = 1, 2  # kinds of delayed strokes, which are written after the word: a bar; a dot or accent
+_BRANCH, _MOST_BACK = 0.08, 25  # largest distance from a stroke to a branch; most points of the way back to it
+_STEM_COUNTS = {"b": 2, "h": 2, "i": 1, "k": 2, "l": 1, "m": 3, "n": 2, "p": 2, "r": 1, "t": 1, "u": 2}
+_LOW, _ABOVE_FOOT = 0.2, 0.3  # the foot of a stem is below the first height, and its hook ends below the second
+_REACHES, _LEVEL = 0.14, 0.2  # largest distance of a joinable end from the side of the letter at its height
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Letterform:
-    """One construction of one letter, relative to its origin, in cap heights."""
+    """One form of a letter, relative to the origin of the letter, in cap heights."""
 
     character: str
-    strokes: Strokes  # those written at once, then the delayed ones
+    strokes: Strokes  # the strokes written at once, then the delayed strokes
     delayed: tuple[int, ...]  # of each stroke: 0, `BAR` or `MARK`
     comes_in: bool  # whether the first stroke begins where a join may arrive
     goes_out: bool  # whether the last stroke that is not delayed ends where a join may leave
-    left: Floats  # (BANDS,) the left side of the ink in each band of height, inf without ink
-    right: Floats  # (BANDS,) the right side, -inf without ink
+    left: Floats  # (BAND_COUNT,) the left side of the ink in each band of height, inf without ink
+    right: Floats  # (BAND_COUNT,) the right side, -inf without ink
 
     @property
     def at_once(self) -> int:
@@ -39,14 +40,14 @@ class Letterform:
         return sum(not late for late in self.delayed)
 
 
-def prepared(character: str, parts: list[Part], flags: list[int], joined: bool) -> Letterform:
-    """Put the strokes of a letter into the order in which they are written."""
-    late = _delayed(character, parts, flags, joined)
+def letterform_of(character: str, parts: list[Part], flags: list[int], joined: bool) -> Letterform:
+    """Return a letter with the strokes in writing order."""
+    late = _delay_of_strokes(character, parts, flags, joined)
     main = [n for n in range(len(parts)) if not late[n]]
     turned = list(parts)
     entry = exit_ = None
-    if unicodedata.category(character)[0] == "L" and not any(flags[n] & DOT for n in main):
-        entry, exit_ = _entry(turned, main, joined), _exit(turned, main)
+    if unicodedata.category(character)[0] == "L" and not any(flags[n] & DOT_FLAG for n in main):
+        entry, exit_ = _find_entry(turned, main, joined), _find_exit(turned, main)
         if entry is not None and _is_foot(character, parts[entry[0]][-1 if entry[1] else 0], [parts[n] for n in main]):
             entry = None
         if entry is not None and exit_ is not None and entry[0] == exit_[0] and entry[1] == exit_[1]:
@@ -62,18 +63,18 @@ def prepared(character: str, parts: list[Part], flags: list[int], joined: bool) 
     late_order = order[len(main) :]
     at_once = [turned[n] for n in order[: len(main)]]
     own = [flags[n] for n in order[: len(main)]]
-    if joined and at_once and not any(flag & (DOT | OUTLINE) for flag in own):
+    if joined and at_once and not any(flag & (DOT_FLAG | OUTLINE_FLAG) for flag in own):
         at_once = _without_lifts(at_once)
         own = [0] * len(at_once)
     parts = at_once + [turned[n] for n in late_order]
     own += [flags[n] for n in late_order]
-    strokes = strokes_of(parts, [_flags(parts, n, flag) for n, flag in enumerate(own)])
+    strokes = strokes_of(parts, [_stroke_flags(parts, n, flag) for n, flag in enumerate(own)])
     delayed = (0,) * len(at_once) + tuple(late[n] for n in late_order)
-    return Letterform(character, strokes, delayed, entry is not None, goes_out, *sides(strokes))
+    return Letterform(character, strokes, delayed, entry is not None, goes_out, *band_sides(strokes))
 
 
 def _without_lifts(parts: list[Part]) -> list[Part]:
-    """Go back along a stroke to where the next one branches off it, instead of lifting the pen."""
+    """Replace lifts of the pen: it goes back along a stroke to the point at which the next stroke branches off."""
     whole = [parts[0]]
     for part in parts[1:]:
         at, distance = nearest(part[0], whole[-1])
@@ -85,8 +86,8 @@ def _without_lifts(parts: list[Part]) -> list[Part]:
     return whole
 
 
-def _delayed(character: str, parts: list[Part], flags: list[int], joined: bool) -> list[int]:
-    """Return 0, `BAR` or `MARK` for every stroke."""
+def _delay_of_strokes(character: str, parts: list[Part], flags: list[int], joined: bool) -> list[int]:
+    """Return for every stroke 0 (not delayed), `BAR` or `MARK`."""
     late = [0] * len(parts)
     if len(parts) < 2:
         return late
@@ -104,8 +105,8 @@ def _delayed(character: str, parts: list[Part], flags: list[int], joined: bool) 
     return late
 
 
-def _flags(parts: list[Part], n: int, flag: int) -> int:
-    """Return the flags of a stroke, its ends compared with the rest of the letter."""
+def _stroke_flags(parts: list[Part], n: int, flag: int) -> int:
+    """Return the flags of a stroke; an end near the rest of the letter is in ink."""
     if flag & ~(STARTS_IN_INK | ENDS_IN_INK):
         return flag
     rest = np.concatenate([np.full((1, 3), 9.0), *(part for m, part in enumerate(parts) if m != n)])
@@ -113,8 +114,8 @@ def _flags(parts: list[Part], n: int, flag: int) -> int:
     return sum(kind for kind, touches in zip((STARTS_IN_INK, ENDS_IN_INK), near, strict=True) if touches)
 
 
-def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool] | None:
-    """Return the stroke and the end at which a join arrives: far left, or the start of the first stroke."""
+def _find_entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool] | None:
+    """Return number and end of the stroke at which a join arrives: leftmost end, or start of the first stroke."""
     if joined:
         left = min(float(parts[n][:, 0].min()) for n in main)
         x, n, at_end = min((float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1))
@@ -125,16 +126,16 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
 
 
 def _is_foot(character: str, end: Floats, parts: list[Part]) -> bool:
-    """Tell whether an entry is the foot of the first stem: a join there would make an upstroke of the stem."""
-    # The hook of an m ends higher up, and what goes up along its stems is none, but before the first an upstroke.
+    """Return whether an entry is the foot of the first stem: with a join, the pen would write the stem upwards."""
+    # For an m: hooks end higher, and strokes that go back up along a stem do not count, only one before the first stem.
     level, branch = (_ABOVE_FOOT, _BRANCH) if character == "m" else (_LOW, 0.0)
     crossings = np.sort(np.concatenate([part[:-1][np.diff(part[:, 1] > level), 0] for part in parts]))
     new = (np.diff(crossings, prepend=-9.0) > branch) | (crossings < crossings[:1] + branch)
-    return bool(end[1] < _LOW and new.sum() <= _STEMS.get(character, 0))
+    return bool(end[1] < _LOW and new.sum() <= _STEM_COUNTS.get(character, 0))
 
 
-def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
-    """Return the stroke and the end from which a join leaves: the rightmost one, with no ink on its right."""
+def _find_exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
+    """Return number and end of the stroke from which a join leaves: the rightmost end, without ink on its right."""
     ends = [(float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1) if -0.3 < parts[n][end, 1] < 0.8]
     if not ends:
         return None
@@ -145,11 +146,11 @@ def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
 
 
 def bands_of(y: Floats) -> np.ndarray:
-    return np.clip(((y - _LOWEST) / _BAND).astype(np.int64), 0, BANDS - 1)
+    return np.clip(((y - _LOWEST) / _BAND).astype(np.int64), 0, BAND_COUNT - 1)
 
 
-def widened(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Let every band take the outermost ink of its neighbours, along the last axis."""
+def widen_bands(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Extend every band (last axis) to the outermost ink of the two neighbouring bands."""
     for side, pick in ((left, np.minimum), (right, np.maximum)):
         copy = side.copy()
         pick(side[..., 1:], copy[..., :-1], out=side[..., 1:])
@@ -157,9 +158,9 @@ def widened(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     return left, right
 
 
-def sides(strokes: Strokes) -> tuple[Floats, Floats]:
-    left, right = np.full(BANDS, np.inf), np.full(BANDS, -np.inf)
+def band_sides(strokes: Strokes) -> tuple[Floats, Floats]:
+    left, right = np.full(BAND_COUNT, np.inf), np.full(BAND_COUNT, -np.inf)
     band = bands_of(strokes.y)
     np.minimum.at(left, band, strokes.x)
     np.maximum.at(right, band, strokes.x)
-    return widened(left, right)
+    return widen_bands(left, right)

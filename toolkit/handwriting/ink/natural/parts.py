@@ -1,4 +1,4 @@
-"""Geometry of single strokes: cutting, extending, bridging. A part has one row (x, y, radius) a point."""
+"""Geometry of single strokes: cutting, extending, bridging. A part is a stroke, with a row (x, y, radius) per point."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Floats
 
 Part = Floats  # (points, 3)
-STEP = 1 / 30  # cap heights between two points of a stroke
-_REACH = 4  # points that give the direction of an end
+POINT_DISTANCE = 1 / 30  # cap heights between two points of a stroke
+_DIRECTION_POINTS = 4  # the direction of an end is measured over these points
 
 
 def parts_of(strokes: Strokes) -> list[Part]:
@@ -24,14 +24,14 @@ def strokes_of(parts: list[Part], flags: list[int]) -> Strokes:
 
 
 def arc(part: Part) -> Floats:
-    """Return the length of the path from the first point to each point."""
+    """Return the length of the line from the first point to each point."""
     dx, dy = np.diff(part[:, 0]), np.diff(part[:, 1])
     return np.concatenate([[0.0], np.cumsum(np.sqrt(dx * dx + dy * dy))])
 
 
 def direction(part: Part, at_end: bool) -> Floats:
-    """Return the unit vector in which a part leaves its start, or arrives at its end."""
-    n = min(_REACH, len(part) - 1)
+    """Return the unit vector of the direction at the start of a part, or at the end."""
+    n = min(_DIRECTION_POINTS, len(part) - 1)
     vector = part[-1, :2] - part[-1 - n, :2] if at_end else part[n, :2] - part[0, :2]
     norm = np.sqrt((vector * vector).sum())
     return vector / norm if norm > 0 else np.array([1.0, 0.0])
@@ -45,10 +45,10 @@ def shortened(part: Part, length: float, at_end: bool) -> Part:
 
 
 def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
-    """Return the points of a curve between the points `a` and `b`, without both, for two directions."""
+    """Return the points of a curve from `a` to `b`, without both; `leave` and `arrive` are the directions there."""
     apart = b[:2] - a[:2]
     span = np.sqrt((apart * apart).sum())
-    count = int(span / STEP)
+    count = int(span / POINT_DISTANCE)
     t = (np.arange(1, count + 1) / (count + 1))[:, None]
     t2, t3 = t * t, t * t * t
     xy = (2 * t3 - 3 * t2 + 1) * a[:2] + (t3 - 2 * t2 + t) * span * leave
@@ -56,8 +56,8 @@ def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
     return np.column_stack([xy, a[2] + (b[2] - a[2]) * t])
 
 
-def drawn(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
-    """Continue a part at one end through points that are relative to it, as one smooth curve."""
+def continued(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
+    """Extend a part at one end by a smooth curve through `points`, which are relative to this end."""
     end = part[-1] if at_end else part[0]
     heading = direction(part, at_end) * (1 if at_end else -1)
     pieces, here = [], end
@@ -73,7 +73,7 @@ def drawn(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
 
 
 def nearest(point: Floats, part: Part) -> tuple[int, float]:
-    """Return the index of the nearest point of a part, and its distance."""
+    """Return the index of the point of a part that is nearest to `point`, and the distance."""
     apart = part[:, :2] - point[:2]
     square = (apart * apart).sum(axis=1)
     at = int(square.argmin())

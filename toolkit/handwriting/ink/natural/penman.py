@@ -1,4 +1,4 @@
-"""Choose the forms of the letters of a page, and put their strokes into the order in which a pen writes them."""
+"""Choose a form for each letter of a page, and put the strokes into the order in which a pen writes them."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from toolkit.handwriting.ink.natural.forms import forms_of
 from toolkit.handwriting.ink.natural.habits import habits_of
 from toolkit.handwriting.ink.natural.joins import Meeting, blend, meet
 from toolkit.handwriting.ink.natural.legibility import Alphabet
-from toolkit.handwriting.ink.natural.letters import BAR, Letterform, prepared, sides
-from toolkit.handwriting.ink.natural.parts import STEP, parts_of, strokes_of
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes
+from toolkit.handwriting.ink.natural.letters import BAR, Letterform, band_sides, letterform_of
+from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, parts_of, strokes_of
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import MOTION_ALLOWANCE, PUNCTUATION_GAP, ShapedWord, Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
-MOST_FORMS = 5  # of a letter that one writer uses
-_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # of the forms of a letter, from the usual one to the rare one
-_ASCENDER = 1.2  # times the x-height; a lower h is a capital
-_LIFTED_BEFORE = frozenset("acdgoq")
-_OFTEN_JOINED = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
-_SELDOM = 0.6  # how often the other pairs are joined, relative to these
-_SHARED_BAR = {"tt": 0.8, "th": 0.3}
+MAX_FORMS = 5  # of one letter by one writer
+_FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms of a letter, most frequent first
+_MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
+_LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
+_JOINED_PAIRS = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
+_RARE_JOIN_FACTOR = 0.6  # on the rate at which all other pairs are joined
+_SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
 
-class Choice(NamedTuple):
-    """A letter of the page."""
+class ChosenLetter(NamedTuple):
+    """A letter of the page, with the form that was chosen for it."""
 
     form: Letterform
-    x: float  # its origin in the word
+    x: float  # of the origin of the letter in the word
     y: float
-    meeting: Meeting  # with the letter before; only if it joins are the cuts made
+    meeting: Meeting  # with the letter before; the cuts are made only if `joins`
     joins: bool
-    bar: str  # "" for its own bar, "none" if the next letter's bar serves, "left" or "right" if it is extended
-    spacing: float  # from its origin to that of the next letter, or to the end of the word
+    bar: str  # "" for a normal bar, "left" or "right" for an extended bar, "none" if the next letter has the bar
+    spacing: float  # from the origin of the letter to the next origin, or to the end of the word
 
 
 class Piece(NamedTuple):
-    """Consecutive points of the pool of all letters; a piece that is not `new` continues the stroke."""
+    """Consecutive points of the pool of all points; a piece that is not `new` continues the stroke before."""
 
     begin: int
     points: int
@@ -55,59 +55,59 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A page before motion; points are relative to the origin of their word, in cap heights."""
+    """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
 
     strokes: Strokes
     word: Integers  # (strokes,)
     delayed: Integers  # (strokes,)
     letter: Integers  # (points,)
-    choices: list[Choice]
+    choices: list[ChosenLetter]
     letter_word: Integers  # (letters,)
     advance: Floats  # (words,)
 
 
 class Penman:
-    """Knows the forms of one writer; kept between pages, for finding them takes longer than writing a page."""
+    """Knows the letter forms of one writer; is cached, because finding the forms takes longer than writing a page."""
 
     def __init__(self, shaper: Shaper) -> None:
         self.shaper = shaper
         self.joined = shaper.measures.joined
         self.habits = habits_of(shaper.hands[0].measures.name, shaper.writer.name)
         self.taste = KeyedNoise("taste", shaper.hands[0].measures.name, shaper.writer.name)
-        x_height = self._top("x")
+        x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
-        self.writes_capitals = self._top("h") < _ASCENDER * x_height  # instead of small letters
+        self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
         self.alphabet = Alphabet(
-            {letter: self._letter(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
+            {letter: self._letter_strokes(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
         )
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
-    def _letter(self, character: str) -> Strokes:
+    def _letter_strokes(self, character: str) -> Strokes:
         [(number, glyph, _)] = self.shaper.word(character).glyphs
         return self.shaper.letter(number, glyph)
 
-    def _top(self, character: str) -> float:
-        return float(self._letter(character).y.max(initial=0.0))
+    def _height_of(self, character: str) -> float:
+        return float(self._letter_strokes(character).y.max(initial=0.0))
 
     def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
-        """Return the forms of a letter that this writer uses, the usual one first."""
+        """Return the forms of a letter that this writer uses; the form of the font is first."""
         strokes = self.shaper.letter(number, glyph)
         flags = strokes.flags.tolist()
-        if any(flag & OUTLINE for flag in flags) or not flags:
-            return (Letterform(character, strokes, (0,) * len(flags), False, False, *sides(strokes)),)
+        if any(flag & OUTLINE_FLAG for flag in flags) or not flags:
+            return (Letterform(character, strokes, (0,) * len(flags), False, False, *band_sides(strokes)),)
         found = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
         legible = partial(self.alphabet.legible, character, strokes)
         for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0, legible):
             kept = [*flags, 0][: len(parts)] if len(parts) >= len(flags) else [0] * len(parts)
             form = strokes_of(parts, kept)
-            self._proportion(form, written)
-            found.append(prepared(written, parts_of(form), kept, self.joined))
+            self._apply_proportions(form, written)
+            found.append(letterform_of(written, parts_of(form), kept, self.joined))
         order = np.argsort(self.taste.hashes(f"forms {character}", len(found))[1:]) + 1
-        return (found[0], *(found[n] for n in order[: MOST_FORMS - 1]))
+        return (found[0], *(found[n] for n in order[: MAX_FORMS - 1]))
 
-    def _proportion(self, strokes: Strokes, character: str) -> None:
+    def _apply_proportions(self, strokes: Strokes, character: str) -> None:
         if character.isdigit():
             strokes.y[:] *= self.habits.figure
             strokes.x[:] *= self.habits.figure
@@ -122,7 +122,7 @@ class Penman:
 
     def draft(self, words: list[ShapedWord], noise: KeyedNoise) -> Draft:
         choices, letter_word, advance = self._choose(words, noise)
-        pool, offset = _pool(choices)
+        pool, offset = _point_pool(choices)
         pieces = list(_pieces(choices, letter_word, offset))
         count = np.array([piece.points for piece in pieces], np.int64)
         begin = np.array([piece.begin for piece in pieces], np.int64)
@@ -141,12 +141,12 @@ class Penman:
         delayed = np.array([piece.delayed for piece in pieces], np.int64)[first]
         return Draft(strokes, word, delayed, letter, choices, letter_word, advance)
 
-    def _choose(self, words: list[ShapedWord], noise: KeyedNoise) -> tuple[list[Choice], Integers, Floats]:
+    def _choose(self, words: list[ShapedWord], noise: KeyedNoise) -> tuple[list[ChosenLetter], Integers, Floats]:
         count = sum(len(word.glyphs) for word in words)
         chance = iter(unit(noise.hashes("form", count)).tolist())
         pen = iter(unit(noise.hashes("join", count)).tolist())
         last: dict[str, int] = {}
-        choices: list[Choice] = []
+        choices: list[ChosenLetter] = []
         letter_word, advance = [], []
         for number, word in enumerate(words):
             begin, shift, run = len(choices), 0.0, 0
@@ -155,7 +155,7 @@ class Penman:
             for n, (hand, glyph, character) in enumerate(word.glyphs):
                 forms = self.forms(hand, glyph, character)
                 place = (n == 0) + 2 * (n == len(word.glyphs) - 1)
-                form = forms[_pick(len(forms), last, character, place, next(chance))]
+                form = forms[_pick_form(len(forms), last, character, place, next(chance))]
                 y, draw, joins, meeting = float(word.origin_y[n]), next(pen), False, Meeting(0.0, False)
                 if n:
                     before = choices[-1]
@@ -165,7 +165,7 @@ class Penman:
                     joins = meeting.joins and self._keeps_pen_down(before.form.character + form.character, run, draw)
                     run = run if joins or not self.joined else 0
                     shift += meeting.wider if joins else 0.0
-                choices.append(Choice(form, origin[n] + shift, y, meeting, joins, "", ends[n] - origin[n]))
+                choices.append(ChosenLetter(form, origin[n] + shift, y, meeting, joins, "", ends[n] - origin[n]))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
             letter_word += [number] * (len(choices) - begin)
             advance.append(word.advance + shift)
@@ -175,20 +175,20 @@ class Penman:
         if self.joined:
             if run < 3:
                 return draw < 0.85
-            likely = 0.55 if pair[-1] in _LIFTED_BEFORE else 0.2
+            likely = 0.55 if pair[-1] in _LETTERS_AFTER_LIFT else 0.2
             return run < self.habits.longest_run and draw > likely
         if pair.isupper():
             return False
-        rate = self.habits.join_rate * (1.0 if pair in _OFTEN_JOINED else _SELDOM)
+        rate = self.habits.join_rate * (1.0 if pair in _JOINED_PAIRS else _RARE_JOIN_FACTOR)
         return draw < rate
 
 
-def _pick(count: int, last: dict[str, int], character: str, place: int, chance: float) -> int:
-    """Return the number of a form that is not the last one; first and last letters of a word have other favourites."""
+def _pick_form(count: int, last: dict[str, int], character: str, place: int, chance: float) -> int:
+    """Return the number of a form that differs from the last; weights differ for first and last letters of a word."""
     if count == 1:
         return 0
     before = last.get(character, -1)
-    weights = [0.0 if n == before else _WEIGHTS[(n + place) % count] for n in range(count)]
+    weights = [0.0 if n == before else _FORM_WEIGHTS[(n + place) % count] for n in range(count)]
     left = chance * sum(weights)
     chosen = 0
     for n, weight in enumerate(weights):
@@ -201,12 +201,12 @@ def _pick(count: int, last: dict[str, int], character: str, place: int, chance: 
     return chosen
 
 
-def _share_bars(choices: list[Choice], begin: int, chance: int) -> None:
-    """Let one bar serve tt, or reach over the h after t."""
+def _share_bars(choices: list[ChosenLetter], begin: int, chance: int) -> None:
+    """Choose the pairs tt and th with one bar across both letters."""
     for n in range(begin, len(choices) - 1):
         pair = choices[n].form.character + choices[n + 1].form.character
         chance = int(chance) * 25214903917 % (1 << 48)
-        if pair not in _SHARED_BAR or chance / (1 << 48) > _SHARED_BAR[pair] or BAR not in choices[n].form.delayed:
+        if pair not in _SHARED_BARS or chance / (1 << 48) > _SHARED_BARS[pair] or BAR not in choices[n].form.delayed:
             continue
         if pair == "th":
             choices[n] = choices[n]._replace(bar="right")
@@ -214,8 +214,8 @@ def _share_bars(choices: list[Choice], begin: int, chance: int) -> None:
             choices[n], choices[n + 1] = choices[n]._replace(bar="none"), choices[n + 1]._replace(bar="left")
 
 
-def _pool(choices: list[Choice]) -> tuple[Floats, list[int]]:
-    """Return the points of all letters and joins, relative to their words, and where those of each letter begin."""
+def _point_pool(choices: list[ChosenLetter]) -> tuple[Floats, list[int]]:
+    """Return the points of all letters and joins, relative to the word, and the index of each letter's first point."""
     parts, offset, at = [np.zeros((0, 3))], [], 0
     for choice in choices:
         offset.append(at)
@@ -228,8 +228,8 @@ def _pool(choices: list[Choice]) -> tuple[Floats, list[int]]:
     return np.concatenate(parts), offset
 
 
-def _pieces(choices: list[Choice], letter_word: Integers, offset: list[int]) -> Iterator[Piece]:
-    """Yield what the pen draws, in the order of writing: a word, then its bars, dots and accents."""
+def _pieces(choices: list[ChosenLetter], letter_word: Integers, offset: list[int]) -> Iterator[Piece]:
+    """Yield the pieces of strokes in writing order: a word, then its bars, dots and accents."""
     late: list[Piece] = []
     words = letter_word.tolist()
     for n, choice in enumerate(choices):
@@ -243,15 +243,15 @@ def _pieces(choices: list[Choice], letter_word: Integers, offset: list[int]) -> 
         flags, at_once = form.strokes.flags.tolist(), form.at_once
         for k, length in enumerate(form.strokes.length.tolist()):
             if k < at_once:
-                yield _at_once(choice, following, Piece(at, length, n, words[n], True, flags[k], 0), k)
+                yield _cut_for_joins(choice, following, Piece(at, length, n, words[n], True, flags[k], 0), k)
             elif form.delayed[k] != BAR or choice.bar != "none":
                 late.append(Piece(at, length, n, words[n], True, flags[k], form.delayed[k]))
             at += length
     yield from late
 
 
-def _at_once(choice: Choice, following: Choice | None, piece: Piece, stroke: int) -> Piece:
-    """Cut the first and the last stroke of a letter as its joins need it."""
+def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: Piece, stroke: int) -> Piece:
+    """Cut the first and the last stroke of a letter for the joins."""
     begin, end, flags, new = piece.begin, piece.begin + piece.points, piece.flags, True
     if stroke == 0 and choice.joins:
         begin, flags, new = begin + choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
@@ -264,7 +264,7 @@ def _at_once(choice: Choice, following: Choice | None, piece: Piece, stroke: int
 
 
 def _blend(strokes: Strokes, join: Integers) -> None:
-    """Bend both strokes of every join towards each other; `join` holds the first point after each."""
+    """Bend both strokes of every join towards each other; `join` has the index of the first point after each join."""
     if not len(join):
         return
     stroke = strokes.stroke_of_point
@@ -274,7 +274,7 @@ def _blend(strokes: Strokes, join: Integers) -> None:
             for at, sign in ((join - 1 - k, 1.0), (join + k, -1.0)):
                 inside = (at >= 0) & (at < len(stroke))
                 inside[inside] = stroke[at[inside]] == stroke[join[inside]]
-                values[at[inside]] += sign * blend(np.full(int(inside.sum()), k * STEP), step[inside])
+                values[at[inside]] += sign * blend(np.full(int(inside.sum()), k * POINT_DISTANCE), step[inside])
     near = np.unique(np.concatenate([join + k for k in range(-4, 4)]))
     first, last = strokes.ends()
     near = near[(near > 0) & (near < len(stroke) - 1)]
