@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolkit.rewards.widgets.rewards_explorer import RewardsExplorer
     from toolkit.secret import Secret
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "Archive": "toolkit.dweets.archive.archive",
     "Connection": "toolkit.connection",
     "Gateway": "toolkit.gateway",
@@ -58,4 +58,4 @@ __all__ = [
     "rewards",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)

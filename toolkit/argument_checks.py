@@ -20,11 +20,11 @@ from toolkit.errors import InvalidArgument
 
 CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
-_WORDS = {
+_TYPE_NAMES = {
     bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value",
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
-_SHOWN = 40
+_MAX_SHOWN_CHARACTERS = 40
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -61,12 +61,12 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
         try:
-            fault = _fault(function, signature, args, named)
+            fault = _argument_fault(function, signature, args, named)
             if not fault:
                 return function(*args, **named)
         finally:
             del args, named  # tracebacks of IPython can print the values of this frame, and an argument may be a key
-        raise InvalidArgument(f"{fault}: {_call(function, signature)}")
+        raise InvalidArgument(f"{fault}: {_call_text(function, signature)}")
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
@@ -74,7 +74,7 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return a signature that names the arguments of ``**style: Unpack[Style]``, for completion and for messages."""
-    signature, options = inspect.signature(function), _options(function)
+    signature, options = inspect.signature(function), _options_type(function)
     if options is None:
         return signature
     *named, _ = signature.parameters.values()
@@ -84,14 +84,14 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=named)
 
 
-def _options(function: Callable[..., Any]) -> type | None:
+def _options_type(function: Callable[..., Any]) -> type | None:
     """Return the TypedDict of ``**style: Unpack[Style]``."""
     *_, last = [None, *inspect.signature(function).parameters.values()]
-    hint = _hint(function, last.name) if last and last.kind is last.VAR_KEYWORD else None
+    hint = _type_hint(function, last.name) if last and last.kind is last.VAR_KEYWORD else None
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Unpack else None
 
 
-def _fault(
+def _argument_fault(
     function: Callable[..., Any], signature: inspect.Signature, args: tuple[Any, ...], named: dict[str, Any]
 ) -> str:
     """Return what is wrong with the first wrong argument, or an empty text."""
@@ -100,16 +100,16 @@ def _fault(
     except TypeError as error:
         return str(error)
     for name, value in given.items():
-        hint = _hint(function, name)
+        hint = _type_hint(function, name)
         if not _fits(value, hint):
-            expected = " or ".join(dict.fromkeys(_expected(hint)))
+            expected = " or ".join(dict.fromkeys(_expected_types(hint)))
             is_word = isinstance(value, str) and "'" in expected  # one of a few was expected, never a key
-            given_as = repr(value[:_SHOWN]) if is_word else described(value)
+            given_as = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
             return f"{name} is {expected}, not {given_as}"
     return ""
 
 
-def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
+def _call_text(function: Callable[..., Any], signature: inspect.Signature) -> str:
     """Return the call as one types it, ``post_frame(thing, frame, *, key=None)``."""
     shown = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
@@ -117,9 +117,9 @@ def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
 
 
 @cache
-def _hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
+def _type_hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
-        options = _options(function)
+        options = _options_type(function)
         return typing.get_type_hints(options).get(name, Any) if options else Any
     # One by one: a name imported under TYPE_CHECKING cannot be resolved, and the function checks that argument itself.
     alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
@@ -162,18 +162,18 @@ def _is_list_of(value: object, kind: type, item: Any) -> bool:  # noqa: ANN401
     return isinstance(value, kind)
 
 
-def _expected(hint: Any) -> Iterator[str]:  # noqa: ANN401
+def _expected_types(hint: Any) -> Iterator[str]:  # noqa: ANN401
     """Yield what is expected in words."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     kind = dict if typing.is_typeddict(hint) else origin or hint
     if origin in (types.UnionType, typing.Union):
         for each in sorted(inner, key=lambda each: each is types.NoneType):
-            yield from _expected(each)
+            yield from _expected_types(each)
     elif origin is Literal:
         yield from map(repr, inner)
-    elif kind in _WORDS:
-        yield _WORDS[kind]
+    elif kind in _TYPE_NAMES:
+        yield _TYPE_NAMES[kind]
     elif isinstance(kind, type) and issubclass(kind, Iterable) and inner:
-        yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected(inner[0]))}"
+        yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected_types(inner[0]))}"
     else:
         yield _with_article(kind.__name__)

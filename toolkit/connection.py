@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
 # A gateway without configured keys takes any, so that a notebook works at once.
-ANY_APIKEY = Secret("notebook")
+DEFAULT_KEY = Secret("notebook")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
 
 
@@ -96,16 +96,16 @@ class Connection(PublicNames):
         self._sessions: dict[str, HttpSession] = {}
         self._is_closed = False
         self.gateway: Gateway | None = None
-        self._started: Gateway | None = None
-        self.base_url = checked_base_url(self._resolve(gateway))
+        self._started_gateway: Gateway | None = None
+        self.base_url = checked_base_url(self._resolved_url(gateway))
 
-    def _resolve(self, gateway: Gateway | str | None) -> str:
+    def _resolved_url(self, gateway: Gateway | str | None) -> str:
         if gateway is None:
             gateway = os.environ.get("TOOLKIT_URL") or None
         if gateway is None:
             from toolkit.gateway import Gateway
 
-            self._started = gateway = Gateway()
+            self._started_gateway = gateway = Gateway()
         if isinstance(gateway, str):
             return gateway
         if not hasattr(gateway, "base_url"):
@@ -125,7 +125,7 @@ class Connection(PublicNames):
         """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or replay."""
         from toolkit.handwriting.client.handwriting import HandwritingClient
 
-        return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", ANY_APIKEY))
+        return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", DEFAULT_KEY))
 
     @cached_property
     def rewards(self) -> RewardClient:
@@ -162,8 +162,8 @@ class Connection(PublicNames):
         self._is_closed = True
         for session in self._sessions.values():
             session.close()
-        if self._started is not None:
-            self._started.close()
+        if self._started_gateway is not None:
+            self._started_gateway.close()
 
     def _session(self, service: Service) -> HttpSession:
         return self._session_to(self._base_urls.get(service, self.base_url))
@@ -173,7 +173,7 @@ class Connection(PublicNames):
 
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected, so each client keeps a reference to it.
-            self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
+            self._sessions[base_url] = HttpSession(base_url, kept_object=self.gateway)
             if self._is_closed:  # its client is first used after close()
                 self._sessions[base_url].close()
         return self._sessions[base_url]

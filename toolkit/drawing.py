@@ -26,30 +26,30 @@ Point = tuple[float, float]
 
 # On white; the colours on a page are in widget_family.css.
 _COLOURS: dict[str, str] = {"plain": "#333333", "quiet": "#6b6b6b", "good": "#1b5e20", "bad": "#b71c1c"}
-_ANCHORS = {"start": "left", "middle": "center", "end": "right"}
-_FILL = 0.18
+_ALIGNMENTS = {"start": "left", "middle": "center", "end": "right"}
+_OPACITY = 0.18
 _FONT_SIZE = 9.0
 _DPI = 110
 
 
 class Drawing:
-    """Shapes in pixels from the top left. `said` describes them for a screen reader.
+    """Shapes in pixels from the top left. `description` describes them for a screen reader.
 
     Shapes that are added within `part` belong to a part that can be chosen. With a `pace`, parts appear one after
     the other, so many milliseconds apart.
     """
 
-    def __init__(self, width: float, height: float, said: str, *, pace: int = 0) -> None:
-        self.width, self.height, self.said, self.pace = width, height, said, pace
+    def __init__(self, width: float, height: float, description: str, *, pace: int = 0) -> None:
+        self.width, self.height, self.description, self.pace = width, height, description, pace
         self.shapes: list[dict[str, Any]] = []
         self.parts: list[dict[str, Any]] = []
         self._part: int | None = None
 
     @contextmanager
-    def part(self, said: str, top: float, height: float) -> Iterator[None]:
+    def part(self, description: str, top: float, height: float) -> Iterator[None]:
         """Make what the block adds a part; a click anywhere between `top` and its end chooses it."""
         self._part = len(self.parts)
-        self.parts.append({"said": said, "top": top, "height": height})
+        self.parts.append({"description": description, "top": top, "height": height})
         yield
         self._part = None
 
@@ -63,7 +63,7 @@ class Drawing:
         self, corner: Point, size: Point, tone: Tone = "plain", *, filled: bool = False, solid: bool = False
     ) -> None:
         """Add a rectangle; `filled` is a light fill, `solid` a full one without an edge."""
-        self._add("box", tone, corner=corner, size=size, fill=1 if solid else _FILL if filled else 0, edge=not solid)
+        self._add("box", tone, corner=corner, size=size, fill=1 if solid else _OPACITY if filled else 0, edge=not solid)
 
     def dot(self, middle: Point, tone: Tone = "plain", *, hollow: bool = False) -> None:
         self._add("dot", tone, middle=middle, fill=0 if hollow else 1)
@@ -77,12 +77,12 @@ class Drawing:
         self.box((middle[0] - size[0] / 2, middle[1] - size[1] / 2), size, tone, filled=filled)
         self.text(middle, text, tone, bold=filled)
 
-    def _add(self, kind: str, tone: Tone, **about: Any) -> None:  # noqa: ANN401
-        self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **about})
+    def _add(self, kind: str, tone: Tone, **properties: Any) -> None:  # noqa: ANN401
+        self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **properties})
 
-    def table(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return what the browser draws, as JSON values."""
-        return {name: getattr(self, name) for name in ("width", "height", "said", "pace", "shapes", "parts")}
+        return {name: getattr(self, name) for name in ("width", "height", "description", "pace", "shapes", "parts")}
 
 
 class DrawingPane(anywidget.AnyWidget):
@@ -96,7 +96,7 @@ class DrawingPane(anywidget.AnyWidget):
     def show(self, drawing: Drawing, chosen: int = -1) -> None:
         with self.hold_sync():
             self.chosen = chosen
-            self.drawing = drawing.table()
+            self.drawing = drawing.as_json()
 
 
 def png(*drawings: Drawing) -> bytes:
@@ -110,7 +110,7 @@ def png(*drawings: Drawing) -> bytes:
         axes = figure.add_axes((0, 1 - (top + each.height) / height, each.width / width, each.height / height))
         axes.set(xlim=(0, each.width), ylim=(each.height, 0))
         axes.set_axis_off()
-        _draw(axes, each.shapes)
+        _draw_shapes(axes, each.shapes)
         top += each.height
     file = io.BytesIO()
     # The name of the software would make the bytes depend on its version.
@@ -118,7 +118,7 @@ def png(*drawings: Drawing) -> bytes:
     return file.getvalue()
 
 
-def _draw(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
+def _draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
@@ -140,7 +140,7 @@ def _draw(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
             axes.plot(*shape["middle"], "o", color=colour, markersize=5.5, markerfacecolor=fill_colour)
         else:
             weight = "bold" if shape["bold"] else "normal"
-            (x, y), style = shape["at"], {"ha": _ANCHORS[shape["anchor"]], "va": "center", "fontweight": weight}
+            (x, y), style = shape["at"], {"ha": _ALIGNMENTS[shape["anchor"]], "va": "center", "fontweight": weight}
             shown = axes.text(x, y, shape["text"], color=colour, fontsize=_FONT_SIZE, **style)
             # A bare dollar sign would begin a formula.
             shown.set_parse_math(False)

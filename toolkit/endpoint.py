@@ -79,11 +79,11 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def is_loopback(host: str) -> bool:
-    address = address_in(host)
+    address = parsed_address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
-def address_in(text: str) -> IPv4Address | IPv6Address | None:
+def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
     """Return the IP address, also of an IPv4 address that is written as one of IPv6."""
     try:
         address = ip_address(text)

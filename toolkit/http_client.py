@@ -22,18 +22,18 @@ from toolkit.endpoint import Endpoint, is_loopback
 from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, Unreachable
 from toolkit.secret import Secret
 
-Value = str | Secret
+StrOrSecret = str | Secret
 #: A body: bytes as they are, or a JSON object whose values may be secrets at any depth.
-Body = bytes | Mapping[str, object]
+RequestBody = bytes | Mapping[str, object]
 #: Seconds to connect, and seconds between two reads.
-_TIMEOUT = (3.05, 30.0)
+_TIMEOUT_SECONDS = (3.05, 30.0)
 
-_IS_OWN_CALL = ContextVar("toolkit's own call", default=False)
+_IS_TOOLKIT_CALL = ContextVar("toolkit's own call", default=False)
 
 
-def _is_not_own_call(_record: logging.LogRecord) -> bool:
+def _is_not_toolkit_call(_record: logging.LogRecord) -> bool:
     # At DEBUG, urllib3 logs the whole URL of every call, with its keys.
-    return not _IS_OWN_CALL.get()
+    return not _IS_TOOLKIT_CALL.get()
 
 
 class HttpReply(NamedTuple):
@@ -77,15 +77,15 @@ class HttpStream:
 
 
 class HttpSession:
-    """Calls to one server over kept connections; `keeps` is what must live as long as this does."""
+    """Calls to one server over kept connections; `kept_object` is what must live as long as this does."""
 
-    def __init__(self, base_url: str, keeps: object = None) -> None:
+    def __init__(self, base_url: str, kept_object: object = None) -> None:
         self.base_url = checked_base_url(base_url)
-        self._keeps = keeps
+        self._kept_object = kept_object
         self._session = requests.Session()
         self._is_closed = False
         self._streams: WeakSet[HttpStream] = WeakSet()
-        logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
+        logging.getLogger("urllib3.connectionpool").addFilter(_is_not_toolkit_call)  # adding it again changes nothing
         # Proxies and .netrc of the environment are for the outside, never for this machine.
         self._session.trust_env = not is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
@@ -95,21 +95,21 @@ class HttpSession:
         endpoint: Endpoint,
         values: Mapping[str, str] | None = None,
         *,
-        query: Mapping[str, Value | None] | None = None,
-        body: Body | None = None,
-        headers: Mapping[str, Value] | None = None,
+        query: Mapping[str, StrOrSecret | None] | None = None,
+        body: RequestBody | None = None,
+        headers: Mapping[str, StrOrSecret] | None = None,
     ) -> HttpReply:
         """Return the whole response, whatever its status. Redirects are not followed."""
         values = values or {}
-        return self._whole(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
+        return self._read_reply(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
 
     def stream(
         self,
         endpoint: Endpoint,
         values: Mapping[str, str] | None = None,
         *,
-        query: Mapping[str, Value | None] | None = None,
-        headers: Mapping[str, Value] | None = None,
+        query: Mapping[str, StrOrSecret | None] | None = None,
+        headers: Mapping[str, StrOrSecret] | None = None,
     ) -> HttpStream | HttpReply:
         """Return a response without end as a stream, and one of known length whole."""
         values = values or {}
@@ -118,7 +118,7 @@ class HttpSession:
             stream = HttpStream(response)
             self._streams.add(stream)
             return stream
-        return self._whole(response, endpoint, values)
+        return self._read_reply(response, endpoint, values)
 
     def close(self) -> None:
         """End all streams; every later call raises ConnectionClosed."""
@@ -128,7 +128,7 @@ class HttpSession:
         self._session.close()
 
     @staticmethod
-    def _whole(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
+    def _read_reply(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
         body = None
         # Read in one piece: requests would read many of 10 KB.
         with suppress(HTTPError, OSError):
@@ -142,9 +142,9 @@ class HttpSession:
         self,
         endpoint: Endpoint,
         values: Mapping[str, str],
-        query: Mapping[str, Value | None],
-        body: Body | None,
-        headers: Mapping[str, Value],
+        query: Mapping[str, StrOrSecret | None],
+        body: RequestBody | None,
+        headers: Mapping[str, StrOrSecret],
     ) -> requests.Response:
         for name, value in values.items():
             if value in ("", ".", ".."):  # no HTTP library sends these as they are: they would mean another path
@@ -155,18 +155,18 @@ class HttpSession:
             raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
         if self._is_closed:  # requests would open the session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
-        outcome = self._exchange(endpoint.method, path, query, body, headers)
+        outcome = self._send_revealed(endpoint.method, path, query, body, headers)
         if isinstance(outcome, BaseException):
             raise outcome from None
         return outcome
 
-    def _exchange(
+    def _send_revealed(
         self,
         method: str,
         path: str,
-        query: Mapping[str, Value | None],
-        body: Body | None,
-        headers: Mapping[str, Value],
+        query: Mapping[str, StrOrSecret | None],
+        body: RequestBody | None,
+        headers: Mapping[str, StrOrSecret],
     ) -> requests.Response | BaseException:
         """Send with all secrets revealed; an error is returned, so that this frame is in no traceback."""
         request = f"{method} {path}"
@@ -179,12 +179,12 @@ class HttpSession:
         plain = {name: v.reveal() if isinstance(v, Secret) else v for name, v in headers.items()}
         if isinstance(body, Mapping):
             plain.setdefault("Content-Type", "application/json")
-            body = json.dumps(body, default=_revealed).encode("ascii")
-        mine = _IS_OWN_CALL.set(True)
+            body = json.dumps(body, default=_reveal).encode("ascii")
+        mine = _IS_TOOLKIT_CALL.set(True)
         try:
             # Streamed: the body is read later, whole or piece by piece.
             return self._session.request(
-                method, url, data=body, headers=plain, timeout=_TIMEOUT, stream=True, allow_redirects=False
+                method, url, data=body, headers=plain, timeout=_TIMEOUT_SECONDS, stream=True, allow_redirects=False
             )
         except requests.ConnectTimeout:
             return Unreachable(f"{unanswered} did not accept the connection in time")
@@ -197,7 +197,7 @@ class HttpSession:
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:
-            _IS_OWN_CALL.reset(mine)
+            _IS_TOOLKIT_CALL.reset(mine)
 
 
 def checked_base_url(url: str) -> str:
@@ -211,7 +211,7 @@ def checked_base_url(url: str) -> str:
     raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
 
 
-def _revealed(value: object) -> str:
+def _reveal(value: object) -> str:
     if not isinstance(value, Secret):
         raise TypeError(f"a JSON body cannot hold a {type(value).__name__}")
     return value.reveal()

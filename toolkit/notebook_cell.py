@@ -16,7 +16,7 @@ class CellRun(NamedTuple):
         return bool(self.cell) and self.cell == other.cell and self.run != other.run
 
 
-def cell_that_runs() -> CellRun:
+def current_cell_run() -> CellRun:
     # Not imported: a program without a notebook need not wait for IPython.
     ipython: Any = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None

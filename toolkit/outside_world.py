@@ -86,7 +86,7 @@ class Timings:
     condition_budget: float = 6.0
     #: A batch of rewards that a gateway sees twice, so long apart, was left by one that died. Twice this is less than
     #: the life of a claim on an idempotency key: a caller that tries again after that finds the answer.
-    reward_look: float = 20.0
+    reward_takeover: float = 20.0
 
 
 class OutsideWorld:
@@ -113,14 +113,14 @@ class OutsideWorld:
 
 
 # What a UUID of version 4 says of itself, in its bytes 6 and 8.
-_VERSION = bytes(0x40 | byte & 0x0F for byte in range(256))
-_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
-_GROUPS = struct.Struct("8s4s4s4s12s")
+_VERSION_BYTES = bytes(0x40 | byte & 0x0F for byte in range(256))
+_VARIANT_BYTES = bytes(0x80 | byte & 0x3F for byte in range(256))
+_UUID_GROUPS = struct.Struct("8s4s4s4s12s")
 
 
 def _uuids(random_bytes: bytes) -> list[str]:
     """Return a UUID for each 16 bytes; many at once, as every dweet needs one and uuid.UUID costs ten times as much."""
     raw = bytearray(random_bytes)
-    raw[6::16] = raw[6::16].translate(_VERSION)
-    raw[8::16] = raw[8::16].translate(_VARIANT)
-    return [b"-".join(groups).decode("ascii") for groups in _GROUPS.iter_unpack(raw.hex().encode("ascii"))]
+    raw[6::16] = raw[6::16].translate(_VERSION_BYTES)
+    raw[8::16] = raw[8::16].translate(_VARIANT_BYTES)
+    return [b"-".join(groups).decode("ascii") for groups in _UUID_GROUPS.iter_unpack(raw.hex().encode("ascii"))]

@@ -14,14 +14,14 @@ class PublicNames:
         return [name for name in super().__dir__() if not name.startswith("_")]
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package; `homes` has the module of each name."""
+def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package; `modules` has the module of each name."""
 
-    def find(name: str) -> object:
-        if name not in homes:
+    def get_attribute(name: str) -> object:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(homes[name]), name)
+        value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*homes, *getattr(sys.modules[package], "__all__", ())})
+    return get_attribute, lambda: sorted({*modules, *getattr(sys.modules[package], "__all__", ())})

@@ -47,7 +47,7 @@ class RateLimit:
         More calls than the burst need a full bucket and empty it.
         """
         calls = min(calls, self._burst)
-        now, since = self._state(key)
+        now, since = self._now_and_empty_time(key)
         tokens = (now - since) * self._rate
         if tokens < calls - 1e-9:
             raise LimitReached((calls - tokens) / self._rate)
@@ -58,10 +58,10 @@ class RateLimit:
         return self._allowance(tokens - calls)
 
     def left(self, key: Hashable) -> Allowance:
-        now, since = self._state(key)
+        now, since = self._now_and_empty_time(key)
         return self._allowance((now - since) * self._rate)
 
-    def _state(self, key: Hashable) -> tuple[float, float]:
+    def _now_and_empty_time(self, key: Hashable) -> tuple[float, float]:
         now = self._seconds()
         return now, min(now, max(self._empty_at.get(key, -math.inf), now - self._burst / self._rate))
 

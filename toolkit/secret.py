@@ -66,10 +66,10 @@ class Secret:
     def __hash__(self) -> int:
         return hash((Secret, self.__value))
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError(
             "a secret is neither copied nor pickled; to store a key, write its reveal() to a file that only you can "
             "read, or to a variable of the environment, and make a Secret of it again"
         )
 
-    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
+    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse_copy

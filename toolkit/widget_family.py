@@ -21,23 +21,23 @@ import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ToolkitError
-from toolkit.notebook_cell import cell_that_runs
+from toolkit.notebook_cell import current_cell_run
 
-_SHEET = Path(__file__).with_suffix(".css").read_text("utf-8")
+_STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
 
-_Given = ParamSpec("_Given")
-_Told = TypeVar("_Told")
+_Parameters = ParamSpec("_Parameters")
+_ResultT = TypeVar("_ResultT")
 
 # One for all widgets: where an observer of one changes another, two locks could wait for each other.
-_turn = threading.RLock()
+_widget_lock = threading.RLock()
 
 
-def in_turn(method: Callable[_Given, _Told]) -> Callable[_Given, _Told]:
+def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _ResultT]:
     """Make a method wait until no other thread works on any widget."""
 
     @wraps(method)
-    def wait(*given: _Given.args, **named: _Given.kwargs) -> _Told:
-        with _turn:
+    def wait(*given: _Parameters.args, **named: _Parameters.kwargs) -> _ResultT:
+        with _widget_lock:
             return method(*given, **named)
 
     return wait
@@ -62,11 +62,11 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.add_class("toolkit-widget")
         # Screen readers read it aloud: what changes many times a second belongs elsewhere.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
-        self._sheet = ipywidgets.HTML(f"<style>{_SHEET}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
-        self.made_in = cell_that_runs()
+        self._sheet = ipywidgets.HTML(f"<style>{_STYLES}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
+        self.made_in = current_cell_run()
         for other in [one for one in open_widgets() if self.made_in.replaces(one.made_in)]:
             other.close()
-        _open.add(self)
+        _open_widgets.add(self)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Show parts that contain the status line somewhere."""
@@ -84,40 +84,40 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         if not hasattr(self, "status"):  # wrong arguments: it was never made
             return
         self.stop()
-        _open.discard(self)
+        _open_widgets.discard(self)
         for part in _parts_of(self):
             part.close()
         super().close()
 
     def say(self, text: str) -> None:
         self.error = None
-        self.status.value = _line("status", text)
+        self.status.value = _status_html("status", text)
 
-    def complain(self, error: Exception, about: str = "") -> None:
+    def show_error(self, error: Exception, about: str = "") -> None:
         self.error = error
-        self.status.value = _line("alert", f"{about}: {worded(error)}" if about else worded(error))
+        self.status.value = _status_html("alert", f"{about}: {error_text(error)}" if about else error_text(error))
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
         (self.add_class if self.busy else self.remove_class)("toolkit-busy")
 
     @contextmanager
-    def complaining(self) -> Iterator[None]:
+    def showing_errors(self) -> Iterator[None]:
         """Show an error of the block in the status line, and keep it in ``.error``."""
         try:
             yield
         except Exception as error:  # a person sees a sentence, a programmer has .error
-            self.complain(error)
+            self.show_error(error)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Be busy while the block runs, and show its error; the block itself says what it did."""
-        with _turn:
+        with _widget_lock:
             self.busy = True
             self.error = None
-            self.status.value = _line("status", f"{text} ...", _PROGRESS)
+            self.status.value = _status_html("status", f"{text} ...", _PROGRESS_BAR)
             try:
-                with self.complaining():
+                with self.showing_errors():
                     yield
             finally:
                 self.busy = False
@@ -142,11 +142,11 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         }
 
 
-_open: WeakSet[ServiceWidget] = WeakSet()
+_open_widgets: WeakSet[ServiceWidget] = WeakSet()
 
 
 def open_widgets() -> list[ServiceWidget]:
-    return list(_open)
+    return list(_open_widgets)
 
 
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
@@ -160,7 +160,7 @@ def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
             yield part
 
 
-def part_of(tk: object, name: str) -> Any:  # noqa: ANN401
+def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
     """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
     # A frame has an attribute dweets, too.
     if not all(hasattr(type(tk), each) for each in (name, "operator")):
@@ -181,23 +181,23 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
     def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
         search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=_layout(width="auto"))
-        self.search = explained(search, f"List only those under {description} that have these words")
+        self.search = add_tip(search, f"List only those under {description} that have these words")
         self.all = button("all", tooltip=f"Choose all that are listed under {description}")
         self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
-        self._list = ipywidgets.VBox(layout=_layout(max_height=f"{rows * _ROW + 4}px"))
+        self._list = ipywidgets.VBox(layout=_layout(max_height=f"{rows * _ROW_PIXELS + 4}px"))
         self._list.add_class("toolkit-checklist")
         title = ipywidgets.Label(description, layout=_layout(flex="1", height="24px"))
         self._head = ipywidgets.HBox((title, self.all, self.none), layout=_layout(align_items="center"))
         self._head.add_class("toolkit-checklist-head")
         super().__init__((self._head, self.search, self._list), layout=_layout(width="100%"))
         self._rows = rows
-        self.all.on_click(lambda _button: self._choose(True))
-        self.none.on_click(lambda _button: self._choose(False))
-        self.search.observe(lambda _change: self._list_found(), "value")
+        self.all.on_click(lambda _button: self._set_listed(True))
+        self.none.on_click(lambda _button: self._set_listed(False))
+        self.search.observe(lambda _change: self._show_matches(), "value")
         self.options = tuple(options)
 
     @traitlets.validate("value")
-    def _checked(self, proposal: Any) -> tuple[str, ...]:  # noqa: ANN401
+    def _checked_value(self, proposal: Any) -> tuple[str, ...]:  # noqa: ANN401
         if unknown := [name for name in proposal["value"] if name not in self.options]:
             raise traitlets.TraitError(f"{', '.join(map(repr, unknown))} is not among the options")
         return tuple(name for name in self.options if name in proposal["value"])
@@ -208,33 +208,33 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         before = self.boxes
         self.boxes = [check_box(name, name in kept) for name in self.options]
         for box in self.boxes:
-            box.observe(self._take, "value")
+            box.observe(self._update_value, "value")
         many = len(self.options) > self._rows
         self.search.layout.display = None if many else "none"
         for choice in (self.all, self.none):
             choice.layout.display = None if len(self.options) > 1 else "none"
-        self._list_found()
+        self._show_matches()
         for part in (part for box in before for part in (*_parts_of(box), box)):
             part.close()
         self.value = tuple(kept)
 
-    def _list_found(self) -> None:
+    def _show_matches(self) -> None:
         words = self.search.value.casefold().split()
         self._list.children = [box for box in self.boxes if all(word in box.description.casefold() for word in words)]
 
     @in_turn
-    def _choose(self, chosen: bool) -> None:
+    def _set_listed(self, chosen: bool) -> None:
         listed = {box.description for box in self._list.children}
         self.value = tuple(name for name in self.options if (chosen if name in listed else name in self.value))
 
     @traitlets.observe("value")
     @in_turn
-    def _tick(self, _change: object) -> None:
+    def _update_boxes(self, _change: object) -> None:
         for box in self.boxes:
             box.value = box.description in self.value
 
     @in_turn
-    def _take(self, change: Any) -> None:  # noqa: ANN401
+    def _update_value(self, change: Any) -> None:  # noqa: ANN401
         name = change["owner"].description
         if change["new"] != (name in self.value):
             others = tuple(other for other in self.value if other != name)
@@ -242,7 +242,7 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
 
 #: Pixels of a check box in a list; the style sheet has the same.
-_ROW = 24
+_ROW_PIXELS = 24
 
 
 def _layout(**properties: str) -> ipywidgets.Layout:
@@ -262,7 +262,7 @@ def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "init
     return control
 
 
-def explained(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
     """Give a control a tooltip; that of a text field, a list or a check box is at its description."""
     # Of these, ipywidgets shows it only without a description. A check box with both shows the HTML as its tooltip.
     if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
@@ -320,12 +320,12 @@ def scrolled(wide_html: str, *, caption: str) -> str:
     )
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
     """Return a number with its noun, such as ``1 gap`` or ``1,461 rows``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def worded(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return an error as a sentence for a person."""
     if isinstance(error, ToolkitError):
         hint = " Trying again may help." if error.retryable else ""
@@ -338,9 +338,9 @@ def worded(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"
 
 
-_PROGRESS = '<progress class="toolkit-progress" aria-label="Working"></progress>'
+_PROGRESS_BAR = '<progress class="toolkit-progress" aria-label="Working"></progress>'
 
 
-def _line(role: str, text: str, bar: str = "") -> str:
+def _status_html(role: str, text: str, bar: str = "") -> str:
     mark = "⚠ " if role == "alert" else ""
     return f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'

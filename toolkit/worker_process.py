@@ -68,7 +68,7 @@ class WorkerProcess:
         """Return the answers to a job; raises WorkerDied, also if the job takes longer than `seconds`."""
         answers: list[Any] = []
         try:
-            process = self._started()
+            process = self._running_process()
             assert process.stdin is not None
             assert process.stdout is not None
             with self._time_limit(process, seconds):
@@ -77,9 +77,9 @@ class WorkerProcess:
                 while (answer := pickle.load(process.stdout)) is not None:
                     answers.append(answer[0])
         except (EOFError, OSError, pickle.UnpicklingError) as error:
-            raise self._died(error, answers) from None
+            raise self._death_error(error, answers) from None
         except BaseException:  # such as KeyboardInterrupt: the next job would get the remaining answers
-            self._discard()
+            self._end_child()
             raise
         return answers
 
@@ -97,24 +97,24 @@ class WorkerProcess:
     def join(self) -> None:
         """Wait until the child has ended; no job may run any more."""
         self.close()
-        self._discard()
+        self._end_child()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and (self._is_overdue or self._process.poll() is not None):
-            self._discard()  # it died between two jobs: neither of them is to blame
+            self._end_child()  # it died between two jobs: neither of them is to blame
         if self._process is not None:
             return self._process
         with self._lock:
             if self._is_closed:
                 raise BrokenPipeError("closed")
-            process = self._process = _start(self._module)
+            process = self._process = _start_child(self._module)
             self._is_overdue = False
         try:
             assert process.stdout is not None
             with self._time_limit(process, _START_SECONDS):
                 pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            self._discard()  # it had no job yet, so no job is to blame
+            self._end_child()  # it had no job yet, so no job is to blame
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         return process
 
@@ -133,7 +133,7 @@ class WorkerProcess:
             timer.cancel()
             timer.join()
 
-    def _died(self, error: Exception, answers: list[Any]) -> WorkerDied:
+    def _death_error(self, error: Exception, answers: list[Any]) -> WorkerDied:
         process = self._process
         if process is None:
             return WorkerDied(Death.OTHER, str(error), answers)
@@ -142,11 +142,11 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        death = Death.WALL_LIMIT if self._is_overdue else _death_of(code)
-        self._discard()
+        death = Death.WALL_LIMIT if self._is_overdue else _death_of_exit_code(code)
+        self._end_child()
         return WorkerDied(death, f"exit code {code}", answers)
 
-    def _discard(self) -> None:
+    def _end_child(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -158,7 +158,7 @@ class WorkerProcess:
                 pipe.close()
 
 
-def _start(module: str) -> subprocess.Popen[bytes]:
+def _start_child(module: str) -> subprocess.Popen[bytes]:
     # The child has the same import path, with what a notebook added to it. It does not get our settings: they hold keys
     # and passwords, and the child may run untrusted code.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
@@ -175,7 +175,7 @@ def _start(module: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _death_of(code: int) -> Death:
+def _death_of_exit_code(code: int) -> Death:
     if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
         return Death.CPU_LIMIT
     return Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER

@@ -14,7 +14,7 @@ APPLICATION = "gateway-toolkit"
 FOLDERS = ("notebooks", "data")
 
 _PACKAGE = Path(__file__).resolve().parent
-_RECORD = ".gateway-toolkit.json"
+_RECORD_FILE = ".gateway-toolkit.json"
 
 
 def gateway_folder() -> Path:
@@ -43,9 +43,9 @@ def copy_originals(source: Path, folder: Path) -> list[str]:
     A file that nobody changed since an earlier copy is updated; a file that is gone is copied again. Returns the names
     of files that a person changed and whose original has a newer version.
     """
-    record_file = folder / _RECORD
+    record_file = folder / _RECORD_FILE
     written, kept = _read_record(record_file), []
-    for name in _names(source):
+    for name in _file_names(source):
         original, target = (source / name).read_bytes(), folder / name
         digest = _digest(original)
         present = _digest(target.read_bytes()) if target.exists() else None
@@ -59,7 +59,7 @@ def copy_originals(source: Path, folder: Path) -> list[str]:
     return kept
 
 
-def _names(source: Path) -> Iterator[str]:
+def _file_names(source: Path) -> Iterator[str]:
     for path in sorted(path for name in FOLDERS for path in (source / name).rglob("*")):
         parts = path.relative_to(source).parts
         if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):

@@ -99,7 +99,7 @@ def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
 
 def test_a_chart_is_closed_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> Chart:
-        monkeypatch.setattr("toolkit.charts.chart.cell_that_runs", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.charts.chart.current_cell_run", lambda: CellRun("cell", run))
         return Chart(MIXED, ["celsius"])
 
     first, beside = runs("run 1"), runs("run 1")

@@ -202,7 +202,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
     tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
-        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun(cell, run))
+        monkeypatch.setattr(widget_family, "current_cell_run", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
 
     first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")

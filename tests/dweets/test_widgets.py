@@ -22,7 +22,7 @@ from toolkit.dweets.widgets.exploration import HistorySource
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.notebook_cell import CellRun
-from toolkit.widget_family import CheckList, ServiceWidget, worded
+from toolkit.widget_family import CheckList, ServiceWidget, error_text
 
 HOSTILE = '<img src=x onerror="boom()">'
 
@@ -438,7 +438,7 @@ def test_frames_are_analysed_without_a_connection(name: str) -> None:
     ],
 )
 def test_errors_are_sentences(error: Exception, words: str) -> None:
-    assert worded(error).startswith(words)
+    assert error_text(error).startswith(words)
 
 
 def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
@@ -458,7 +458,7 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
 
 def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
-        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun("cell", run))
+        monkeypatch.setattr(widget_family, "current_cell_run", lambda: CellRun("cell", run))
         return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
 
     kept = set(_instances)

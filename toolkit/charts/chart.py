@@ -19,7 +19,7 @@ from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, t
 from toolkit.charts.styles import Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.errors import InvalidArgument
-from toolkit.notebook_cell import cell_that_runs
+from toolkit.notebook_cell import current_cell_run
 
 #: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.
 _MOST_POINTS = 2_000_000
@@ -88,7 +88,7 @@ class Chart(anywidget.AnyWidget):
         super().__init__(_options=options)
         self.file_name = file_name
         self._known: dict[str, Style] = {}
-        self.made_in = cell_that_runs()
+        self.made_in = current_cell_run()
         for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
             other.close()
         _open.add(self)

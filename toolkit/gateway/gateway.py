@@ -18,7 +18,7 @@ from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
-from toolkit.notebook_cell import CellRun, cell_that_runs
+from toolkit.notebook_cell import CellRun, current_cell_run
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -125,7 +125,7 @@ class Gateway(PublicNames):
         own = configuration_of(config, changes)
         self._demo = DemoWorld(own)
         self._world = OutsideWorld(clock, seed, timings)
-        self._made_in = cell_that_runs()
+        self._made_in = current_cell_run()
         _stop_gateways_of_last_run(self._made_in)
         listens, stop = own.gateway, self._world.timings.stop
         kept = store_of(listens.folder, listens.store, self._world.clock.now)

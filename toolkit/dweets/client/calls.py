@@ -13,10 +13,10 @@ from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_name
 from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, UnexpectedReply, warn_caller
-from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
+from toolkit.http_client import HttpReply, HttpSession, HttpStream, StrOrSecret
 from toolkit.secret import Secret
 
-Query = Mapping[str, Value | None]
+Query = Mapping[str, StrOrSecret | None]
 
 
 class Answer(NamedTuple):
@@ -45,7 +45,7 @@ class DweetCalls:
         """Send a request, or raise the error of its response."""
         values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
         content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
-        headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
+        headers: dict[str, StrOrSecret] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
         data = _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
         told = reply.headers.get(wire.RETENTION_HEADER.lower(), "")

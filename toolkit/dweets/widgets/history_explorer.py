@@ -35,12 +35,12 @@ from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
+    add_tip,
     button,
     check_box,
-    counted,
-    explained,
     in_turn,
     number_field,
+    plural,
     row,
     sized,
     text_field,
@@ -189,7 +189,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.threshold: "Farther off than so many robust standard deviations is an outlier; tick Outliers first",
         }
         for control, words in tooltips.items():
-            explained(control, words)
+            add_tip(control, words)
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -198,12 +198,12 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _make_results(self) -> None:
         self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
         range_words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
-        self.start = explained(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
-        self.end = explained(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
-        self._tables = ResultTables(self.complain)
+        self.start = add_tip(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
+        self.end = add_tip(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
+        self._tables = ResultTables(self.show_error)
         self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em")
-        explained(self.file, "The end of the name, .csv or .parquet, says what it will be")
+        add_tip(self.file, "The end of the name, .csv or .parquet, says what it will be")
         self.download_button = button("Download", "download", "Let the browser download what is shown")
         self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
         self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
@@ -362,7 +362,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         with self.working("Writing"):
             path, content = self._file()
             self.chart.offer_download(path.name, content)
-            self.say(f"The browser downloads {counted(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
+            self.say(f"The browser downloads {plural(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
     def _save(self, _button: object) -> None:
         with self.working("Writing"):
@@ -373,7 +373,7 @@ rows, file, reload_button, download_button, save_button, copy_button
                 return
             path.write_bytes(content)
             self._ask_again()
-            self.say(f"Wrote {counted(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
+            self.say(f"Wrote {plural(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
 
     def _ask_again(self) -> None:
         self.save_button.description = "Save on the server"
@@ -391,4 +391,4 @@ rows, file, reload_button, download_button, save_button, copy_button
     def summary(self) -> str:
         """Return how much of what is shown."""
         fields = ", ".join(self._shown[2].fields) or "no field"
-        return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
+        return f"HistoryExplorer: {plural(len(self.frame), 'row')} of {fields}"

@@ -23,14 +23,14 @@ from toolkit.errors import InvalidArgument, TimedOut
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
+    add_tip,
     button,
-    counted,
-    explained,
     html_pane,
     in_turn,
     open_widgets,
-    part_of,
+    plural,
     row,
+    service_of,
     sized,
     text_field,
 )
@@ -109,7 +109,7 @@ class LiveDweets(ServiceWidget):
         if not 1 < points <= keep:
             raise InvalidArgument("points is at least 2, and not more than keep")
         names = checked_names(things)
-        dweets: DweetClient = part_of(tk, "dweets")
+        dweets: DweetClient = service_of(tk, "dweets")
         super().__init__()
         self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
@@ -135,10 +135,10 @@ class LiveDweets(ServiceWidget):
         self.pause.layout.width = "auto"
         self.stop_button = button("Stop", "stop", "End the streams")
         self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
-        explained(self.points, "How many dweets of each thing are drawn")
+        add_tip(self.points, "How many dweets of each thing are drawn")
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = explained(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
+        self.add_thing = add_tip(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
@@ -246,7 +246,7 @@ class LiveDweets(ServiceWidget):
     def _add_thing(self, change: Any) -> None:  # noqa: ANN401
         if not change["new"]:
             return
-        with self.complaining():
+        with self.showing_errors():
             thing = checked_name(change["new"])
             chosen = (*self.things.value, thing)
             self.things.options = tuple(dict.fromkeys((*self.things.options, thing)))
@@ -270,10 +270,10 @@ class LiveDweets(ServiceWidget):
         self._offer_fields()
         if self.pause.value and not even_if_paused:
             return
-        with self._drawing, self.complaining():
+        with self._drawing, self.showing_errors():
             self._draw_chart()
             self.readings.value = self._readings.html(self.things.value, monotonic())
-            self.counter.value = counted(self.seen, "dweet")
+            self.counter.value = plural(self.seen, "dweet")
             self._say_state()
 
     def _draw_chart(self) -> None:
@@ -306,10 +306,10 @@ class LiveDweets(ServiceWidget):
     def _say_state(self) -> None:
         names = _listed(self.things.value)
         for thing, error in list(self._reader.failures.items()):
-            self.complain(error, about=thing if len(self.things.value) > 1 else "")
+            self.show_error(error, about=thing if len(self.things.value) > 1 else "")
             return
         if not self.running:
-            self.say(f"Stopped after {counted(self.seen, 'dweet')}." if names else "Choose at least one thing.")
+            self.say(f"Stopped after {plural(self.seen, 'dweet')}." if names else "Choose at least one thing.")
         elif self._reader.has_lost_connection:
             self.say("The connection is lost, reconnecting ...")
         else:

@@ -19,12 +19,12 @@ from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
+    add_tip,
     button,
-    counted,
-    explained,
     html_line,
     html_pane,
     in_turn,
+    plural,
     row,
     scrolled,
     sized,
@@ -52,10 +52,10 @@ _TABLES = {
 class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
     """What a view found, as one of these tables: `chosen` says which."""
 
-    def __init__(self, complain: Callable[[Exception], None]) -> None:
+    def __init__(self, show_error: Callable[[Exception], None]) -> None:
         self.chosen = ipywidgets.ToggleButtons(options=list(_TABLES), tooltips=list(_TABLES.values()))
         self.chosen.style.button_width = "auto"
-        self.rows, self.pane = RowsTable(complain), html_pane()
+        self.rows, self.pane = RowsTable(show_error), html_pane()
         self.chosen.observe(lambda _change: self._show(), "value")
         super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
 
@@ -82,12 +82,12 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
     """Rows of a frame: `filter` is ``celsius > 20`` or a word in a text, `sort` a column, `page` counts from 0."""
 
-    def __init__(self, complain: Callable[[Exception], None]) -> None:
-        self._frame, self._complain, self.page = pd.DataFrame(), complain, 0
+    def __init__(self, show_error: Callable[[Exception], None]) -> None:
+        self._frame, self._show_error, self.page = pd.DataFrame(), show_error, 0
         self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
-        explained(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
+        add_tip(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
         self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
-        explained(self.sort, "The column by which the rows are sorted")
+        add_tip(self.sort, "The column by which the rows are sorted")
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
         self.before = button("‹", tooltip="The rows before")
@@ -125,7 +125,7 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         try:
             rows = filtered(self._frame, self.filter.value)
         except InvalidArgument as error:
-            self._complain(error)
+            self._show_error(error)
             return
         ascending, name = not self.descending.value, self.sort.value
         if name in rows.columns:
@@ -198,9 +198,9 @@ def sentence_of(findings: Findings, view: View) -> str:
     """Return what is shown as one sentence."""
     frame = findings.frame
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
-    found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
+    found = f"{plural(len(findings.gaps), 'gap')}, {plural(len(findings.outliers), 'outlier')}"
     if findings.without_time:
-        found += f" · {counted(findings.without_time, 'row')} without a time left out"
+        found += f" · {plural(findings.without_time, 'row')} without a time left out"
     if left := [name for name in view.fields if name not in drawn_fields(findings, view)]:
         found += f" · no {view.how} of {', '.join(left)}"
-    return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"
+    return f"{plural(len(frame), 'row')} from {first} to {last} · {found}"

@@ -17,7 +17,7 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.client.style import Style, query_of, scaled
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
-from toolkit.http_client import HttpReply, HttpSession, Value
+from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
 
 #: Smallest and largest rating, either of them None for no bound.
@@ -56,7 +56,7 @@ class HandwritingCalls:
         self._session = session
         self._apikey = apikey
 
-    def listing(self, query: Mapping[str, Value | None]) -> list[Record]:
+    def listing(self, query: Mapping[str, StrOrSecret | None]) -> list[Record]:
         """Return the records of all pages; the last one is empty, or has nothing new."""
         records: dict[str, Record] = {}
         while True:
@@ -113,7 +113,7 @@ class HandwritingCalls:
         return Handwritten.from_response(reply.body, reply.headers, kind, title, milliseconds)
 
     def _records(
-        self, shape: type[Shape], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, Value | None]
+        self, shape: type[Shape], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, StrOrSecret | None]
     ) -> Shape:
         """Return what a reply says, such as ``list[Record]``, or raise UnexpectedReply."""
         try:
@@ -127,7 +127,7 @@ class HandwritingCalls:
         self,
         endpoint: Endpoint,
         values: Mapping[str, str],
-        query: Mapping[str, Value | None],
+        query: Mapping[str, StrOrSecret | None],
         body: Mapping[str, object] | None = None,
     ) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)

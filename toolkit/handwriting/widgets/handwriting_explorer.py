@@ -20,7 +20,7 @@ from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, sheet
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import ServiceWidget, button, counted, explained, html_line, html_pane, in_turn, part_of, row
+from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, plural, row, service_of
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -88,7 +88,7 @@ class HandwritingExplorer(ServiceWidget):
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
     def __init__(self, tk: Connection, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
-        self._client: HandwritingClient = part_of(tk, "handwriting")
+        self._client: HandwritingClient = service_of(tk, "handwriting")
         super().__init__()
         self._shown: _Settings | None = None
         self._kept_code = ""
@@ -108,7 +108,7 @@ class HandwritingExplorer(ServiceWidget):
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
-        explained(self.text, "The text; Enter begins a line")
+        add_tip(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _KINDS]
@@ -120,7 +120,7 @@ class HandwritingExplorer(ServiceWidget):
 
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
-        explained(self.paper, "The page at its true size").tabbable = True
+        add_tip(self.paper, "The page at its true size").tabbable = True
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
         main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
         look = self.look.add_class("toolkit-controls").add_class("toolkit-look")
@@ -250,6 +250,6 @@ class HandwritingExplorer(ServiceWidget):
 def _figures(done: Handwritten) -> str:
     cut = " · some ink is cut off" if done.overflow else ""
     return (
-        f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "
+        f"{done.handwriting}: {done.width:g} x {done.height:g} px · {plural(done.lines or 0, 'line')} · "
         f"ink {done.ink_share or 0:.2%} · {done.milliseconds:.0f} ms{cut}"
     )

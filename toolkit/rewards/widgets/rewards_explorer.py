@@ -27,13 +27,13 @@ from toolkit.rewards.widgets.before_after import before_after_drawing
 from toolkit.rewards.widgets.reward_words import REASONS, duration, percent, rule_in_words, unreached
 from toolkit.widget_family import (
     ServiceWidget,
+    add_tip,
     button,
-    counted,
-    explained,
     html_pane,
     in_turn,
-    part_of,
+    plural,
     row,
+    service_of,
     sized,
     slider,
 )
@@ -90,7 +90,7 @@ class RewardsExplorer(ServiceWidget):
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
-        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else part_of(tk, "rewards")
+        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
         moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
@@ -127,7 +127,7 @@ class RewardsExplorer(ServiceWidget):
 
     def summary(self) -> str:
         """Return the number of rewarded moments in words."""
-        return f"RewardsExplorer: {self._rewarded:,} of {counted(len(self.decisions), 'moment')} rewarded"
+        return f"RewardsExplorer: {self._rewarded:,} of {plural(len(self.decisions), 'moment')} rewarded"
 
     # -- controls -----------------------------------------------------------------------------------------
 
@@ -143,18 +143,18 @@ class RewardsExplorer(ServiceWidget):
         wait = "A device waits so long after a reward for the next one"
         self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
         stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
-        self.stock = explained(sized(stock, "auto", label="9.5em"), "Once so many are given, there are no more")
+        self.stock = add_tip(sized(stock, "auto", label="9.5em"), "Once so many are given, there are no more")
         arms_by = ipywidgets.Dropdown(
             options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
         )
         groups = "What is put into test group A or B: a device, for good, or each single moment"
-        self.arms_by = explained(sized(arms_by, "auto", label="9.5em"), groups)
+        self.arms_by = add_tip(sized(arms_by, "auto", label="9.5em"), groups)
         self._initial = {
             control: control.value
             for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
         }
         why = sized(ipywidgets.Dropdown(description="Explain"), "25em")
-        self.why = explained(why, "One decision with this result, rule by rule")
+        self.why = add_tip(why, "One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Back to the rules as they were")
         self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
         self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
@@ -192,7 +192,7 @@ class RewardsExplorer(ServiceWidget):
         if self._is_resetting:
             return
         # Not "working": a slider that is dragged decides many times a second, and the words would flicker.
-        with self.complaining():
+        with self.showing_errors():
             self._decide()
             self._draw()
 
@@ -229,11 +229,11 @@ class RewardsExplorer(ServiceWidget):
         self._offer_reasons()
         rewarded, before = self._rewarded, self._before
         change = f" ({100 * (rewarded / before - 1):+.0f} %)" if before and rewarded != before else ""
-        rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
+        rewards = plural(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
-        reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
+        reached = f"{devices:,} of {plural(self.decisions['device'].nunique(), 'device')}"
         per_session = "" if math.isnan(self._per_session) else f" · {self._per_session:.2f} moments per session"
-        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
+        self.say(f"{plural(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
 
     def _offer_reasons(self) -> None:
         """Offer one example of each reason, and keep the selected reason if it still occurs."""
