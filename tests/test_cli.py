@@ -281,7 +281,7 @@ def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path) -> None:
     program = (
         "from toolkit.cli import main\n"
         "from toolkit.dweets.service import lock_records\n"
-        "lock_records.LockTable.change = lambda *news: 1 / 0\n"
+        "lock_records.LockTable.apply = lambda *news: 1 / 0\n"
         f"main(['gateway', '--port=0', '--data', {str(tmp_path)!r}])\n"
     )
     command = [sys.executable, "-c", program]

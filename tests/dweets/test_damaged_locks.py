@@ -20,7 +20,7 @@ from tests.dweets.damaged_places import Changes, Place, in_places
 from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.lock_records import Damage, LockRecord, LockTable
+from toolkit.dweets.service.lock_records import LockDamage, LockRecord, LockTable
 from toolkit.dweets.service.stored_records import SPACE, write_record
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
@@ -288,18 +288,20 @@ KEYS = st.sampled_from([THING, LOCK, "thing:a", "lock:b"])
 def test_the_states_follow_from_the_records_in_any_order(changes: list[tuple[str, bytes | None, bool]]) -> None:
     told, records = LockTable(), dict[str, bytes]()
     for key, value, is_asked in changes:
-        told.change(key, value)
+        told.apply(key, value)
         records.pop(key, None)
         if value is not None:
             records[key] = value
         if is_asked:
-            told.state("kitchen")
+            told.state_of_thing("kitchen")
     fresh = LockTable()
     for key, value in records.items():
-        fresh.change(key, value)
+        fresh.apply(key, value)
     for thing in ("kitchen", "a"):
-        assert bool(isinstance(told.state(thing), Damage)) == isinstance(fresh.state(thing), Damage)
-        assert (told.state(thing) is None) == (fresh.state(thing) is None)
+        assert bool(isinstance(told.state_of_thing(thing), LockDamage)) == isinstance(
+            fresh.state_of_thing(thing), LockDamage
+        )
+        assert (told.state_of_thing(thing) is None) == (fresh.state_of_thing(thing) is None)
     assert told.locked == fresh.locked
     for key in (THING, LOCK, "thing:a", "lock:b"):
         assert (told.damage_at(key) is None) == (fresh.damage_at(key) is None)
@@ -313,8 +315,8 @@ def test_no_single_changed_byte_opens_a_thing() -> None:
             damaged[at] ^= 1 << chance.randrange(8)
             table = LockTable()
             for name in (THING, LOCK):
-                table.change(name, bytes(damaged) if name == key else RECORD)
-            assert isinstance(table.state("kitchen"), Damage), (key, at)
+                table.apply(name, bytes(damaged) if name == key else RECORD)
+            assert isinstance(table.state_of_thing("kitchen"), LockDamage), (key, at)
 
 
 # -- a store that does not do what is asked ----------------------------------------------------------------

@@ -178,7 +178,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(PARTS)).map("".join)
 @given(message=TEXTS, text=TEXTS, thing=TEXTS)
 @example(message="\ud800", text="\udfff\r.\r", thing="\ud800")
 def test_any_text_is_read_back_as_it_was(message: str, text: str, thing: str) -> None:
-    mail = Mail.about(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
+    mail = Mail.for_alert(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
     content = mail.outgoing("alerts@gateway.invalid").content
     assert subject_in(content) == mail.subject
     body = email.message_from_bytes(content).get_payload(decode=True)

@@ -264,7 +264,7 @@ def test_two_gateways_that_start_at_once_issue_the_same_given_lock_once() -> Non
 class HeldDelivery:
     """Delivers when the test says so."""
 
-    delivered = "sent"
+    final_state = "sent"
 
     def __init__(self, *, goes_on: bool = False) -> None:
         self.mails: list[OutgoingMail] = []
@@ -284,7 +284,7 @@ class HeldDelivery:
 class FailingDelivery:
     """Delivers nothing, and keeps the numbers of its attempts."""
 
-    delivered = "sent"
+    final_state = "sent"
 
     def __init__(self) -> None:
         self.attempts = 0

@@ -55,9 +55,9 @@ def new_lock(data: Path | None, store: str | None) -> None:
 @_place(EXISTING_FOLDER)
 def list_locks(data: Path | None, store: str | None) -> None:
     """Print each lock, the thing that uses it, and what is damaged."""
-    from toolkit.dweets.service.lock_records import listed
+    from toolkit.dweets.service.lock_records import lock_rows
 
-    rows = _operate(data, store, listed, _rows_of)
+    rows = _operate(data, store, lock_rows, _rows_of)
     for row in rows:
         on = f"on {row['thing']}" if row["thing"] is not None else ""
         click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())

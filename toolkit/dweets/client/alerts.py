@@ -94,7 +94,7 @@ def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], lis
 
     with ConditionWorker() as worker:
         try:
-            worker.compile(condition)
+            worker.check_compiles(condition)
         except MalformedRequest as error:
             raise InvalidArgument(error.message) from None
         yield evaluate

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets import wire
-from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
+from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.mail import Mail
@@ -63,7 +63,7 @@ class Alert(Record, frozen=True):
     message: str = ""
     since: str | None = None
 
-    def check(self, key: str) -> None:
+    def check_for_key(self, key: str) -> None:
         if alert_key(self.thing) != key:
             raise DamagedRecord("it belongs to another thing")
 
@@ -92,7 +92,7 @@ class Alert(Record, frozen=True):
         """Whether the alert has opened since `before`, or its message has changed."""
         return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
 
-    def mail_about(self, entry: Entry) -> Mail:
+    def trigger_mail(self, entry: Entry) -> Mail:
         created = wire.created_text(entry.at)
         text = (
             f"{self.message}\n\n"
@@ -100,7 +100,7 @@ class Alert(Record, frozen=True):
             f"Condition: {self.condition}\n\n"
             f"You get one mail when the alert opens or its message changes; it has been open since {self.since}.\n"
         )
-        return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
+        return Mail.for_alert(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
 class MailCount(Record, frozen=True):
@@ -136,7 +136,7 @@ class AlertRepository:
     async def read(self, thing: str) -> StoredRecord[Alert] | None:
         return await read_stored(self._records, Alert, alert_key(thing))
 
-    async def read_count(self, alert: Alert) -> StoredRecord[MailCount]:
+    async def read_mail_count(self, alert: Alert) -> StoredRecord[MailCount]:
         data = await self._records.get(SPACE, _count_key(alert))
         count = MailCount()
         try:
@@ -191,7 +191,7 @@ class _Evaluator:
         self.is_outdated = True  # the alert and its count must be read again
         self.has_new_dweets = True
 
-    def note(self, verdict: Verdict) -> None:
+    def note_verdict(self, verdict: Verdict) -> None:
         self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
         self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
@@ -219,12 +219,12 @@ class Alerts:
         self._unsubscribe()
         tasks = [evaluator.task for evaluator in self._evaluators.values() if evaluator.task is not None]
         for thing in list(self._evaluators):
-            self._end(thing)
+            self._end_evaluation(thing)
         await asyncio.gather(*tasks, return_exceptions=True)
         self._conditions.close()
 
-    async def compile(self, lock: str, condition: str) -> None:
-        await self._conditions.compile(Owner(lock), condition)
+    async def check_compiles(self, lock: str, condition: str) -> None:
+        await self._conditions.check_compiles(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait, for a limited time, until every dweet that any gateway has committed is evaluated."""
@@ -244,14 +244,14 @@ class Alerts:
                 if evaluator.is_stopped or evaluator.alert.position >= newest[-1].sequence:
                     return
                 evaluator.has_new_dweets = True
-                self._wake(evaluator)
+                self._start_task(evaluator)
             assert evaluator.task is not None
             await asyncio.wait([evaluator.task])
 
     async def status_of(self, alert: Alert) -> dict[str, Any]:
         evaluator = self._evaluators.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
-        count = await self.repository.read_count(alert)
+        count = await self.repository.read_mail_count(alert)
         return alert.status(count.record.on(today), evaluator.fault if evaluator is not None else None)
 
     def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
@@ -259,32 +259,32 @@ class Alerts:
         if evaluator is not None:
             if stored is not None and stored.version == evaluator.stored.version:
                 return  # our own change
-            self._end(thing)
+            self._end_evaluation(thing)
         if stored is not None:
-            self._begin(thing, stored)
+            self._begin_evaluation(thing, stored)
 
-    def _begin(self, thing: str, stored: StoredRecord[Alert]) -> None:
+    def _begin_evaluation(self, thing: str, stored: StoredRecord[Alert]) -> None:
         evaluator = self._evaluators[thing] = _Evaluator(stored)
 
         def note_new_dweets(entries: Sequence[Entry]) -> None:
             if not evaluator.is_stopped:
                 evaluator.has_new_dweets = True
-                self._wake(evaluator)
+                self._start_task(evaluator)
 
         evaluator.unsubscribe = self._journals.subscribe(journal_of(thing), note_new_dweets)
-        self._wake(evaluator)
+        self._start_task(evaluator)
 
-    def _end(self, thing: str) -> None:
+    def _end_evaluation(self, thing: str) -> None:
         evaluator = self._evaluators.pop(thing)
         evaluator.unsubscribe()
         if evaluator.task is not None:
             evaluator.task.cancel()
 
-    def _wake(self, evaluator: _Evaluator) -> None:
+    def _start_task(self, evaluator: _Evaluator) -> None:
         if evaluator.task is None:
-            evaluator.task = asyncio.ensure_future(self._work(evaluator))
+            evaluator.task = asyncio.ensure_future(self._evaluate_until_done(evaluator))
 
-    async def _work(self, evaluator: _Evaluator) -> None:
+    async def _evaluate_until_done(self, evaluator: _Evaluator) -> None:
         try:
             while not evaluator.is_stopped and (evaluator.is_outdated or evaluator.has_new_dweets):
                 try:
@@ -298,27 +298,27 @@ class Alerts:
 
     async def _evaluate_some(self, evaluator: _Evaluator) -> bool:
         """Evaluate some of the new dweets; False if the alert no longer exists."""
-        if evaluator.is_outdated and not await self._read(evaluator):
+        if evaluator.is_outdated and not await self._reread(evaluator):
             return False
         entries, verdicts = await self._conditions.take_turn(evaluator.alert.owner, partial(self._evaluate, evaluator))
         try:
             for entry, verdict in zip(entries, verdicts, strict=False):
-                await self._take(evaluator, entry, verdict)
+                await self._apply_verdict(evaluator, entry, verdict)
         except RecordChanged:
             evaluator.is_outdated = True
             raise
         evaluator.pauses = evaluator.pauses + 1 if entries and not verdicts else 0
         if evaluator.pauses:  # the child was killed from outside
-            await asyncio.sleep(PAUSES[min(evaluator.pauses, len(PAUSES)) - 1])
+            await asyncio.sleep(RESTART_PAUSES[min(evaluator.pauses, len(RESTART_PAUSES)) - 1])
         return True
 
-    async def _read(self, evaluator: _Evaluator) -> bool:
+    async def _reread(self, evaluator: _Evaluator) -> bool:
         stored = None
         with contextlib.suppress(DamagedRecord):  # reported when it is mirrored
             stored = await self.repository.read(evaluator.alert.thing)
         if stored is None:
             return False
-        count = await self.repository.read_count(stored.record)
+        count = await self.repository.read_mail_count(stored.record)
         evaluator.start_at(stored)
         evaluator.count, evaluator.is_outdated = count, False
         return True
@@ -333,22 +333,22 @@ class Alerts:
         contents = [content_of(entry.data) for entry in entries]
         ends = accumulate(map(len, contents))
         contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
-        patience = FAULTS_TO_STOP - evaluator.faults_in_a_row
-        verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents, patience)
+        max_faults = FAULTS_TO_STOP - evaluator.faults_in_a_row
+        verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents, max_faults)
         evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
         return entries, verdicts
 
-    async def _take(self, evaluator: _Evaluator, entry: Entry, verdict: Verdict) -> None:
-        evaluator.note(verdict)
+    async def _apply_verdict(self, evaluator: _Evaluator, entry: Entry, verdict: Verdict) -> None:
+        evaluator.note_verdict(verdict)
         before, evaluator.alert = evaluator.alert, evaluator.alert.after(entry, verdict)
         is_changed = replace(evaluator.alert, position=before.position) != before
         if is_changed or entry.sequence - evaluator.stored.record.position >= _DWEETS_A_CHECKPOINT:
-            await self._write(evaluator, entry if evaluator.alert.is_triggered_after(before) else None)
+            await self._write_alert(evaluator, entry if evaluator.alert.is_triggered_after(before) else None)
 
-    async def _write(self, evaluator: _Evaluator, trigger: Entry | None) -> None:
+    async def _write_alert(self, evaluator: _Evaluator, trigger: Entry | None) -> None:
         mail = None
         if trigger is not None and evaluator.count.record.on(wire.created_text(trigger.at)[:10]) < wire.ALERTS_A_DAY:
-            mail = evaluator.alert.mail_about(trigger)
+            mail = evaluator.alert.trigger_mail(trigger)
         before, evaluator.stored = evaluator.stored, new_version(evaluator.alert)
         # Set `stored` first: the mirror must recognise this change as our own.
         try:

@@ -1,6 +1,6 @@
 """Conditions take turns in one child process, shared fairly between owners; each lock has a budget of CPU time.
 
-An owner is a lock and the recipients of its alert. Many locks whose alerts mail the same people get one turn at a time,
+An owner is a lock and the recipients of its alert. Many locks whose alerts mail the same recipients share their turns,
 and a lock keeps its debt if its alert is set again with other recipients.
 """
 
@@ -20,15 +20,15 @@ from toolkit.dweets.conditions import ConditionWorker, Verdict
 
 BUDGET_PERIOD = 60.0
 # Of owners whose debts differ by less than this, the one that has waited longest goes first.
-_SECONDS_A_STEP = 0.05
-_MANY_DEBTS = 10_000
+_SECONDS_A_RANK = 0.05
+_DEBTS_BEFORE_CLEANUP = 10_000
 
 
 class Owner(NamedTuple):
     """Who is charged for the CPU time: a lock, and the recipients of its mails if there are any."""
 
     lock: str
-    people: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
 
 
 class _Turn(NamedTuple):
@@ -54,7 +54,7 @@ class Debts:
 
     def add(self, debtor: object, seconds: float) -> None:
         now = self._now()
-        if len(self._paid_off_at) >= _MANY_DEBTS:
+        if len(self._paid_off_at) >= _DEBTS_BEFORE_CLEANUP:
             self._paid_off_at = {key: at for key, at in self._paid_off_at.items() if at > now}
         since = max(now, self._paid_off_at.get(debtor, 0.0))
         self._paid_off_at[debtor] = since + seconds * BUDGET_PERIOD / self.budget
@@ -72,27 +72,27 @@ class Conditions:
         self._numbers = itertools.count()
         self._runner: asyncio.Task[None] | None = None
 
-    async def compile(self, owner: Owner, source: str) -> None:
-        await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
+    async def check_compiles(self, owner: Owner, source: str) -> None:
+        await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.check_compiles, source)))
 
-    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], max_faults: int) -> list[Verdict]:
         """Evaluate a condition when it is its owner's turn; once the budget is used up, each verdict is a fault."""
         if self._debts.of(owner.lock) >= self._debts.budget:
             over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
-            return [Verdict(None, over)] * min(len(contents), patience)
-        found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))
-        return found
+            return [Verdict(None, over)] * min(len(contents), max_faults)
+        done: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, max_faults))
+        return done
 
     async def take_turn(self, owner: Owner, work: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
         """Run `work` when it is this owner's turn, and return its result."""
         turn = _Turn(owner, work, asyncio.get_running_loop().create_future())
-        queue = owner.people or owner.lock
+        queue = owner.recipients or owner.lock
         turns = self._waiting.setdefault(queue, deque())
         turns.append(turn)
         if len(turns) == 1:
             self._enqueue(queue, owner)
         if self._runner is None or self._runner.done():
-            self._runner = asyncio.ensure_future(self._run())
+            self._runner = asyncio.ensure_future(self._run_turns())
         return (await turn.done).result()
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Conditions:
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._worker.join()
 
-    async def _run(self) -> None:
+    async def _run_turns(self) -> None:
         while self._next:
             rank, number, queue = heapq.heappop(self._next)
             turns = self._waiting[queue]
@@ -127,7 +127,7 @@ class Conditions:
         heapq.heappush(self._next, (self._rank(owner), next(self._numbers), queue))
 
     def _rank(self, owner: Owner) -> int:
-        return int(max(self._debts.of(owner.lock), self._debts.of(owner.people)) / _SECONDS_A_STEP)
+        return int(max(self._debts.of(owner.lock), self._debts.of(owner.recipients)) / _SECONDS_A_RANK)
 
     async def _in_thread(self, owner: Owner, work: Callable[[], Any]) -> Any:  # noqa: ANN401
         before = self._worker.seconds
@@ -136,5 +136,5 @@ class Conditions:
         finally:
             used = self._worker.seconds - before
             self._debts.add(owner.lock, used)
-            if owner.people:
-                self._debts.add(owner.people, used)
+            if owner.recipients:
+                self._debts.add(owner.recipients, used)

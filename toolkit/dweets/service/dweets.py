@@ -12,7 +12,7 @@ from msgspec import Meta
 from toolkit.dweets import wire
 from toolkit.dweets.service.alerts import Alert, Alerts
 from toolkit.dweets.service.delivery import Delivery, check_mail_server
-from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
+from toolkit.dweets.service.email_queue import FINISHED_MAILS_KEPT, EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.names import readable_name
@@ -47,10 +47,10 @@ class DweetSettings(Table, frozen=True):
     archive: Path | None = None
     archive_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     #: The number of finished alert mails that are kept.
-    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_KEPT
+    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_MAILS_KEPT
 
     def __post_init__(self) -> None:
-        if not wire.is_address(self.sender):
+        if not wire.is_email_address(self.sender):
             raise InvalidArgument("sender: expected one e-mail address, as alerts@example.com")
         if self.smtp is not None:
             check_mail_server(self.smtp)
@@ -75,7 +75,7 @@ class DweetService:
         self.email_queue = EmailQueue(
             store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
         )
-        self._archiving = _archiving(store, world, settings)
+        self._archiving = _new_archiving(store, world, settings)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -104,13 +104,13 @@ class DweetService:
         for content in contents:
             at = tick()
             drafts.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
-        floor = None if self._archiving is None else self._archiving.floor(thing)
+        floor = None if self._archiving is None else self._archiving.note_post(thing)
         return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
 
-    def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
+    def readable_thing(self, thing: str, key: str | None, length: int) -> CachedThing | None:
         """Check the key, and return the thing if its last `length` dweets are cached; if not, wait for `load`."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
@@ -122,7 +122,7 @@ class DweetService:
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._things.turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_time_range(date, hour), self._things.read_slots)
 
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()
@@ -139,7 +139,7 @@ class DweetService:
         wire.checked_thing(thing)
         lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self.alerts.compile(lock.record.lock, condition)
+        await self.alerts.check_compiles(lock.record.lock, condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 
@@ -171,7 +171,7 @@ class DweetService:
             raise NotFound(wire.NOT_FOUND)
 
 
-def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
+def _new_archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
     if settings.archive is None:
         return None
     from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
@@ -179,7 +179,7 @@ def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Ar
     return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds, world.timings.lease)
 
 
-def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:
+def _time_range(date: str, hour: str | None) -> tuple[int, int]:
     try:
         day = datetime.strptime(date, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:

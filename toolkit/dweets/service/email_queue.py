@@ -24,7 +24,7 @@ from toolkit.stores import Records
 
 _MAILS_AT_ONCE = 4
 #: The number of finished mails that are kept, the newest ones.
-FINISHED_KEPT = 1_000
+FINISHED_MAILS_KEPT = 1_000
 
 
 class EmailQueue:
@@ -37,7 +37,7 @@ class EmailQueue:
         sender: str,
         now: Callable[[], int],
         timings: Timings | None = None,
-        finished_kept: int = FINISHED_KEPT,
+        finished_kept: int = FINISHED_MAILS_KEPT,
     ) -> None:
         self._timings = timings or Timings()
         self._mails = MailRepository(records, finished_kept)
@@ -67,13 +67,13 @@ class EmailQueue:
             for task in unfinished:
                 task.cancel()
 
-    def _schedule(self, key: str, at_least: float = 0.0) -> None:
+    def _schedule(self, key: str, min_seconds: float = 0.0) -> None:
         if key in self._claimed or self._is_closing:
             return
         if key in self._tasks:
             self._tasks.pop(key).cancel()
         if (stored := self._mails.waiting.get(key)) is not None:
-            seconds = max(at_least, self._seconds_until_due(stored.record))
+            seconds = max(min_seconds, self._seconds_until_due(stored.record))
             self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
@@ -105,13 +105,13 @@ class EmailQueue:
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
                 with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim it either
-                    await self._change(mail, due=self._now_plus(self._timings.lease))
+                    await self._change_record(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()
         outcome = delivering.result()
         while True:
             try:
-                return await self._change(mail, lease="", **outcome)
+                return await self._change_record(mail, lease="", **outcome)
             except StoreUnavailable:  # the outcome must not be lost
                 await asyncio.sleep(self._timings.mail_waits[0])
 
@@ -132,10 +132,10 @@ class EmailQueue:
         except Exception as error:  # a bug must not stop the other mails
             asyncio.get_running_loop().call_exception_handler({"message": "a mail was not sent", "exception": error})
             return {"state": "uncertain", "error": f"it could not be sent: {type(error).__name__}"}
-        state = self._delivery.delivered if self._delivery else "kept"
+        state = self._delivery.final_state if self._delivery else "kept"
         return {"state": state, "error": f"refused: {', '.join(refused)}" if refused else ""}
 
-    async def _change(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
+    async def _change_record(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
         """Change the record of a claimed mail, unless the lease has passed to another gateway."""
 
         async def attempt() -> None:

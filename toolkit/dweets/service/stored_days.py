@@ -16,10 +16,10 @@ from toolkit.stores import NUMBERS_OF_AN_EPOCH, Entry, Journals
 
 BLOCK_BYTES = 256 * 1024
 _ENTRIES_A_READ = 128
-_TOO_WIDE = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
-_TOO_DEEP = "a dweet is nested too deeply for CSV: ask for json"
+_TOO_MANY_COLUMNS = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
+_NESTED_TOO_DEEPLY = "a dweet is nested too deeply for CSV: ask for json"
 # A spreadsheet treats a text that starts with one of these as a formula, unless an apostrophe precedes it.
-_FORMULA = tuple("=+-@\t\r")
+_FORMULA_STARTS = tuple("=+-@\t\r")
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class StoredRange:
             if not self._is_inside(entry):
                 self._gap += len(entry.data)
                 continue
-            self._add(entry)
+            self._add_to_blocks(entry)
             visit(entry.data)
             visited += len(entry.data)
             if visited > BLOCK_BYTES:  # give other requests a turn
@@ -94,7 +94,7 @@ class StoredRange:
         # Check each entry: the times are not sorted if a clock was set back.
         return self._start <= entry.at < self._end
 
-    def _add(self, entry: Entry) -> None:
+    def _add_to_blocks(self, entry: Entry) -> None:
         size = self._gap + len(entry.data)
         if self._blocks and self._blocks[-1].size + size <= BLOCK_BYTES:
             self._blocks[-1].last = entry.sequence
@@ -104,12 +104,12 @@ class StoredRange:
         self._gap = 0
 
 
-class _Record(msgspec.Struct):
+class _DweetRecord(msgspec.Struct):
     created: str
     content: msgspec.Raw
 
 
-_read_record = msgspec.json.Decoder(_Record).decode
+_read_record = msgspec.json.Decoder(_DweetRecord).decode
 _read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_text = msgspec.json.Decoder(str).decode
 
@@ -118,7 +118,7 @@ async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterato
     """Yield the response, newest record first; with a `callback` it is a JSONP script."""
     before, _, behind = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
     if callback is not None:
-        opening, closing = wire.script_around(callback)
+        opening, closing = wire.jsonp_wrapper(callback)
         before, behind = opening + before, behind + closing
     separator = before + b"["
     async for records in stored.blocks(newest_first=True):
@@ -136,23 +136,23 @@ async def csv_names(stored: StoredRange) -> list[str]:
     def collect(record: bytes) -> None:
         names.update(dict.fromkeys(_fields(record)[1]))
         if len(names) > wire.MAX_CSV_COLUMNS:
-            raise MalformedRequest(_TOO_WIDE)
+            raise MalformedRequest(_TOO_MANY_COLUMNS)
 
     try:
         await stored.scan(collect)
     except RecursionError:
-        raise MalformedRequest(_TOO_DEEP) from None
+        raise MalformedRequest(_NESTED_TOO_DEEPLY) from None
     return list(names)
 
 
 async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[bytes]:
     """Yield the rows, oldest first: created, then a column per name."""
-    yield _written([["created", *map(harmless, names)]])
+    yield _csv_bytes([["created", *map(escape_formula, names)]])
     async for records in stored.blocks(newest_first=False):
         rows = []
         for created, values in map(_fields, records):
             rows.append([created, *(_cell(values[name]) if name in values else "" for name in names)])
-        yield _written(rows)
+        yield _csv_bytes(rows)
 
 
 def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
@@ -165,15 +165,15 @@ def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
 def _cell(value: msgspec.Raw) -> str:
     text = bytes(value)
     if text.startswith(b'"'):
-        return harmless(_read_text(text))
+        return escape_formula(_read_text(text))
     return "" if text == b"null" else text.decode("utf-8")
 
 
-def harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+def escape_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def _written(rows: list[list[str]]) -> bytes:
+def _csv_bytes(rows: list[list[str]]) -> bytes:
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerows(rows)
     return out.getvalue().encode("utf-8")

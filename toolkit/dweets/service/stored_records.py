@@ -42,10 +42,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise DamagedRecord("a field is missing, unknown or of a wrong type") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise DamagedRecord("it is not JSON") from None
-        record.check(key)
+        record.check_for_key(key)
         return record
 
-    def check(self, key: str) -> None:
+    def check_for_key(self, key: str) -> None:
         """Raise DamagedRecord if this cannot be the record of `key`."""
 
 

@@ -18,33 +18,33 @@ import orjson
 
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.stream import Encode
+from toolkit.dweets.stream import Encoder
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
 
 #: Called with one bytes object per dweet.
 Write = Callable[..., None]
 #: The sequence number and the record of a dweet.
-Numbered = tuple[int, bytes]
+NumberedRecord = tuple[int, bytes]
 # Listeners get at most this many dweets in one write, so that a slow one is noticed in time.
 _DWEETS_A_WRITE = 64
 
 # Bytes of overhead of a thing, a dweet and a bytes object in CPython; a test measures them.
-_THING_BYTES, _DWEET_BYTES, _BYTES_BYTES = 1_500, 90, 40
+_THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 90, 40
 # Above this size the cache drops the least recently used things; those with listeners keep their latest dweet.
 CACHE_BYTES = 128 * 1024 * 1024
 # Callers choose what is read, and each of these reads may hold some megabytes.
 _READS_AT_ONCE = 4
 #: Public things that are named as active.
-MOST_THINGS = 100
-_KEYWORD_MILLISECONDS = 1_000
+MAX_ACTIVE_THINGS = 100
+_KEYWORDS_TTL_MILLISECONDS = 1_000
 
 
 def journal_of(thing: str) -> str:
     return f"dweets:{thing}"
 
 
-def _nothing(*_: Any) -> None:  # noqa: ANN401
+def _do_nothing(*_: Any) -> None:  # noqa: ANN401
     pass
 
 
@@ -61,13 +61,13 @@ class CachedThing:
     journal: str = field(init=False)
     last_sequence: int = 0
     size: int = 0
-    unsubscribe: Callable[[], None] = _nothing
+    unsubscribe: Callable[[], None] = _do_nothing
     # Lists, because a deque takes 600 bytes even for one dweet.
     _numbers: list[int] = field(default_factory=list)
     _records: list[bytes] = field(default_factory=list)
     _early: list[Entry] | None = field(default_factory=list)
     _history: bytes | None = None
-    _listeners: dict[Encode, dict[Write, None]] | None = None
+    _listeners: dict[Encoder, dict[Write, None]] | None = None
 
     def __post_init__(self) -> None:
         self.journal = journal_of(self.name)
@@ -75,7 +75,7 @@ class CachedThing:
     def fill(self, kept: Sequence[Entry]) -> None:
         """Add the entries that were read, then those that were committed while they were read."""
         early, self._early = self._early or (), None
-        self._resize(_THING_BYTES + 2 * len(self.name))
+        self._resize(_THING_OVERHEAD + 2 * len(self.name))
         self.extend(kept)
         self.extend(early)
 
@@ -91,27 +91,27 @@ class CachedThing:
         for number, record in fresh:
             numbers.append(number)
             records.append(record)
-            change += len(record) + _DWEET_BYTES
+            change += len(record) + _DWEET_OVERHEAD
         self.last_sequence = numbers[-1]
-        self._resize(change - self._cut())
+        self._resize(change - self._trim())
         if self._listeners:
             for encode, writes in list(self._listeners.items()):
                 notify(fresh, encode, list(writes))
 
-    def _cut(self) -> int:
+    def _trim(self) -> int:
         """Drop the encoded history and surplus records; return the number of freed bytes."""
         surplus = max(len(self._records) - self.length, 0)
-        freed = sum(map(len, self._records[:surplus])) + surplus * _DWEET_BYTES
+        freed = sum(map(len, self._records[:surplus])) + surplus * _DWEET_OVERHEAD
         del self._numbers[:surplus], self._records[:surplus]
         if self._history is not None:
-            freed += len(self._history) + _BYTES_BYTES
+            freed += len(self._history) + _BYTES_OVERHEAD
             self._history = None
         return freed
 
     def shrink(self) -> int:
         """Keep only the latest dweet; return the number of freed bytes."""
         self.length = 1
-        freed = self._cut()
+        freed = self._trim()
         self.size -= freed
         return freed
 
@@ -123,17 +123,17 @@ class CachedThing:
         history = self._history
         if history is None and self._records:
             history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
-            self._resize(len(history) + _BYTES_BYTES)  # may drop it at once
+            self._resize(len(history) + _BYTES_OVERHEAD)  # may drop it at once
         return history
 
-    def entries_after(self, sequence: int) -> list[Numbered] | None:
+    def entries_after(self, sequence: int) -> list[NumberedRecord] | None:
         """Return the entries after `sequence`, or None if some of them are not cached."""
         if self._numbers and self._numbers[0] > sequence + 1:
             return None
         pairs = zip(self._numbers, self._records, strict=True)
         return [pair for pair in pairs if pair[0] > sequence]
 
-    def listen(self, encode: Encode, write: Write) -> Callable[[], None]:
+    def listen(self, encode: Encoder, write: Write) -> Callable[[], None]:
         """Write every new dweet, encoded once for all listeners of this encoding; return a function that ends it."""
         listeners = self._listeners = self._listeners or {}
         writes = listeners.setdefault(encode, {})
@@ -160,14 +160,14 @@ class CachedThing:
     def drop(self) -> None:
         """Unsubscribe, and drop references back to this object, so that its memory is freed at once."""
         self.unsubscribe()
-        self.unsubscribe = self.account = _nothing
+        self.unsubscribe = self.account = _do_nothing
 
     def _resize(self, change: int) -> None:
         self.size += change
         self.account(change)
 
 
-def notify(entries: Sequence[Numbered], encode: Encode, writes: Sequence[Write]) -> None:
+def notify(entries: Sequence[NumberedRecord], encode: Encoder, writes: Sequence[Write]) -> None:
     for start in range(0, len(entries), _DWEETS_A_WRITE):
         pieces = [encode(*entry) for entry in entries[start : start + _DWEETS_A_WRITE]]
         for write in writes:
@@ -179,12 +179,12 @@ class Things:
 
     def __init__(self, journals: Journals, cache_bytes: int = CACHE_BYTES) -> None:
         #: Taken for each read of more than one dweet from the store.
-        self.turns = asyncio.Semaphore(_READS_AT_ONCE)
+        self.read_slots = asyncio.Semaphore(_READS_AT_ONCE)
         self._journals = journals
-        self._cache_bytes = cache_bytes
+        self._max_cache_bytes = cache_bytes
         self._cache: OrderedDict[str, CachedThing] = OrderedDict()  # the most recently used one at the end
         self._loads: dict[tuple[str, int], asyncio.Task[CachedThing]] = {}
-        self._held = 0
+        self._cached_bytes = 0
 
     def cached(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing | None:
         """Return the thing if all of its last `length` dweets are cached and up to date."""
@@ -225,7 +225,7 @@ class Things:
         # Subscribe before reading, or a dweet between the two would be missed.
         thing.unsubscribe = self._journals.subscribe(thing.journal, thing.extend)
         try:
-            async with self.turns if length > 1 else nullcontext():
+            async with self.read_slots if length > 1 else nullcontext():
                 entries = await self._journals.last(thing.journal, length)
         except BaseException:
             thing.drop()
@@ -242,20 +242,20 @@ class Things:
         return thing
 
     def _account(self, change: int) -> None:
-        self._held += change
-        while self._held > self._cache_bytes:
+        self._cached_bytes += change
+        while self._cached_bytes > self._max_cache_bytes:
             things = self._cache.values()
             oldest = next((thing for thing in things if thing.length > 1 or not thing.has_listeners), None)
             if oldest is None:
                 return
             if oldest.has_listeners:
-                self._held -= oldest.shrink()
+                self._cached_bytes -= oldest.shrink()
             else:
                 self._drop(oldest)
 
     def _drop(self, thing: CachedThing) -> None:
         del self._cache[thing.name]
-        self._held -= thing.size
+        self._cached_bytes -= thing.size
         thing.drop()
 
 
@@ -274,7 +274,7 @@ class ActiveThings:
         The keywords may be a second old; a new thing and a new lock are seen at once.
         """
         async with self._reading:
-            if not 0 <= self._now() - self._read_at < _KEYWORD_MILLISECONDS:
+            if not 0 <= self._now() - self._read_at < _KEYWORDS_TTL_MILLISECONDS:
                 self._keywords, self._read_at = {}, self._now()
             things = await self._public_names()
             await asyncio.gather(*(self._read_keywords(thing) for thing in things if thing not in self._keywords))
@@ -284,12 +284,12 @@ class ActiveThings:
             return [{"thing": thing, "keywords": self._keywords[thing]} for thing in things]
 
     async def _public_names(self) -> list[str]:
-        prefix, count = journal_of(""), 2 * MOST_THINGS
+        prefix, count = journal_of(""), 2 * MAX_ACTIVE_THINGS
         while True:
             names = await self._journals.names(prefix, count)
             things = (name.removeprefix(prefix) for name in names)
-            public = list(islice((thing for thing in things if not self._locks.is_locked(thing)), MOST_THINGS))
-            if len(names) < count or len(public) == MOST_THINGS:
+            public = list(islice((thing for thing in things if not self._locks.is_locked(thing)), MAX_ACTIVE_THINGS))
+            if len(names) < count or len(public) == MAX_ACTIVE_THINGS:
                 return public
             count *= 4  # most of them are locked
 

@@ -97,7 +97,7 @@ class DweetRoutes(Routes):
     def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
         def handle(request: Request) -> Response | Future[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-            cached = self._service.readable(thing, key, length)
+            cached = self._service.readable_thing(thing, key, length)
             return respond(cached) if cached is not None else self._service.load(thing, length)
 
         return _jsonp(Route(endpoint, handle, respond=respond))
@@ -244,6 +244,6 @@ def _jsonp(route: Route) -> Route:
 def _called(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
-    before, behind = wire.script_around(callback)
+    before, behind = wire.jsonp_wrapper(callback)
     body = before + wire.safe_in_script(response.body) + behind
     return replace(response, body=body, content_type=_JAVASCRIPT)

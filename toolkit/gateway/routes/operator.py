@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolkit.dweets.service.lock_records import listed, repair, revoke
+from toolkit.dweets.service.lock_records import lock_rows, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
@@ -82,7 +82,7 @@ class OperatorRoutes(Routes):
     # -- locks --------------------------------------------------------------------------------------------
 
     async def _locks(self, _: Request) -> dict[str, Any]:
-        return {"locks": await listed(self._services.store.records)}
+        return {"locks": await lock_rows(self._services.store.records)}
 
     async def _issue_lock(self, _: Request) -> dict[str, Any]:
         lock, master_key, read_key = await self._services.dweets.locks.issue()
