@@ -138,7 +138,7 @@ def test_millions_of_rows_are_read_when_asked_again(
     tk: toolkit.Connection, weather: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tk.dweets.post_frame("seattle", weather.head(30), progress=False)
-    monkeypatch.setattr(HistorySource, "rows", lambda *_given: 3_000_000)
+    monkeypatch.setattr(HistorySource, "row_count", lambda *_given: 3_000_000)
     explorer = HistoryExplorer(tk, things=["seattle"], time="date")
     assert "These are 3,000,000 rows: Reload reads them" in explorer.status.value
     assert explorer.frame.empty

@@ -15,7 +15,7 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import Labels, chart_figure, figure_file
-from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, thinned
+from toolkit.charts.series import NO_MARKS, ChartMarks, Line, lines_of, seconds_of, thinned
 from toolkit.charts.styles import Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.errors import InvalidArgument
@@ -25,7 +25,7 @@ from toolkit.notebook_cell import current_cell_run
 _MOST_POINTS = 2_000_000
 _MICROSECOND = 1e-6
 
-Range = tuple[pd.Timestamp, pd.Timestamp]
+TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
 
 class Chart(anywidget.AnyWidget):
@@ -78,7 +78,7 @@ class Chart(anywidget.AnyWidget):
         fields: Sequence[str] = (),
         *,
         unit: str | Mapping[str, str] | None = None,
-        marks: Marks = NO_MARKS,
+        marks: ChartMarks = NO_MARKS,
         regular: bool = False,
         height: int = 300,
         max_height: int = 480,
@@ -89,10 +89,10 @@ class Chart(anywidget.AnyWidget):
         self.file_name = file_name
         self._known: dict[str, Style] = {}
         self.made_in = current_cell_run()
-        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
+        for other in [one for one in _open_charts if self.made_in.replaces(one.made_in)]:
             other.close()
-        _open.add(self)
-        self.on_msg(self._answer)
+        _open_charts.add(self)
+        self.on_msg(self._on_message)
         nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
         self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
 
@@ -102,7 +102,7 @@ class Chart(anywidget.AnyWidget):
         fields: Sequence[str],
         *,
         unit: str | Mapping[str, str] | None = None,
-        marks: Marks = NO_MARKS,
+        marks: ChartMarks = NO_MARKS,
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
@@ -118,7 +118,7 @@ class Chart(anywidget.AnyWidget):
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
         self._data = {
-            "lines": [self._sent(line, pieces) for line in self._lines],
+            "lines": [self._line_message(line, pieces) for line in self._lines],
             "gaps": _ends_of(marks.gaps),
             "empty": empty,
             "zone": self._zone,
@@ -126,7 +126,7 @@ class Chart(anywidget.AnyWidget):
             "isThinned": is_thinned,
         }
 
-    def _sent(self, line: Line, pieces: int | None) -> dict[str, Any]:
+    def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
         style, rings = self._styles[line.name], line.outliers(self._marks)
         told = (
@@ -146,19 +146,19 @@ class Chart(anywidget.AnyWidget):
         }
 
     @traitlets.validate("visible_range")
-    def _checked_range(self, proposal: Any) -> Range | None:  # noqa: ANN401
+    def _checked_range(self, proposal: Any) -> TimeRange | None:  # noqa: ANN401
         value = proposal["value"]
         if value is None:
             return None
         try:
-            start, end = (self._moment(one) for one in value)
+            start, end = (self._time_in_zone(one) for one in value)
         except (TypeError, ValueError):
             raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
         if not start < end:
             raise InvalidArgument(f"visible_range ends at {end}, and that is not after {start}")
         return start, end
 
-    def _moment(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
+    def _time_in_zone(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
         moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
         if moment.tzinfo is None:
             return moment if zone is None else moment.tz_localize(zone)
@@ -173,7 +173,7 @@ class Chart(anywidget.AnyWidget):
             self._range = new
 
     @traitlets.observe("_range")
-    def _take_range(self, change: Any) -> None:  # noqa: ANN401
+    def _receive_range(self, change: Any) -> None:  # noqa: ANN401
         utc = [pd.Timestamp(seconds, unit="s", tz="UTC").round("us") for seconds in change["new"]]
         self.visible_range = tuple(utc) if len(utc) == 2 else None
 
@@ -185,16 +185,16 @@ class Chart(anywidget.AnyWidget):
         """Put a text on the clipboard of the browsers that show this chart, where they allow it."""
         self.send({"copy": text})
 
-    def _answer(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
+    def _on_message(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
         if make := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
             self.offer_download(f"{self.file_name}.{message['ask']}", make(message["lines"]))
 
-    def _some(self, names: Sequence[str] | None) -> list[Line]:
+    def _lines_named(self, names: Sequence[str] | None) -> list[Line]:
         return [line for line in self._lines if names is None or line.name in names]
 
-    def _drawn(self, kind: Any, names: Sequence[str] | None = None) -> bytes:  # noqa: ANN401
+    def _picture(self, kind: Any, names: Sequence[str] | None = None) -> bytes:  # noqa: ANN401
         figure = chart_figure(
-            self._some(names),
+            self._lines_named(names),
             self._marks,
             self._units,
             time_name=self._data["timeName"],
@@ -207,7 +207,7 @@ class Chart(anywidget.AnyWidget):
     def csv(self, lines: Sequence[str] | None = None) -> bytes:
         """Return the visible range as CSV, of the lines with these names; None for all."""
         start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
-        rows, some = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._some(lines)
+        rows, some = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._lines_named(lines)
         columns = list(dict.fromkeys(line.field for line in some))
         if "thing" in rows.columns:
             rows, columns = rows[rows["thing"].isin([line.thing for line in some])], ["thing", *columns]
@@ -215,15 +215,15 @@ class Chart(anywidget.AnyWidget):
 
     def svg(self, lines: Sequence[str] | None = None) -> bytes:
         """Return the visible range as SVG, of the lines with these names; None for all."""
-        return self._drawn("svg", lines)
+        return self._picture("svg", lines)
 
     def png(self) -> bytes:
         """Return the visible range as PNG."""
-        return self._drawn("png")
+        return self._picture("png")
 
     def close(self) -> None:
         """Remove it from the page."""
-        _open.discard(self)
+        _open_charts.discard(self)
         super().close()
 
     def __repr__(self) -> str:
@@ -237,7 +237,7 @@ class Chart(anywidget.AnyWidget):
         return shown | {"image/png": picture, "text/plain": repr(self)}, about
 
 
-_open: WeakSet[Chart] = WeakSet()
+_open_charts: WeakSet[Chart] = WeakSet()
 
 
 def _buffers(times: pd.Index[Any], values: pd.Series[Any], expected: pd.Series[Any] | None = None) -> dict[str, bytes]:

@@ -16,20 +16,20 @@ Kind = Literal["number", "boolean", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMBERS = KINDS[:1]
 
-_TENFOLD = 10
+_MAX_MAGNITUDE_RATIO = 10
 #: Texts beyond so many different ones are drawn as one state: nobody tells their colours apart.
 _MOST_STATES = 1000
-_OTHER, _LONGEST_STATE = "other", 100
+_OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
 
 
-class Marks(NamedTuple):
+class ChartMarks(NamedTuple):
     """What is pointed out in a chart: frames as `toolkit.dweets.gaps` and `outliers` return them."""
 
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None
 
 
-NO_MARKS = Marks()
+NO_MARKS = ChartMarks()
 
 
 class Line(NamedTuple):
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     values: pd.Series[float]
     states: Sequence[str] = ()
 
-    def outliers(self, marks: Marks) -> pd.DataFrame | None:
+    def outliers(self, marks: ChartMarks) -> pd.DataFrame | None:
         """Return those of this line, None without any."""
         if marks.outliers is None or marks.outliers.empty:
             return None
@@ -92,7 +92,7 @@ def lines_of(
     """
     lines = []
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
-    for thing, rows in _things(frame):
+    for thing, rows in _rows_by_thing(frame):
         own = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
         for field in fields:
             kind = kind_of(frame[field]) or "number"
@@ -102,11 +102,11 @@ def lines_of(
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
-            shown = [str(state)[:_LONGEST_STATE] for state in states.get(field, [])[:_MOST_STATES]]
-            drawn = _line(values, own, kind, regular)
+            shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
+            drawn = _line_values(values, own, kind, regular)
             lines.append(Line(line_name(thing, field, fields), field, thing, kind, drawn, shown))
             if len(states.get(field, ())) > _MOST_STATES:
-                shown.append(_OTHER)
+                shown.append(_OTHER_STATES)
     return lines
 
 
@@ -116,7 +116,7 @@ def line_name(thing: str, field: str, fields: Sequence[str]) -> str:
     return f"{thing} {field}" if len(fields) > 1 else thing
 
 
-def _things(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+def _rows_by_thing(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     if "thing" not in frame.columns:
         yield "", frame
         return
@@ -124,7 +124,7 @@ def _things(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(thing), rows
 
 
-def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
+def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
     values = (column if regular else column.dropna()).astype("float64")
     if gaps is not None and len(gaps):
         # In the middle, where no value is near; but a state would last until there.
@@ -142,7 +142,7 @@ def panels_of(lines: Sequence[Line], units: dict[str, str]) -> list[list[Line]]:
         if line.kind == "number" and len(finite):
             sizes[line.field] = max(float(finite.max()), sizes.get(line.field, 0.0))
     positive = [size for size in sizes.values() if size > 0]
-    alike = not positive or max(positive) <= _TENFOLD * min(positive)
+    alike = not positive or max(positive) <= _MAX_MAGNITUDE_RATIO * min(positive)
     alike &= len({units.get(line.field, "") for line in lines if line.kind == "number"}) < 2
     panels: dict[str, list[Line]] = {}
     for line in lines:
@@ -157,10 +157,10 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
     return seconds
 
 
-def lonely(there: Flags) -> Flags:
-    """Return which of the values that are there have none beside them: no line shows these."""
-    beside = np.append(there[1:], False) | np.append(False, there[:-1])
-    alone: Flags = there & ~beside
+def isolated(present: Flags) -> Flags:
+    """Return which of the values that are present have none beside them: no line shows these."""
+    beside = np.append(present[1:], False) | np.append(False, present[:-1])
+    alone: Flags = present & ~beside
     return alone
 
 

@@ -34,7 +34,7 @@ def styles_of(names: Iterable[str], known: dict[str, Style]) -> dict[str, Style]
         if name not in known or known[name] in found.values():
             uses = Counter(style.colour for style in found.values())
             least = min(uses[colour] for colour in PALETTE)
-            place = _hash(name) % len(PALETTE)
+            place = _name_hash(name) % len(PALETTE)
             while uses[PALETTE[place]] > least:
                 place = (place + 1) % len(PALETTE)
             known[name] = Style(PALETTE[place], _DASHES[least % len(_DASHES)])
@@ -42,7 +42,7 @@ def styles_of(names: Iterable[str], known: dict[str, Style]) -> dict[str, Style]
     return found
 
 
-def _hash(name: str) -> int:
+def _name_hash(name: str) -> int:
     # FNV-1a: the same in every process and in the browser, as Python's own hash is not.
     found = 2_166_136_261
     for byte in name.encode("utf-8", "replace"):

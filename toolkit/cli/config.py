@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-def _tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
+def _read_tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
     from toolkit.gateway.configuration import tables_of
 
     return tables_of(path)
@@ -19,7 +19,7 @@ CONFIG = click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    callback=_tables,
+    callback=_read_tables,
     envvar="TOOLKIT_CONFIG",
     show_envvar=True,
     help="Take settings, partners, clients and subscribers from this TOML or JSON file; options replace what it says. "
@@ -41,7 +41,7 @@ def example() -> None:
 
 
 @config.command()
-@click.argument("file", type=click.Path(path_type=Path), callback=_tables, metavar="FILE")
+@click.argument("file", type=click.Path(path_type=Path), callback=_read_tables, metavar="FILE")
 def check(file: dict[str, Any]) -> None:
     """Check a configuration and say what a gateway has with it.
 

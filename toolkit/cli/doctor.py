@@ -13,11 +13,11 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.options import USUAL_PORT, is_listening
+from toolkit.cli.options import DEFAULT_PORT, is_listening
 from toolkit.extras import install_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
-_WIDTH = 14
+_SUBJECT_WIDTH = 14
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def examine() -> list[Finding]:
     jupyter = install_command("lab")
     return [
         _data_folder(gateway_folder()),
-        _port(USUAL_PORT),
+        _port(DEFAULT_PORT),
         _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter}"),
         _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter}"),
         _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
@@ -57,7 +57,7 @@ def report(findings: list[Finding]) -> str:
     lines = [f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     for finding in findings:
         mark, text = ("ok", finding.found) if finding.found else ("missing", finding.cost)
-        lines.append(f"  {mark:8} {finding.subject:{_WIDTH}} {text}")
+        lines.append(f"  {mark:8} {finding.subject:{_SUBJECT_WIDTH}} {text}")
     return "\n".join(lines)
 
 

@@ -50,13 +50,13 @@ def history(
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
         raise click.UsageError("give one of --csv, --parquet and --json")
-    from toolkit.dweets.client.reading import Wanted, kept_records
+    from toolkit.dweets.client.reading import Selection, kept_records
     from toolkit.dweets.wire import HISTORY_LENGTH
 
     calls = dweet_calls(url)
     if (since, until, last) == (None, None, None):
         last = HISTORY_LENGTH
-    records = kept_records(calls, thing, key, Wanted.asked(last, since, until), sys.stderr.isatty())
+    records = kept_records(calls, thing, key, Selection.checked(last, since, until), sys.stderr.isatty())
     if not records:
         raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
     if as_json:
@@ -67,7 +67,7 @@ def history(
         _write_frame(records, csv_file or "-", ".csv")
 
 
-def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def _flat_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return records as `tk.dweets.history` does; columns of mixed or nested values become JSON text."""
     from toolkit.dweets.content_frame import history_frame
 
@@ -82,7 +82,7 @@ def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> N
 
     from toolkit.charts.table_files import table_bytes
 
-    frame = _frame(records)
+    frame = _flat_frame(records)
     if suffix == ".csv":  # times as they came
         frame.index = pd.Index([record["created"] for record in records], name="created")
     content = table_bytes(frame, suffix)

@@ -27,7 +27,7 @@ def lock() -> None:
     """
 
 
-def _place(folder: click.Path) -> Callable[[Command], Command]:
+def _store_options(folder: click.Path) -> Callable[[Command], Command]:
     """Add --data and --store to a command: where the gateway keeps everything."""
 
     def add(command: Command) -> Command:
@@ -38,7 +38,7 @@ def _place(folder: click.Path) -> Callable[[Command], Command]:
 
 
 @lock.command("new")
-@_place(FOLDER)
+@_store_options(FOLDER)
 def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once."""
     from toolkit.dweets.service.locks import Locks
@@ -52,12 +52,12 @@ def new_lock(data: Path | None, store: str | None) -> None:
 
 
 @lock.command("list")
-@_place(EXISTING_FOLDER)
+@_store_options(EXISTING_FOLDER)
 def list_locks(data: Path | None, store: str | None) -> None:
     """Print each lock, the thing that uses it, and what is damaged."""
     from toolkit.dweets.service.lock_records import lock_rows
 
-    rows = _operate(data, store, lock_rows, _rows_of)
+    rows = _operate(data, store, lock_rows, _lock_rows)
     for row in rows:
         on = f"on {row['thing']}" if row["thing"] is not None else ""
         click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())
@@ -67,7 +67,7 @@ def list_locks(data: Path | None, store: str | None) -> None:
 
 @lock.command("revoke")
 @click.argument("lock_name", metavar="LOCK")
-@_place(EXISTING_FOLDER)
+@_store_options(EXISTING_FOLDER)
 def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
     """Remove LOCK for good: its keys end.
 
@@ -86,7 +86,7 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
 @lock.command("repair")
 @click.argument("thing", required=False)
 @click.option("--lock", "lock_name", metavar="LOCK", help="Repair a damaged lock that is on no thing.")
-@_place(EXISTING_FOLDER)
+@_store_options(EXISTING_FOLDER)
 def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, store: str | None) -> None:
     """Unlock THING, whose lock is damaged.
 
@@ -106,7 +106,7 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
         click.echo(sentence)
 
 
-def _rows_of(operator: OperatorClient) -> list[Any]:
+def _lock_rows(operator: OperatorClient) -> list[Any]:
     frame = operator.locks()
     return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
@@ -144,7 +144,7 @@ def _operate(
     try:
         return asyncio.run(run())
     except FolderInUse as error:
-        running = OperatorFolder(folder).running()
+        running = OperatorFolder(folder).running_gateway()
         if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
             advice = "run this command again once that gateway accepts calls, or has ended"
             raise FolderInUse(error.problem, advice) from None

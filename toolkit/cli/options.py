@@ -14,7 +14,7 @@ from toolkit.working_folder import gateway_folder
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
 
-USUAL_PORT = 8787
+DEFAULT_PORT = 8787
 _CONNECT_SECONDS = 0.5
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -33,7 +33,7 @@ URL = click.option(
     metavar="URL",
     envvar="TOOLKIT_URL",
     show_envvar=True,
-    help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {USUAL_PORT} of this machine.",
+    help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {DEFAULT_PORT} of this machine.",
 )
 KEY = click.option(
     "--key",
@@ -57,16 +57,16 @@ def gateway_url(given: str | None) -> str:
     if found := given or local_url():
         return found
     raise click.ClickException(
-        f"no gateway runs in {gateway_folder()} or on port {USUAL_PORT}: start one with `toolkit lab` or "
+        f"no gateway runs in {gateway_folder()} or on port {DEFAULT_PORT}: start one with `toolkit lab` or "
         "`toolkit gateway`, or name another one with --url"
     )
 
 
 def local_url() -> str | None:
     """Return the URL of the gateway on the default folder, or of what listens on the usual port."""
-    if running := OperatorFolder(gateway_folder()).running():
+    if running := OperatorFolder(gateway_folder()).running_gateway():
         return running[0]
-    return f"http://127.0.0.1:{USUAL_PORT}" if is_listening("127.0.0.1", USUAL_PORT) else None
+    return f"http://127.0.0.1:{DEFAULT_PORT}" if is_listening("127.0.0.1", DEFAULT_PORT) else None
 
 
 def is_listening(host: str, port: int) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.pipes import json_text, plain, stdin, write_text
+from toolkit.cli.pipes import json_text, stdin, terminal_safe, write_text
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Line = tuple[int, bytes]
 Receipts = list[dict[str, Any]]
 
-_PIECE_BYTES = 256 * 1024
+_READ_BYTES = 256 * 1024
 _LINES_A_REQUEST = 1_000
 
 
@@ -42,7 +42,7 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
     from toolkit.dweets.client.calls import checked_records
 
     is_stream = content == ("-",)
-    body = b"" if is_stream else _content(content)
+    body = b"" if is_stream else _content_of_arguments(content)
     checked_name(thing)
     calls = dweet_calls(url)
     if is_stream:
@@ -54,7 +54,7 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
             write_text("".join(f"{json_text(receipt)}\n" for receipt in receipts))
 
 
-def _content(arguments: Sequence[str]) -> bytes:
+def _content_of_arguments(arguments: Sequence[str]) -> bytes:
     """Return key=value arguments as JSON, with the values that the gateway gives to those of a GET."""
     import orjson
 
@@ -77,8 +77,8 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
     from toolkit.errors import ToolkitError, Unreachable
 
     sent = 0
-    for lines in _batches(source):
-        contents, refusal = _checked(lines)
+    for lines in _line_batches(source):
+        contents, refusal = _checked_lines(lines)
         try:
             receipts = calls.post_rows(thing, contents, key) if contents else []
         except ToolkitError as error:
@@ -86,20 +86,20 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
             first, last = lines[0][0], lines[len(contents) - 1][0]
             where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
             raise click.ClickException(
-                f"{where}: {plain(str(error))}{unknown}; before that {_dweets(sent)} sent"
+                f"{where}: {terminal_safe(str(error))}{unknown}; before that {_count_text(sent)} sent"
             ) from None
         sent += len(receipts)
         yield receipts
         if refusal:
-            raise click.ClickException(f"{refusal}; before that {_dweets(sent)} sent")
+            raise click.ClickException(f"{refusal}; before that {_count_text(sent)} sent")
 
 
-def _batches(source: BinaryIO) -> Iterator[list[Line]]:
+def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
     """Yield lines that are not blank, together what one read returns: the dweet of a slow sensor is sent at once."""
     number, rest = 0, b""
-    while piece := source.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+    while piece := source.read1(_READ_BYTES):  # type: ignore[attr-defined]
         *complete, rest = (rest + piece).split(b"\n")
-        if len(rest) > _PIECE_BYTES:  # longer than any dweet, and perhaps without end
+        if len(rest) > _READ_BYTES:  # longer than any dweet, and perhaps without end
             complete, rest = [*complete, rest], b""
         lines = [(number + place, line) for place, line in enumerate(complete, 1) if line.strip()]
         number += len(complete)
@@ -108,7 +108,7 @@ def _batches(source: BinaryIO) -> Iterator[list[Line]]:
         yield [(number + 1, rest)]
 
 
-def _checked(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
+def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
     """Return the contents before the first line that is no dweet, and why that one is none."""
     from toolkit.dweets.content import checked_content
     from toolkit.errors import MalformedRequest
@@ -123,5 +123,5 @@ def _checked(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
     return contents, None
 
 
-def _dweets(count: int) -> str:
+def _count_text(count: int) -> str:
     return f"{count:,} dweet{'s were' if count != 1 else ' was'}"

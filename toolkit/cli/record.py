@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toolkit.secret import Secret
 
 
-def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
+def _read_keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
     # From the environment or typed unseen, never as an argument, which every user of the machine can read.
     from toolkit.secret import Secret
 
@@ -40,7 +40,7 @@ def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapp
     "--ask-key",
     "keys",
     is_flag=True,
-    callback=_keys,
+    callback=_read_keys,
     help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
 )
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Write what has come so often.")

@@ -75,21 +75,19 @@ RETENTION_HEADER = "X-Dweet-Retention"
 GONE_HEADER = "X-Dweet-Gone"
 
 
-class Gone(NamedTuple):
+class DeletedDweets(NamedTuple):
     """How many dweets of a thing the gateway has deleted, and the time of the oldest one it keeps."""
 
     number: int
     before: str
 
+    def header_value(self) -> str:
+        return f"{self.number}; before={self.before}"
 
-def gone_text(number: int, before: int) -> str:
-    return f"{number}; before={created_text(before)}"
-
-
-def gone_of(text: str | None) -> Gone | None:
-    """Parse the value of a `GONE_HEADER`."""
-    number, _, before = (text or "").partition("; before=")
-    return Gone(int(number), before) if number.isascii() and number.isdigit() and before else None
+    @classmethod
+    def parse(cls, header_value: str | None) -> DeletedDweets | None:
+        number, _, before = (header_value or "").partition("; before=")
+        return cls(int(number), before) if number.isascii() and number.isdigit() and before else None
 
 
 DWEET_FIELDS = ("thing", "created", "content")

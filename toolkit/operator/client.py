@@ -21,7 +21,7 @@ from toolkit.rewards.analysis.decision_frame import SESSION_COLUMNS, decision_fr
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
 
-_KEY_MISSING = (
+_KEY_MISSING_MESSAGE = (
     "the operator key is missing: it is in the file operator.key of the gateway's data folder. Use "
     "toolkit.connect(url, operator_key=...), or set $TOOLKIT_OPERATOR_KEY and $TOOLKIT_URL, as `toolkit lab` does"
 )
@@ -71,7 +71,7 @@ class OperatorClient(PublicNames):
             A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
             or damaged) and ``damage`` (why nobody can use it). A damaged thing may have no known lock.
         """
-        return declared_frame(self._rows(wire.LOCKS, "locks"), wire.LOCK_FIELDS)
+        return declared_frame(self._call_for_rows(wire.LOCKS, "locks"), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
         """Remove a lock for good, with its keys (``DELETE /operator/locks/{lock}``).
@@ -109,8 +109,8 @@ class OperatorClient(PublicNames):
         if (thing is None) == (lock is None):
             raise InvalidArgument("give a thing or a lock, not both")
         if thing is not None:
-            return self._done(wire.REPAIR_THING, thing=thing)
-        return self._done(wire.REPAIR_LOCK, lock=lock or "")
+            return self._call_for_sentences(wire.REPAIR_THING, thing=thing)
+        return self._call_for_sentences(wire.REPAIR_LOCK, lock=lock or "")
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class OperatorClient(PublicNames):
         NotFound
             No user with this alias had a code or gave a wrong answer lately.
         """
-        return self._done(wire.RESET_USER, alias=service_alias)
+        return self._call_for_sentences(wire.RESET_USER, alias=service_alias)
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class OperatorClient(PublicNames):
         """
         mails = [
             {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}
-            for mail in self._rows(wire.OUTBOX, "mails", "at", "to")
+            for mail in self._call_for_rows(wire.OUTBOX, "mails", "at", "to")
         ]
         return declared_frame(mails, wire.MAIL_FIELDS)
 
@@ -165,7 +165,7 @@ class OperatorClient(PublicNames):
             ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; what `tk.rewards.funnel`
             and the other analyses take.
         """
-        return decision_frame(self._rows(wire.DECISIONS, "decisions"))
+        return decision_frame(self._call_for_rows(wire.DECISIONS, "decisions"))
 
     def reward_sessions(self) -> pd.DataFrame:
         """Return all reward sessions (``GET /operator/rewards/sessions``).
@@ -175,7 +175,7 @@ class OperatorClient(PublicNames):
         DataFrame
             Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
         """
-        return decision_frame(self._rows(wire.REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
+        return decision_frame(self._call_for_rows(wire.REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
         """Return the rules of the reward engine, as a what-if begins with them.
@@ -200,13 +200,13 @@ class OperatorClient(PublicNames):
         ...     tk.operator.retention().set_index("kept").loc["dweets of each thing", "most"]
         np.int64(10000)
         """
-        return declared_frame(self._rows(wire.RETENTION, "retention"), wire.RETENTION_FIELDS)
+        return declared_frame(self._call_for_rows(wire.RETENTION, "retention"), wire.RETENTION_FIELDS)
 
     # -- the clock ----------------------------------------------------------------------------------------
 
     def clock(self) -> pd.Timestamp:
         """Return the gateway's time, in UTC (``GET /operator/clock``)."""
-        return self._time(wire.CLOCK)
+        return self._call_for_time(wire.CLOCK)
 
     def advance(self, seconds: float) -> pd.Timestamp:
         """Advance the clock of ``Gateway.demo()`` and return its new time, in UTC (``POST /operator/clock``).
@@ -230,18 +230,18 @@ class OperatorClient(PublicNames):
         """
         if not 0 <= seconds < float("inf"):
             raise InvalidArgument("seconds is a number of 0 or more: a clock only goes forward")
-        return self._time(wire.ADVANCE, orjson.dumps({"seconds": float(seconds)}))
+        return self._call_for_time(wire.ADVANCE, orjson.dumps({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------
 
-    def _done(self, endpoint: Endpoint, **values: str) -> list[str]:
+    def _call_for_sentences(self, endpoint: Endpoint, **values: str) -> list[str]:
         done: list[str] = self._call(endpoint, list, "done", values=values)["done"]
         return done
 
-    def _time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
+    def _call_for_time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
         return pd.Timestamp(self._call(endpoint, int, "now", body=body)["now"], unit="ms", tz="UTC")
 
-    def _rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
+    def _call_for_rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
         rows: list[Mapping[str, Any]] = self._call(endpoint, list, name)[name]
         if not all(isinstance(row, dict) and all(field in row for field in needed) for row in rows):
             raise UnexpectedReply(f"the response to {endpoint} is not that of a gateway")
@@ -259,7 +259,7 @@ class OperatorClient(PublicNames):
         if values and not all(values.values()):
             raise InvalidArgument("the name of a thing, a lock or a user is not empty")
         if self._authorization is None:
-            raise InvalidArgument(_KEY_MISSING)
+            raise InvalidArgument(_KEY_MISSING_MESSAGE)
         reply = self._session.call(endpoint, values, body=body, headers={"Authorization": self._authorization})
         request = f"{endpoint.method} {endpoint.path_for(**values or {})}"
         try:

@@ -17,7 +17,7 @@ from toolkit.secret import Secret
 
 log = logging.getLogger("toolkit.gateway")
 
-_KEY = re.compile(r"[A-Za-z0-9_-]{32,64}")
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,64}")
 _IS_POSIX = os.name == "posix"
 
 
@@ -39,10 +39,10 @@ class OperatorFolder:
         try:
             with suppress(FileNotFoundError):
                 kept = file.read_text("ascii", "replace").strip()
-                if _KEY.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
+                if _KEY_PATTERN.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
                     return Secret(kept)
                 log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
-            _write(file, key)
+            _write_private(file, key)
         except OSError as error:
             raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
         return Secret(key)
@@ -50,7 +50,7 @@ class OperatorFolder:
     def write_address(self, url: str) -> None:
         if self._folder is not None:
             try:
-                _write(self._folder / "gateway.url", f"{url}\n{os.getpid()}")
+                _write_private(self._folder / "gateway.url", f"{url}\n{os.getpid()}")
             except OSError as error:
                 log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
@@ -59,7 +59,7 @@ class OperatorFolder:
             with suppress(OSError):
                 (self._folder / "gateway.url").unlink(missing_ok=True)
 
-    def running(self) -> tuple[str, Secret] | None:
+    def running_gateway(self) -> tuple[str, Secret] | None:
         """Return URL and key of the gateway that has the folder open; None where they cannot be read."""
         assert self._folder is not None, "a gateway without a folder is not found by one"
         try:
@@ -75,7 +75,7 @@ class OperatorFolder:
             return None
 
 
-def _write(file: Path, text: str) -> None:
+def _write_private(file: Path, text: str) -> None:
     """Write a file that only its owner may read, whole or not at all."""
     fresh = file.with_name(f"{file.name}.new")
     fresh.unlink(missing_ok=True)  # its mode may be another one

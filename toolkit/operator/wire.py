@@ -45,7 +45,7 @@ KEY_WRONG = (
     "the operator key is missing or wrong: send the one in operator.key of the gateway's data folder as "
     "Authorization: Bearer KEY"
 )
-TOO_MANY = "too many wrong operator keys, try again in 1 second"
+TOO_MANY_WRONG_KEYS = "too many wrong operator keys, try again in 1 second"
 NOT_LOCAL = "the operator API answers only over a loopback address, without a proxy in between"
 WRONG_HOST = "the operator API answers only to loopback names: localhost, 127.0.0.1, [::1]"
 FOREIGN_ORIGIN = "the operator API answers to no web page of another origin"

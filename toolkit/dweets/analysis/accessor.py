@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
-from toolkit.charts.series import NUMBERS, Marks, chosen_columns
-from toolkit.dweets.analysis.gaps import gaps, gaps_found
+from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns
+from toolkit.dweets.analysis.gaps import find_gaps, gaps
 from toolkit.dweets.analysis.series import on_time_axis, outliers, rate, resample, statistics
 from toolkit.errors import InvalidArgument
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-def _method(
+def _as_method(
     function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
 ) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
     """Return a function of a frame as a method of its accessor: the same docstring, and parameters without `frame`."""
@@ -57,12 +57,12 @@ class DweetAccessor:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
-    on = _method(on_time_axis)
-    rate = _method(rate)
-    gaps = _method(gaps)
-    outliers = _method(outliers)
-    resample = _method(resample)
-    statistics = _method(statistics)
+    on = _as_method(on_time_axis)
+    rate = _as_method(rate)
+    gaps = _as_method(gaps)
+    outliers = _as_method(outliers)
+    resample = _as_method(resample)
+    statistics = _as_method(statistics)
 
     @checked_arguments
     def plot(
@@ -107,7 +107,7 @@ class DweetAccessor:
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_columns(self._frame, fields, NUMBERS)
-        marks = Marks(gaps_found(self._frame, 1.5), self.outliers(chosen)) if mark else Marks()
+        marks = ChartMarks(find_gaps(self._frame, 1.5), self.outliers(chosen)) if mark else ChartMarks()
         return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)
 
     @checked_arguments
@@ -152,5 +152,5 @@ class DweetAccessor:
             raise InvalidArgument(f"height is a number of pixels from 100, not {height}")
         chosen = chosen_columns(self._frame, fields)
         numbers = [name for name in chosen if name in chosen_columns(self._frame, None)]
-        marks = Marks(gaps_found(self._frame, 1.5), outliers(self._frame, numbers)) if mark else Marks()
+        marks = ChartMarks(find_gaps(self._frame, 1.5), outliers(self._frame, numbers)) if mark else ChartMarks()
         return Chart(self._frame, chosen, unit=unit, marks=marks, height=height)

@@ -13,7 +13,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import TimeLike
 
-Length = str | timedelta | pd.Timedelta
+Duration = str | timedelta | pd.Timedelta
 
 
 @checked_arguments
@@ -21,7 +21,7 @@ def gaps(
     frame: pd.DataFrame,
     *,
     field: str | None = None,
-    longer_than: Length | None = None,
+    longer_than: Duration | None = None,
     factor: float = 1.5,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def gaps(
                     start                 end          length  missing
     0 2026-01-01 01:00:00 2026-01-01 06:00:00 0 days 05:00:00        5
     """
-    found = gaps_found(frame, factor, field, longer_than, until)
+    found = find_gaps(frame, factor, field, longer_than, until)
     if without := int(pd.isna(frame.index).sum()):
         warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
     values = frame.drop(columns="thing", errors="ignore").isna().sum()
@@ -74,11 +74,11 @@ def gaps(
     return found
 
 
-def gaps_found(
+def find_gaps(
     frame: pd.DataFrame,
     factor: float,
     field: str | None = None,
-    length: Length | None = None,
+    length: Duration | None = None,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
     """Return `gaps` without a warning."""
@@ -89,7 +89,7 @@ def gaps_found(
     limit = None if length is None else _microseconds(length)
 
     def find(rows: pd.DataFrame) -> pd.DataFrame:
-        end = frame.index.max() if until is None else _moment_in(until, frame.index)
+        end = frame.index.max() if until is None else _comparable_time(until, frame.index)
         return _gaps_of_one(rows, field, limit, factor, end)
 
     return of_each_thing(frame, find).reset_index(drop=True)
@@ -127,7 +127,7 @@ def _distinct_times(index: pd.Index[Any]) -> pd.DatetimeIndex:
     return index[index.notna()].unique().sort_values().as_unit("us")
 
 
-def _microseconds(length: Length) -> float:
+def _microseconds(length: Duration) -> float:
     try:
         if isinstance(length, str | timedelta):
             microseconds = pd.Timedelta(length) / pd.Timedelta("1us")
@@ -138,7 +138,7 @@ def _microseconds(length: Length) -> float:
     raise InvalidArgument(f"longer_than must be a length of time above 0, such as '2h', not {length!r}")
 
 
-def _moment_in(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
+def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
     """Return a time that can be compared with those of the index; without a zone it is in that of the index."""
     zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
     try:

@@ -21,15 +21,15 @@ from toolkit.dweets.analysis.gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
-Unit = Literal["s", "ms", "us", "ns"]
+TimeUnit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
 # A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
 _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_ROWS_A_PIECE = 65_536
+_WINDOWS_A_PIECE = 65_536
 # Fewer points say too little about how much they scatter.
 _FEWEST_POINTS = 8
-_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
+_ISO_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
 @checked_arguments
@@ -100,9 +100,9 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
         return values, values
     windows = sliding_window_view(values, window)
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _ROWS_A_PIECE):  # the deviations of all windows at once would not fit
-        piece = slice(start, start + _ROWS_A_PIECE)
-        medians[piece], sigmas[piece] = _spread(windows[piece])
+    for start in range(0, len(windows), _WINDOWS_A_PIECE):  # the deviations of all windows at once would not fit
+        piece = slice(start, start + _WINDOWS_A_PIECE)
+        medians[piece], sigmas[piece] = _medians_and_sigmas(windows[piece])
     nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
     expected, sigma = medians[nearest], sigmas[nearest]
     distance = np.abs(values - expected)
@@ -110,7 +110,7 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     return expected, score
 
 
-def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _medians_and_sigmas(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     medians = np.median(windows, axis=1)
     deviations = np.abs(windows - medians[:, None])
     mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
@@ -214,7 +214,7 @@ def time_columns(frame: pd.DataFrame) -> list[str]:
 
 
 @checked_arguments
-def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) -> pd.DataFrame:
+def on_time_axis(frame: pd.DataFrame, column: str, *, unit: TimeUnit | None = None) -> pd.DataFrame:
     """Return the frame, ascending, with one of `time_columns` as its index.
 
     Devices often carry their own time: ``history.dweets.on("measured")`` puts it on the axis. Times with an
@@ -238,7 +238,7 @@ def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) 
     return timed
 
 
-def put_on_time_axis(frame: pd.DataFrame, column: str, unit: Unit | None = None) -> pd.DataFrame:
+def put_on_time_axis(frame: pd.DataFrame, column: str, unit: TimeUnit | None = None) -> pd.DataFrame:
     """Return `on_time_axis` without a warning."""
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
@@ -259,7 +259,7 @@ def _may_be_time(column: pd.Series[Any]) -> bool:
     if not (pd.api.types.is_string_dtype(column.dtype) or column.dtype == object):
         return False
     first = column.dropna().head(1).tolist()
-    return bool(first) and isinstance(first[0], str) and _DATE.match(first[0]) is not None
+    return bool(first) and isinstance(first[0], str) and _ISO_DATE.match(first[0]) is not None
 
 
 def _times(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -277,7 +277,7 @@ def _times(column: pd.Series[Any]) -> pd.Series[Any]:
     return times if times.dt.tz is None else times.dt.tz_convert("UTC")
 
 
-def _unix_times(column: pd.Series[Any], unit: Unit) -> pd.Series[Any]:
+def _unix_times(column: pd.Series[Any], unit: TimeUnit) -> pd.Series[Any]:
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise InvalidArgument(f"{column.name!r} holds no numbers: leave out unit={unit!r}")
     try:

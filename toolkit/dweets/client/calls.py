@@ -23,7 +23,7 @@ class Answer(NamedTuple):
     """What is in the envelope of a success, and which dweets of the requested range may be deleted."""
 
     data: Any
-    gone: wire.Gone | None
+    deleted: wire.DeletedDweets | None
 
 
 class DweetCalls:
@@ -47,32 +47,32 @@ class DweetCalls:
         content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
         headers: dict[str, StrOrSecret] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
-        data = _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
         told = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
         self.retention = int(told) if told.isascii() and told.isdigit() else self.retention
-        return Answer(data, wire.gone_of(reply.headers.get(wire.GONE_HEADER.lower())))
+        return Answer(data, wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower())))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
         """Return what `kept` does, and warn if the server has deleted dweets that may be in the range asked for."""
-        records, gone = self.kept(endpoint, thing, key, query)
-        if gone is not None:
-            self.warn_of(gone, thing)
+        records, deleted = self.records_and_deleted(endpoint, thing, key, query)
+        if deleted is not None:
+            self.warn_of_deleted(deleted, thing)
         return records
 
-    def kept(
+    def records_and_deleted(
         self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None
-    ) -> tuple[list[dict[str, Any]], wire.Gone | None]:
+    ) -> tuple[list[dict[str, Any]], wire.DeletedDweets | None]:
         """Return records oldest first, none where the thing has no dweets yet, and what the server says is gone."""
         try:
-            found, gone = self.call(endpoint, {"thing": thing}, key, query)
+            found, deleted = self.call(endpoint, {"thing": thing}, key, query)
         except NotFound:
             return [], None
-        return checked_records(found)[::-1], gone
+        return checked_records(found)[::-1], deleted
 
-    def warn_of(self, gone: wire.Gone, thing: str) -> None:
+    def warn_of_deleted(self, deleted: wire.DeletedDweets, thing: str) -> None:
         """Warn that the server has deleted dweets of a thing."""
         warn_caller(
-            f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
+            f"{deleted.number:,} dweets of {thing!r} are gone, all before {deleted.before}, and some of them "
             f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
             "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
         )
@@ -96,7 +96,7 @@ class DweetCalls:
         query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
-            _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
+            _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
         return reply
 
@@ -105,7 +105,7 @@ def _with_key(key: Key, query: Query | None) -> Query:
     return {**(query or {}), "key": None if key is None else Secret(key)}
 
 
-def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
+def with_retention_warning(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
     """Return receipts; warn of each thing that got more dweets at once than the server keeps."""
     for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
         if retention is not None and sent > retention:
@@ -128,7 +128,7 @@ def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     raise UnexpectedReply("the response does not hold dweets with thing, created and content")
 
 
-def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
+def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
     """Return what is in the envelope of a success; raise the error of a failure."""
     try:
         envelope = orjson.loads(reply.body)

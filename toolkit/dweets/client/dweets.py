@@ -15,10 +15,10 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
-from toolkit.dweets.client.calls import DweetCalls, checked_records, warned_if_forgotten
+from toolkit.dweets.client.calls import DweetCalls, checked_records, with_retention_warning
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.posting import Playback, post_rows
-from toolkit.dweets.client.reading import Wanted, kept_records
+from toolkit.dweets.client.reading import Selection, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, NotFound
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.archive import Archive
     from toolkit.dweets.archive.follower import Follower
 
-Names = str | Iterable[str]
+ThingNames = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
@@ -113,7 +113,7 @@ class DweetClient(PublicNames):
         """
         post = partial(self._calls.post_rows, key=key)
         receipts = post_rows(post, thing, frame, thing_column, progress)
-        return receipt_frame(warned_if_forgotten(receipts, self._calls.retention))
+        return receipt_frame(with_retention_warning(receipts, self._calls.retention))
 
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
@@ -136,7 +136,7 @@ class DweetClient(PublicNames):
 
     def history(
         self,
-        things: Names,
+        things: ThingNames,
         *,
         n: int | None = None,
         since: TimeLike | None = None,
@@ -158,7 +158,7 @@ class DweetClient(PublicNames):
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+            ThingNames in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress
             Show a bar if there is more than one day to read.
 
@@ -175,11 +175,11 @@ class DweetClient(PublicNames):
         ...     len(tk.dweets.history("kitchen", since="2026-01-01"))
         0
         """
-        wanted = Wanted.asked(n, since, until)
-        return _of_each(things, columns, lambda name: kept_records(self._calls, name, key, wanted, progress))
+        selection = Selection.checked(n, since, until)
+        return _history_of_each(things, columns, lambda name: kept_records(self._calls, name, key, selection, progress))
 
     def stored(
-        self, things: Names, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
+        self, things: ThingNames, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return all dweets kept of one day or hour: ``GET /get/stored/dweets/for/{thing}``.
 
@@ -198,7 +198,7 @@ class DweetClient(PublicNames):
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
         query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return _of_each(things, columns, lambda name: self._calls.records(wire.STORED, name, key, query))
+        return _history_of_each(things, columns, lambda name: self._calls.records(wire.STORED, name, key, query))
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
@@ -249,7 +249,7 @@ class DweetClient(PublicNames):
 
     def record(
         self,
-        things: Names,
+        things: ThingNames,
         folder: str | os.PathLike[str],
         *,
         key: Key | Mapping[str, Key] = None,
@@ -395,6 +395,6 @@ class DweetClient(PublicNames):
         return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 
 
-def _of_each(things: Names, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
+def _history_of_each(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
     records = [record for name in checked_names(things) for record in read(name)]
     return history_frame(records, columns, with_thing=not isinstance(things, str))

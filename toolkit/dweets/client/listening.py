@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Seconds below which a stream counts as one that the server ended at once.
-_SHORT = 1.0
+_SHORT_STREAM_SECONDS = 1.0
 
 
 class Dweet(NamedTuple):
@@ -116,7 +116,7 @@ class Listener:
             yield from self._dweets_until_broken(stream)
             self._note_connection(False)
             # Do not reconnect in a busy loop to a server that ends every stream at once.
-            short = short + 1 if time.monotonic() - began < _SHORT else 0
+            short = short + 1 if time.monotonic() - began < _SHORT_STREAM_SECONDS else 0
             if short > 1:
                 self._closed.wait(RECONNECT_WAITS[min(short - 2, len(RECONNECT_WAITS) - 1)])
             stream = self._stream = self._reconnect()

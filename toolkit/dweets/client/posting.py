@@ -29,7 +29,7 @@ def post_rows(
     """Send the rows and return the receipts in the order of the frame; everything is checked before it is sent."""
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
-    parts = _parts(thing, frame, thing_column)
+    parts = _rows_by_thing(thing, frame, thing_column)
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
     records: list[Record] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
@@ -38,7 +38,7 @@ def post_rows(
     return [records[place] for place in order]
 
 
-def _parts(
+def _rows_by_thing(
     thing: str | None, frame: pd.DataFrame, thing_column: str | None
 ) -> list[tuple[str, pd.DataFrame, np.ndarray[Any, Any]]]:
     """Return each thing with its rows, and where these stand in the frame."""

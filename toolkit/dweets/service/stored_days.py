@@ -51,12 +51,12 @@ class StoredRange:
         return len(self._blocks) < 2
 
     @property
-    def gone(self) -> tuple[int, int] | None:
-        """The number of dropped entries and the time of the oldest stored one; None if the range is complete."""
+    def deleted(self) -> wire.DeletedDweets | None:
+        """The entries that retention has dropped, if some of them may have been in the range."""
         if self._oldest is None or self._start >= self._oldest.at:
             return None
         number = (self._oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
-        return (number, self._oldest.at) if number else None
+        return wire.DeletedDweets(number, wire.created_text(self._oldest.at)) if number else None
 
     async def scan(self, visit: Callable[[bytes], None] = lambda record: None) -> None:
         """Find the blocks and call `visit` with each record; an error in it ends the scan."""

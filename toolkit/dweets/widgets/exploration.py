@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from toolkit.charts.series import NUMBERS, Marks, chosen_columns, drawable_columns
+from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns, drawable_columns
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
-from toolkit.dweets.analysis.gaps import gaps_found
+from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.arguments import Key, checked_date
 from toolkit.errors import InvalidArgument
@@ -34,7 +34,7 @@ RULES = {
     "1 year": "1YS",
 }
 #: Before and after all times that pandas can write.
-_EVER = pd.Timestamp(1, 1, 2), pd.Timestamp(9999, 12, 30)
+_ALL_TIMES = pd.Timestamp(1, 1, 2), pd.Timestamp(9999, 12, 30)
 
 
 class HistorySource:
@@ -63,7 +63,7 @@ class HistorySource:
             return self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
         return things["thing"].head(_MOST_THINGS).tolist()
 
-    def rows(self, things: Sequence[str], day: str = "") -> int:
+    def row_count(self, things: Sequence[str], day: str = "") -> int:
         """Return how many rows `read` would return, as far as that is known without reading; else 0."""
         if self._archive is None or day:
             return 0
@@ -133,7 +133,7 @@ class Findings(NamedTuple):
     gaps: pd.DataFrame
     outliers: pd.DataFrame
     whole: pd.DataFrame
-    marks: Marks
+    marks: ChartMarks
     range: tuple[pd.Timestamp, pd.Timestamp]
     without_time: int = 0
 
@@ -147,7 +147,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
     start, end = range_of(view, timed.index)
-    gaps = gaps_found(measured, view.gap_factor or 1.5)
+    gaps = find_gaps(measured, view.gap_factor or 1.5)
     outliers = series.outliers(whole, numbers, threshold=view.threshold or 5.0)
     gaps = gaps if view.gap_factor else gaps.iloc[:0]
     outliers = outliers if view.threshold else outliers.iloc[:0]
@@ -159,7 +159,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
         whole,
-        Marks(gaps, outliers),
+        ChartMarks(gaps, outliers),
         (start, end),
         len(history) - len(timed),
     )
@@ -190,8 +190,8 @@ def range_of(view: View, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timesta
     """Return the first and the last moment of a view's range."""
     zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
     try:
-        start = pd.Period(view.start.strip()).start_time if view.start.strip() else _EVER[0]
-        end = pd.Period(view.end.strip()).end_time if view.end.strip() else _EVER[1]
+        start = pd.Period(view.start.strip()).start_time if view.start.strip() else _ALL_TIMES[0]
+        end = pd.Period(view.end.strip()).end_time if view.end.strip() else _ALL_TIMES[1]
         first, last = start.tz_localize(zone), end.tz_localize(zone)
     except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads nan as a time that is none
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
@@ -200,7 +200,7 @@ def range_of(view: View, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timesta
     return first, last
 
 
-def reason_for_nothing(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
+def reason_for_no_rows(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
     """Return why there is nothing to show: one sentence for each cause."""
     named = ", ".join(things) or "this frame"
     if history.empty:

@@ -27,7 +27,7 @@ from toolkit.dweets.widgets.exploration import (
     drawn_fields,
     explore,
     fields_of,
-    reason_for_nothing,
+    reason_for_no_rows,
     visible_part,
 )
 from toolkit.dweets.widgets.tables import ResultTables, sentence_of
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.archive import Archive
 
 #: Rows that are read without a question.
-_MANY_ROWS = 2_000_000
+_MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
-_NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
+_EMPTY_HISTORY, _EMPTY_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
 @checked_arguments
@@ -128,13 +128,13 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
-        self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
+        self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
             if not self._history.empty:
-                self._check(fields, time)
-        self._follow()
+                self._check_first_choices(fields, time)
+        self._observe_controls()
 
     @property
     def view(self) -> View:
@@ -151,11 +151,11 @@ rows, file, reload_button, download_button, save_button, copy_button
         )
 
     @property
-    def _named_now(self) -> tuple[tuple[str, ...], str]:
+    def _chosen_source(self) -> tuple[tuple[str, ...], str]:
         return self.things.value, self.day.value.strip()
 
     @contextmanager
-    def _setting(self) -> Iterator[None]:
+    def _without_exploring(self) -> Iterator[None]:
         """Set several controls without looking at the data after each."""
         self._quiet = True
         try:
@@ -219,7 +219,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
         self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
-    def _follow(self) -> None:
+    def _observe_controls(self) -> None:
         for control in (self.things, self.day):
             control.observe(self._reload, "value")
         for control in (
@@ -227,12 +227,12 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
         ):  # fmt: skip
             control.observe(self._explore, "value")
-        self.chart.observe(self._take_range, "visible_range")
+        self.chart.observe(self._copy_chart_range, "visible_range")
         self.reload_button.on_click(self._refresh)
-        self.file.observe(lambda _change: self._ask_again(), "value")
+        self.file.observe(lambda _change: self._reset_save_button(), "value")
         self.download_button.on_click(self._download)
         self.save_button.on_click(self._save)
-        self.copy_button.on_click(self._copy)
+        self.copy_button.on_click(self._copy_code)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -242,32 +242,32 @@ rows, file, reload_button, download_button, save_button, copy_button
         names = self._source.names() if self._named is None else self._named
         kept = [name for name in self.things.value if name in names]
         self.things.layout.display = None if names or self._source.is_live else "none"  # a frame of one thing
-        with self._setting():
+        with self._without_exploring():
             self.things.options = tuple(names)
             self.things.value = tuple(kept or (names[:1] if any_of_many else names))
 
     def _load(self, fields: Sequence[str] | None, time: str | None, *, also_many: bool = False) -> None:
         """Read the chosen things, offer their times and fields, choose these where they are there."""
-        things, day = self._named_now
-        if (rows := self._source.rows(things, day)) > _MANY_ROWS and not also_many:
+        things, day = self._chosen_source
+        if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not also_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
         self._history = self._source.read(things, day)
         self._drawn = None
         if self._history.empty:  # and the choices stay, for when there is something again
-            self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
+            self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
             return
         times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
             raise InvalidArgument("there is no time in this: it needs a DatetimeIndex, datetimes or ISO 8601 text")
         kept = tuple(name for name in fields or () if name in columns)
-        with self._setting():
+        with self._without_exploring():
             self.time.options, self.fields.options = times, tuple(columns)
             self.time.value = time if time in times else times[0]
             self.fields.value = kept or tuple(columns[:1])
-        self._look()
+        self._show_view()
 
-    def _check(self, fields: Sequence[str] | None, time: str | None) -> None:
+    def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
         """Raise InvalidArgument where what was asked for at first is not there; later choices come from the lists."""
         if missing := [name for name in fields or () if name not in self.fields.options]:
             there = ", ".join(self.fields.options) or "none"
@@ -292,39 +292,39 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _explore(self, _change: object = None) -> None:
         if not self._quiet:
             with self.working("Looking"):
-                self._look()
+                self._show_view()
 
-    def _look(self, *, zoomed: bool = False) -> None:
+    def _show_view(self, *, zoomed: bool = False) -> None:
         if not self._history.empty:
-            self._show(explore(self._history, self.view), self.view, zoomed=zoomed)
+            self._show_findings(explore(self._history, self.view), self.view, zoomed=zoomed)
 
     @in_turn
-    def _take_range(self, change: Any) -> None:  # noqa: ANN401
+    def _copy_chart_range(self, change: Any) -> None:  # noqa: ANN401
         """Type the range that the chart was zoomed to."""
         if self._quiet:
             return
         with self.working("Looking"):
             shown = change["new"]
             form = "%Y-%m-%d %H:%M" if shown and shown[1] - shown[0] > pd.Timedelta("2D") else "%Y-%m-%d %H:%M:%S"
-            with self._setting():
+            with self._without_exploring():
                 self.start.value, self.end.value = (f"{time:{form}}" for time in shown) if shown else ("", "")
-            self._look(zoomed=True)
+            self._show_view(zoomed=True)
 
-    def _show(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
-        things, day = self._named_now
+    def _show_findings(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
+        things, day = self._chosen_source
         self._findings, self._shown = findings, (things, day, view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
         is_empty = findings.frame.empty
-        said = reason_for_nothing(findings, view, self._history, things, day) if is_empty else ""
-        self._draw(findings, view, said)
+        said = reason_for_no_rows(findings, view, self._history, things, day) if is_empty else ""
+        self._draw_chart(findings, view, said)
         if not zoomed:  # or a person who still pans would be pulled back
-            with self._setting():
+            with self._without_exploring():
                 self.chart.visible_range = visible_part(findings)
         self._tables.show(findings, self.code())
         self.say(said or sentence_of(findings, view))
 
-    def _draw(self, findings: Findings, view: View, empty: str) -> None:
+    def _draw_chart(self, findings: Findings, view: View, empty: str) -> None:
         """Show the history of all times; after a zoom nothing is sent again."""
         whole, of_all_times = findings.whole, replace(view, start="", end="")
         if of_all_times != self._drawn:
@@ -349,36 +349,36 @@ rows, file, reload_button, download_button, save_button, copy_button
         target.write_bytes(table_bytes(self.frame, target.suffix))
         return target
 
-    def _file(self) -> tuple[Path, bytes]:
+    def _path_and_content(self) -> tuple[Path, bytes]:
         """Return path and content; InvalidArgument if no row is shown, or only rows of earlier choices are."""
         if self._history.empty or self.frame.empty:
             raise InvalidArgument("there is no row to write")
-        if self._shown != (*self._named_now, self.view):
+        if self._shown != (*self._chosen_source, self.view):
             raise InvalidArgument("the rows are of your earlier choices; change what could not be shown, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
 
     def _download(self, _button: object) -> None:
         with self.working("Writing"):
-            path, content = self._file()
+            path, content = self._path_and_content()
             self.chart.offer_download(path.name, content)
             self.say(f"The browser downloads {plural(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
     def _save(self, _button: object) -> None:
         with self.working("Writing"):
-            path, content = self._file()
+            path, content = self._path_and_content()
             if path.exists() and self.save_button.description != "Replace it":
                 self.save_button.description = "Replace it"
                 self.say(f"{path.name} exists, {path.stat().st_size:,} bytes. Press Replace it to write over it.")
                 return
             path.write_bytes(content)
-            self._ask_again()
+            self._reset_save_button()
             self.say(f"Wrote {plural(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
 
-    def _ask_again(self) -> None:
+    def _reset_save_button(self) -> None:
         self.save_button.description = "Save on the server"
 
-    def _copy(self, _button: object) -> None:
+    def _copy_code(self, _button: object) -> None:
         with self.working("Copying"):
             self.chart.offer_text(self.code())
             self.shown_table.value = "Code"

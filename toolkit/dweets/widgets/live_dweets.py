@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
 
 #: Seconds between two drawings. The eye calls ten a second smooth.
-_PAUSE = 1 / 10
+_DRAWING_PAUSE = 1 / 10
 #: Seconds after which the rates are shown again, though nothing has come.
-_SILENCE = 1.0
+_RATE_REFRESH_SECONDS = 1.0
 #: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
-_UNSEEN = 2.0
-_MOST_FIELDS, _MOST_OFFERED, _MOST_NAMED = 6, 200, 3
+_UNSEEN_SECONDS = 2.0
+_MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
 _CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 
 
@@ -114,13 +114,13 @@ class LiveDweets(ServiceWidget):
         self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
-        self._reader.on_state = self._say_state
+        self._reader.on_state = self._show_state
         self._readings = LiveReadings()
         self._drawing = threading.RLock()
         #: Whether a person wants it to listen: it may have stopped by itself.
         self._is_wanted = False
         self._make_controls(names, points, keep)
-        _stop_those_of_the_last_run(self)
+        _stop_earlier_widgets(self)
         self._view_count = 0  # from now on pages count how often they show it
         self.start()
 
@@ -178,7 +178,7 @@ class LiveDweets(ServiceWidget):
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
-        if not self._reader.has_come(dweets, timeout):
+        if not self._reader.wait_for_dweets(dweets, timeout):
             names = ", ".join(self.things.value)
             raise TimedOut(f"{self.seen} of {dweets} dweets of {names} after {timeout} seconds")
         return self.seen
@@ -221,7 +221,7 @@ class LiveDweets(ServiceWidget):
             self._unseen.cancel()
             self._unseen = None
         if change["new"] == 0 and change["old"] and self.running:
-            self._unseen = threading.Timer(_UNSEEN, self._end)
+            self._unseen = threading.Timer(_UNSEEN_SECONDS, self._end)
             self._unseen.name, self._unseen.daemon = "live-dweets-unseen", True
             self._unseen.start()
         elif change["new"] and self._is_wanted and not self.running:
@@ -258,15 +258,15 @@ class LiveDweets(ServiceWidget):
     def _draw_while_running(self) -> None:
         drawn = 0
         while self.running:
-            if self._reader.has_come(drawn + 1, _SILENCE):
+            if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
-            sleep(_PAUSE)
+            sleep(_DRAWING_PAUSE)
 
     def _draw(self, *, even_if_paused: bool = False) -> None:
         """Draw the last dweets; from the drawer's thread, or where a control is used."""
         with self._drawing:
-            self._readings.take(self._reader.take_fresh(), monotonic())
+            self._readings.add(self._reader.take_new_records(), monotonic())
         self._offer_fields()
         if self.pause.value and not even_if_paused:
             return
@@ -274,13 +274,13 @@ class LiveDweets(ServiceWidget):
             self._draw_chart()
             self.readings.value = self._readings.html(self.things.value, monotonic())
             self.counter.value = plural(self.seen, "dweet")
-            self._say_state()
+            self._show_state()
 
     def _draw_chart(self) -> None:
         things, chosen = self.things.value, self.fields.value
         records = self._reader.last_records(things, self.points.value)
         if not records or not chosen:
-            empty = "choose a field" if records else f"waiting for dweets of {_listed(things) or 'no thing'}"
+            empty = "choose a field" if records else f"waiting for dweets of {_listed_names(things) or 'no thing'}"
             self.chart.draw(history_frame([]), [], empty=empty)
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1)
@@ -295,16 +295,16 @@ class LiveDweets(ServiceWidget):
         """Let one choose what can be drawn, and draw the first numbers if none were asked for."""
         offered, fields = self.fields.options, self._readings.fields
         new = [name for name, value in fields.items() if name not in offered and isinstance(value, (float, int, str))]
-        new = [name for name in new if name != self._time][: _MOST_OFFERED - len(offered)]
+        new = [name for name in new if name != self._time][: _MOST_OFFERED_FIELDS - len(offered)]
         if not new:
             return
         numbers = [name for name in new if not self._asked_for and not isinstance(fields[name], str)]
-        chosen = (*self.fields.value, *numbers[: max(0, _MOST_FIELDS - len(self.fields.value))])
+        chosen = (*self.fields.value, *numbers[: max(0, _MOST_DRAWN_FIELDS - len(self.fields.value))])
         self.fields.options = (*offered, *new)
         self.fields.value = chosen
 
-    def _say_state(self) -> None:
-        names = _listed(self.things.value)
+    def _show_state(self) -> None:
+        names = _listed_names(self.things.value)
         for thing, error in list(self._reader.failures.items()):
             self.show_error(error, about=thing if len(self.things.value) > 1 else "")
             return
@@ -325,13 +325,13 @@ class LiveDweets(ServiceWidget):
             return self.chart.png()
 
 
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _MOST_NAMED:
+def _listed_names(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED_THINGS:
         return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _stop_those_of_the_last_run(new: LiveDweets) -> None:
+def _stop_earlier_widgets(new: LiveDweets) -> None:
     """Where the notebook does not tell its cells: stop what an earlier run made of the same things."""
     for other in open_widgets():
         is_same = isinstance(other, LiveDweets) and other is not new and other.things.value == new.things.value

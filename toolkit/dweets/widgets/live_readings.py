@@ -16,13 +16,13 @@ from toolkit.errors import ToolkitError
 Record = dict[str, Any]
 
 #: Seconds over which values are counted.
-_WINDOW = 60.0
+_RATE_WINDOW_SECONDS = 60.0
 #: Arrivals whose times are kept; at more than that in a minute, the window is shorter.
-_MOST_TIMES = 200
+_MOST_ARRIVALS = 200
 #: Fields of all things; a thing may make up new names with each dweet.
 _MOST_READINGS = 1_000
 _MOST_ROWS, _LONGEST_TEXT = 60, 60
-_A_MINUTE = 60.0
+_SECONDS_A_MINUTE = 60.0
 
 
 class LiveReader:
@@ -39,7 +39,7 @@ class LiveReader:
         #: Why a thing is not listened to.
         self.failures: dict[str, ToolkitError] = {}
         self._records: dict[str, deque[Record]] = {}
-        self._fresh: list[Record] = []
+        self._new_records: list[Record] = []
         self._listeners: dict[str, Listener] = {}
         self._threads: dict[Listener, threading.Thread] = {}
         self._positions: dict[str, int | None] = {}
@@ -76,13 +76,13 @@ class LiveReader:
             found = [list(self._records.get(thing, ()))[-(count or self._keep) :] for thing in things]
         return [record for records in found for record in records]
 
-    def take_fresh(self) -> list[Record]:
+    def take_new_records(self) -> list[Record]:
         """Return what has arrived since the last call."""
         with self.changed:
-            fresh, self._fresh = self._fresh, []
+            fresh, self._new_records = self._new_records, []
             return fresh
 
-    def has_come(self, dweets: int, timeout: float | None = None) -> bool:
+    def wait_for_dweets(self, dweets: int, timeout: float | None = None) -> bool:
         """Wait until so many dweets have arrived, or it has stopped."""
         with self.changed:
             self.changed.wait_for(lambda: self.seen >= dweets or not self._listeners, timeout)
@@ -107,7 +107,7 @@ class LiveReader:
                 record = dweet.record()
                 with self.changed:
                     self._records[thing].append(record)
-                    self._fresh.append(record)
+                    self._new_records.append(record)
                     self.seen += 1
                     self.changed.notify_all()
         except ToolkitError as error:  # nobody sees what a thread raises
@@ -134,21 +134,21 @@ class LiveReader:
 class _Reading:
     def __init__(self) -> None:
         self.value: Any = None
-        self._arrivals: deque[tuple[float, int]] = deque(maxlen=_MOST_TIMES)
+        self._arrivals: deque[tuple[float, int]] = deque(maxlen=_MOST_ARRIVALS)
 
-    def take(self, values: Sequence[Any], now: float) -> None:
+    def add(self, values: Sequence[Any], now: float) -> None:
         self.value = values[-1]
         self._arrivals.append((now, len(values)))
 
     def rate(self, now: float) -> str:
         """Return how many values came a second, or a minute if they are few."""
-        while len(self._arrivals) > 2 and now - self._arrivals[1][0] > _WINDOW:
+        while len(self._arrivals) > 2 and now - self._arrivals[1][0] > _RATE_WINDOW_SECONDS:
             self._arrivals.popleft()
         (first, _), *later = self._arrivals
         if not later or now <= first:
             return "–"
         a_second = sum(count for _, count in later) / (now - first)
-        return f"{a_second:.1f} / s" if a_second >= 1 else f"{a_second * _A_MINUTE:.1f} / min"
+        return f"{a_second:.1f} / s" if a_second >= 1 else f"{a_second * _SECONDS_A_MINUTE:.1f} / min"
 
 
 class LiveReadings:
@@ -162,7 +162,7 @@ class LiveReadings:
         """The latest value of each field, of any thing, in the order of their first arrival."""
         return {field: reading.value for (_, field), reading in self._readings.items()}
 
-    def take(self, records: Iterable[Record], now: float) -> None:
+    def add(self, records: Iterable[Record], now: float) -> None:
         """Count records that arrived about now (in seconds)."""
         contents: dict[str, list[Any]] = {}
         for record in records:
@@ -171,7 +171,7 @@ class LiveReadings:
             for field, column in leaf_columns(each)[0].items():
                 values = [value for value in column if value is not None]
                 if values and ((thing, field) in self._readings or len(self._readings) < _MOST_READINGS):
-                    self._readings.setdefault((thing, field), _Reading()).take(values, now)
+                    self._readings.setdefault((thing, field), _Reading()).add(values, now)
 
     def html(self, things: Sequence[str], now: float) -> str:
         """Return the table of these things; with several, each row names its thing."""
@@ -180,7 +180,7 @@ class LiveReadings:
             return ""
         names = ("Thing", "Field", "Latest value", "Rate")[len(things) == 1 :]
         head = "".join(f"<th>{name}</th>" for name in names)
-        body = "".join(_row(key[len(things) == 1 :], reading, now) for key, reading in rows[:_MOST_ROWS])
+        body = "".join(_html_row(key[len(things) == 1 :], reading, now) for key, reading in rows[:_MOST_ROWS])
         more = f"<div>and {len(rows) - _MOST_ROWS:,} more</div>" if len(rows) > _MOST_ROWS else ""
         return (
             f'<div class="jp-RenderedHTMLCommon toolkit-readings"><table><thead><tr>{head}</tr></thead>'
@@ -188,12 +188,12 @@ class LiveReadings:
         )
 
 
-def _row(names: Sequence[str], reading: _Reading, now: float) -> str:
-    named = "".join(f"<td>{_short(name)}</td>" for name in names)
-    return f"<tr>{named}<td><b>{_short(_text(reading.value))}</b></td><td>{reading.rate(now)}</td></tr>"
+def _html_row(names: Sequence[str], reading: _Reading, now: float) -> str:
+    named = "".join(f"<td>{_shortened_html(name)}</td>" for name in names)
+    return f"<tr>{named}<td><b>{_shortened_html(_value_text(reading.value))}</b></td><td>{reading.rate(now)}</td></tr>"
 
 
-def _text(value: Any) -> str:  # noqa: ANN401
+def _value_text(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -203,7 +203,7 @@ def _text(value: Any) -> str:  # noqa: ANN401
     return json.dumps(value, ensure_ascii=False)
 
 
-def _short(text: str) -> str:
+def _shortened_html(text: str) -> str:
     if len(text) <= _LONGEST_TEXT:
         return escape(text)
     return f'<span title="{escape(text[:1_000])}">{escape(text[:_LONGEST_TEXT])}…</span>'

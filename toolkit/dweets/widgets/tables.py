@@ -31,8 +31,8 @@ from toolkit.widget_family import (
     text_field,
 )
 
-_PAGE = 50
-_MOST_LISTED = 200
+_ROWS_A_PAGE = 50
+_MOST_LISTED_ROWS = 200
 _COMPARISON = re.compile(r"\s*(.+?)\s*(<=|>=|==|!=|<|>|=)\s*(.+?)\s*")
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -40,7 +40,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-_TABLES = {
+_TABLE_TOOLTIPS = {
     "Statistics": "Count, mean, spread and quantiles of each field",
     "Rows": "The rows that are shown, to sort and filter",
     "Gaps": "When nothing came",
@@ -53,7 +53,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
     """What a view found, as one of these tables: `chosen` says which."""
 
     def __init__(self, show_error: Callable[[Exception], None]) -> None:
-        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLES), tooltips=list(_TABLES.values()))
+        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLE_TOOLTIPS), tooltips=list(_TABLE_TOOLTIPS.values()))
         self.chosen.style.button_width = "auto"
         self.rows, self.pane = RowsTable(show_error), html_pane()
         self.chosen.observe(lambda _change: self._show(), "value")
@@ -94,9 +94,9 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         self.after = button("›", tooltip="The rows after")
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
-            control.observe(self._begin, "value")
-        self.before.on_click(lambda _button: self._turn(-1))
-        self.after.on_click(lambda _button: self._turn(1))
+            control.observe(self._show_first_page, "value")
+        self.before.on_click(lambda _button: self._turn_pages(-1))
+        self.after.on_click(lambda _button: self._turn_pages(1))
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 
@@ -112,12 +112,12 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         self._show()
 
     @in_turn
-    def _begin(self, _change: object) -> None:
+    def _show_first_page(self, _change: object) -> None:
         self.page = 0
         self._show()
 
     @in_turn
-    def _turn(self, pages: int) -> None:
+    def _turn_pages(self, pages: int) -> None:
         self.page += pages
         self._show()
 
@@ -132,9 +132,9 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
             rows = rows.sort_values(name, ascending=ascending, kind="stable")
         elif not (ascending and rows.index.is_monotonic_increasing):
             rows = rows.sort_index(ascending=ascending, kind="stable")
-        first = self.page * _PAGE
-        page = rows.iloc[first : first + _PAGE]
-        self.before.disabled, self.after.disabled = self.page == 0, first + _PAGE >= len(rows)
+        first = self.page * _ROWS_A_PAGE
+        page = rows.iloc[first : first + _ROWS_A_PAGE]
+        self.before.disabled, self.after.disabled = self.page == 0, first + _ROWS_A_PAGE >= len(rows)
         self.place.value = f"{first + 1:,}–{first + len(page):,} of {len(rows):,}" if len(rows) else "no row"
         html = page.reset_index().to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.10g}")
         self.table.value = scrolled(html, caption="Rows")
@@ -148,7 +148,7 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     if (match := _COMPARISON.fullmatch(words)) and match[1] in flat.columns:
         column, given = flat[match[1]], match[3].strip("'\"")
         try:
-            kept = _OPERATORS[match[2]](column, _as_its_kind(given, column))
+            kept = _OPERATORS[match[2]](column, _converted(given, column))
         except (ValueError, TypeError):
             raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
         rows: pd.DataFrame = frame[kept.fillna(False).to_numpy(dtype=bool)]
@@ -163,7 +163,7 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     return frame[found.any(axis=1).to_numpy(dtype=bool)]
 
 
-def _as_its_kind(given: str, column: pd.Series[Any]) -> object:
+def _converted(given: str, column: pd.Series[Any]) -> object:
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         moment = pd.Timestamp(given)
         zone = column.dt.tz
@@ -188,10 +188,9 @@ def listed_html(found: pd.DataFrame) -> str:
     if found.empty:
         return "none in this range"
     rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
-    more = (
-        f"<div>and {len(rows) - _MOST_LISTED:,} more: see .gaps and .outliers</div>" if len(rows) > _MOST_LISTED else ""
-    )
-    return rows.head(_MOST_LISTED).to_html(index=False, border=0) + more
+    more = len(rows) - _MOST_LISTED_ROWS
+    note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
+    return rows.head(_MOST_LISTED_ROWS).to_html(index=False, border=0) + note
 
 
 def sentence_of(findings: Findings, view: View) -> str:

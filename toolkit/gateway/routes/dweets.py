@@ -198,11 +198,11 @@ def _history_of(thing: CachedThing) -> Response:
 
 async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
     """Return the pieces as a stream if they are too large to be held at once."""
-    gone: tuple[Header, ...] = ()
-    if stored.gone:
-        gone = ((wire.GONE_HEADER.lower().encode("ascii"), wire.gone_text(*stored.gone).encode("ascii")),)
+    headers: tuple[Header, ...] = ()
+    if stored.deleted:
+        headers = ((wire.GONE_HEADER.lower().encode("ascii"), stored.deleted.header_value().encode("ascii")),)
     if stored.is_small:
-        return Response(200, b"".join([piece async for piece in pieces]), content_type, gone)
+        return Response(200, b"".join([piece async for piece in pieces]), content_type, headers)
 
     async def start(writer: StreamWriter) -> Callable[[], None]:
         async for piece in pieces:
@@ -211,7 +211,7 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
         writer.end()
         return lambda: None
 
-    return Stream(start, content_type, is_finite=True, headers=gone)
+    return Stream(start, content_type, is_finite=True, headers=headers)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:

@@ -57,7 +57,7 @@ class OperatorRoutes(Routes):
         return Response(error.status, wire.failed(error), JSON, headers)
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        return WrongKey("the operator API", RateLimited(wire.TOO_MANY)) if error.status == 401 else None
+        return WrongKey("the operator API", RateLimited(wire.TOO_MANY_WRONG_KEYS)) if error.status == 401 else None
 
     def _route(self, endpoint: Endpoint, work: _Work) -> Route:
         async def handle(request: Request) -> Response:
