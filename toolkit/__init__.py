@@ -6,7 +6,7 @@
     tk = toolkit.connect()
     tk.dweets.history("kitchen")
 
-Importing this costs neither pandas nor matplotlib nor ipywidgets: they come with the first name that needs them.
+The import loads neither pandas nor matplotlib nor ipywidgets: the first use of a name that needs them does.
 """
 
 from __future__ import annotations

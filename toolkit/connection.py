@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolkit.rewards.client.rewards import RewardClient
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
-# A gateway without configured keys takes any, so that a notebook works at once.
+# A gateway without configured keys accepts any key, so that a notebook works at once.
 DEFAULT_KEY = Secret("notebook")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
 
@@ -43,25 +43,25 @@ def connect(
         A running `Gateway`, or its URL. None takes ``$TOOLKIT_URL`` if it is set, and otherwise starts an embedded
         gateway in this process.
     base_urls
-        The base URLs of single services that are elsewhere.
+        The base URLs of services that run on other servers.
     credentials
         Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). An embedded
-        gateway with the demo world has its own. Keys of the environment (``$TOOLKIT_APIKEY``, ...) are sent to the
-        gateway at ``$TOOLKIT_URL`` and to one of this process, never to another server.
+        gateway with the demo world has its own keys. Keys in environment variables (``$TOOLKIT_APIKEY``, ...) are sent
+        only to the gateway at ``$TOOLKIT_URL`` or in this process.
     operator_key
         The key of the gateway's operator, from the file ``operator.key`` of its data folder. Not needed for a gateway
-        of this process, nor in `toolkit lab`, which sets ``$TOOLKIT_OPERATOR_KEY`` for the gateway at ``$TOOLKIT_URL``.
+        in this process, nor in `toolkit lab`, which sets ``$TOOLKIT_OPERATOR_KEY`` and ``$TOOLKIT_URL``.
 
     Returns
     -------
     Connection
-        With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close it, or use it in a
-        ``with`` statement, to stop what it started.
+        With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close the connection, or use
+        it in a ``with`` statement, to stop the gateway that it started.
 
     Raises
     ------
     InvalidArgument
-        A URL is not http or https, or has a name, password or query in it.
+        A URL is not http or https, or contains a user name, a password or a query.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class Connection(PublicNames):
     def close(self) -> None:
         """Close all connections and streams, and stop the gateway if `connect` started it.
 
-        Afterwards every call raises ConnectionClosed. Calling it again does nothing.
+        Afterwards every call raises ConnectionClosed. A second `close` does nothing.
         """
         self._is_closed = True
         for session in self._sessions.values():
@@ -174,12 +174,12 @@ class Connection(PublicNames):
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected, so each client keeps a reference to it.
             self._sessions[base_url] = HttpSession(base_url, kept_object=self.gateway)
-            if self._is_closed:  # its client is first used after close()
+            if self._is_closed:  # a service is used for the first time after close()
                 self._sessions[base_url].close()
         return self._sessions[base_url]
 
     def _from_environment(self, name: str, base_url: str) -> Secret | None:
-        """Return a key of the environment, for the gateway at $TOOLKIT_URL or of this process only."""
+        """Return a key from an environment variable, but only for the gateway at $TOOLKIT_URL or in this process."""
         own = "" if self.gateway is None else self.gateway.base_url
         if base_url.rstrip("/") not in (own, os.environ.get("TOOLKIT_URL", "").rstrip("/")):
             return None

@@ -1,8 +1,8 @@
-"""Diagrams of lines, boxes and texts: drawn once, shown by the browser, saved by matplotlib as PNG.
+"""Diagrams of lines, boxes and texts: described once, drawn by the browser, and by matplotlib as PNG.
 
 The browser draws them with anywidget, because only a widget that brings a script can make arrows that are clicked
-and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. It also takes a
-millisecond where an SVG of matplotlib takes fifty, and follows the theme.
+and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. The script also draws
+in 1 ms (an SVG of matplotlib takes 50 ms) and uses the colours of the theme.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import traitlets
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: ``plain`` has the colour of the theme. No meaning is shown by colour alone.
+#: The colour of a shape: ``plain`` is that of text in the theme. No meaning is shown by colour alone.
 Tone = Literal["plain", "quiet", "good", "bad"]
 Anchor = Literal["start", "middle", "end"]
 Point = tuple[float, float]
 
-# On white; the colours on a page are in widget_family.css.
+# Colours in a PNG, on white; those on a page are in widget_family.css.
 _COLOURS: dict[str, str] = {"plain": "#333333", "quiet": "#6b6b6b", "good": "#1b5e20", "bad": "#b71c1c"}
 _ALIGNMENTS = {"start": "left", "middle": "center", "end": "right"}
 _OPACITY = 0.18
@@ -33,10 +33,10 @@ _DPI = 110
 
 
 class Drawing:
-    """Shapes in pixels from the top left. `description` describes them for a screen reader.
+    """Shapes, with positions in pixels from the top left; a screen reader reads `description`.
 
-    Shapes that are added within `part` belong to a part that can be chosen. With a `pace`, parts appear one after
-    the other, so many milliseconds apart.
+    Shapes that are added within `part` form a part, which a person can choose. With a `pace`, the parts appear one
+    after the other, `pace` milliseconds apart.
     """
 
     def __init__(self, width: float, height: float, description: str, *, pace: int = 0) -> None:
@@ -47,7 +47,7 @@ class Drawing:
 
     @contextmanager
     def part(self, description: str, top: float, height: float) -> Iterator[None]:
-        """Make what the block adds a part; a click anywhere between `top` and its end chooses it."""
+        """Make the shapes that the block adds a part; a click between `top` and `top + height` chooses the part."""
         self._part = len(self.parts)
         self.parts.append({"description": description, "top": top, "height": height})
         yield
@@ -62,7 +62,7 @@ class Drawing:
     def box(
         self, corner: Point, size: Point, tone: Tone = "plain", *, filled: bool = False, solid: bool = False
     ) -> None:
-        """Add a rectangle; `filled` is a light fill, `solid` a full one without an edge."""
+        """Add a rectangle, with a light fill if `filled`, or with a full fill and no edge if `solid`."""
         self._add("box", tone, corner=corner, size=size, fill=1 if solid else _OPACITY if filled else 0, edge=not solid)
 
     def dot(self, middle: Point, tone: Tone = "plain", *, hollow: bool = False) -> None:
@@ -81,7 +81,7 @@ class Drawing:
         self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **properties})
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the browser draws, as JSON values."""
+        """Return the drawing as JSON values, for the browser."""
         return {name: getattr(self, name) for name in ("width", "height", "description", "pace", "shapes", "parts")}
 
 
@@ -100,7 +100,7 @@ class DrawingPane(anywidget.AnyWidget):
 
 
 def png(*drawings: Drawing) -> bytes:
-    """Return drawings below each other, on white."""
+    """Return a PNG of the drawings, one below the other, on white."""
     from matplotlib.figure import Figure
 
     width, height = max(each.width for each in drawings), sum(each.height for each in drawings)

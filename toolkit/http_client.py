@@ -23,7 +23,7 @@ from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, U
 from toolkit.secret import Secret
 
 StrOrSecret = str | Secret
-#: A body: bytes as they are, or a JSON object whose values may be secrets at any depth.
+#: Bytes, which are sent unchanged, or a JSON object whose values may be secrets at any depth.
 RequestBody = bytes | Mapping[str, object]
 #: Seconds to connect, and seconds between two reads.
 _TIMEOUT_SECONDS = (3.05, 30.0)
@@ -52,7 +52,7 @@ class HttpStream:
         self.content_type = response.headers.get("content-type", "")
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each piece as it arrives; Unreachable where the connection breaks or is silent for too long."""
+        """Yield each piece as it arrives; Unreachable if the connection breaks or is silent for too long."""
         try:
             yield from self._response.raw.stream(65536, decode_content=True)
             broken = False
@@ -65,7 +65,7 @@ class HttpStream:
             raise Unreachable("the stream broke") from None
 
     def stop(self) -> None:
-        """End the stream; a reader in another thread wakes up within milliseconds."""
+        """End the stream; a thread that reads from the stream wakes up within milliseconds."""
         self._stopped = True
         try:
             self._response.raw.shutdown()
@@ -77,7 +77,7 @@ class HttpStream:
 
 
 class HttpSession:
-    """Calls to one server over kept connections; `kept_object` is what must live as long as this does."""
+    """Requests to one server over persistent connections; `kept_object` lives as long as the session."""
 
     def __init__(self, base_url: str, kept_object: object = None) -> None:
         self.base_url = checked_base_url(base_url)
@@ -86,7 +86,7 @@ class HttpSession:
         self._is_closed = False
         self._streams: WeakSet[HttpStream] = WeakSet()
         logging.getLogger("urllib3.connectionpool").addFilter(_is_not_toolkit_call)  # adding it again changes nothing
-        # Proxies and .netrc of the environment are for the outside, never for this machine.
+        # Proxy variables and .netrc are for other machines, never for this one.
         self._session.trust_env = not is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
 
@@ -99,7 +99,7 @@ class HttpSession:
         body: RequestBody | None = None,
         headers: Mapping[str, StrOrSecret] | None = None,
     ) -> HttpReply:
-        """Return the whole response, whatever its status. Redirects are not followed."""
+        """Return the complete response, with any status. Redirects are not followed."""
         values = values or {}
         return self._read_reply(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
 
@@ -111,7 +111,7 @@ class HttpSession:
         query: Mapping[str, StrOrSecret | None] | None = None,
         headers: Mapping[str, StrOrSecret] | None = None,
     ) -> HttpStream | HttpReply:
-        """Return a response without end as a stream, and one of known length whole."""
+        """Return an endless response as a stream, and a response with a Content-Length completely."""
         values = values or {}
         response = self._send(endpoint, values, query or {}, None, headers or {})
         if response.status_code == 200 and "content-length" not in response.headers:
@@ -130,7 +130,7 @@ class HttpSession:
     @staticmethod
     def _read_reply(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
         body = None
-        # Read in one piece: requests would read many of 10 KB.
+        # In one read, because requests would read the body in many pieces of 10 KB.
         with suppress(HTTPError, OSError):
             body = response.raw.read(decode_content=True)
         if body is None:
@@ -147,13 +147,13 @@ class HttpSession:
         headers: Mapping[str, StrOrSecret],
     ) -> requests.Response:
         for name, value in values.items():
-            if value in ("", ".", ".."):  # no HTTP library sends these as they are: they would mean another path
+            if value in ("", ".", ".."):  # HTTP libraries remove these segments, which gives another path
                 raise InvalidArgument(f"{name} cannot be {value!r}")
         try:
             path = endpoint.path_for(**values)
         except UnicodeEncodeError:
             raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
-        if self._is_closed:  # requests would open the session again
+        if self._is_closed:  # requests would open a closed session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         outcome = self._send_revealed(endpoint.method, path, query, body, headers)
         if isinstance(outcome, BaseException):
@@ -168,7 +168,7 @@ class HttpSession:
         body: RequestBody | None,
         headers: Mapping[str, StrOrSecret],
     ) -> requests.Response | BaseException:
-        """Send with all secrets revealed; an error is returned, so that this frame is in no traceback."""
+        """Send a request with its secrets revealed; return an error, so that no traceback shows this frame."""
         request = f"{method} {path}"
         unanswered = f"no answer to {request} from {self.base_url}: it"
         pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
@@ -201,13 +201,13 @@ class HttpSession:
 
 
 def checked_base_url(url: str) -> str:
-    """Return a base URL without a slash at its end, or raise InvalidArgument where it cannot be one."""
-    with suppress(ValueError, TypeError, AttributeError):  # of a port that is none, of what is no text
+    """Return a base URL without a slash at its end, or raise InvalidArgument if the URL is not valid."""
+    with suppress(ValueError, TypeError, AttributeError):  # the port is no number, or the URL is no text
         parts = urlsplit(url)
         extra = parts.query or parts.fragment or parts.username or parts.password
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not extra:
             return url.rstrip("/")
-    # Without its text: a password in a URL must not get into a traceback.
+    # The message does not show the URL: a password in the URL must not get into a traceback.
     raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
 
 

@@ -1,6 +1,6 @@
 """Random numbers that are hashes of (key, name of the stream, index), so no stream depends on another.
 
-They use integers, ``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
+They need integers, ``+ - * /`` and square roots only: the last digit of a libm function depends on the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MIX_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
-# Points of a field that are computed together: that takes twenty times the memory of the points.
+# A field is computed for this many points at a time, because that takes twenty times the memory of the points.
 _POINTS_A_BATCH = 100_000
 _LOW_16_BITS = np.uint64(0xFFFF)
 
@@ -115,6 +115,6 @@ class KeyedNoise:
 
 
 def _pair_sum(hashes: Hashes, shift: int) -> Floats:
-    """Add two 16-bit parts: a triangular distribution of variance 1."""
+    """Return the sum of two 16-bit parts, scaled: a triangular distribution of variance 1."""
     total = ((hashes >> np.uint64(shift)) & _LOW_16_BITS) + ((hashes >> np.uint64(shift + 16)) & _LOW_16_BITS)
     return (total.astype(np.float64) - 65535.0) * (2.449489742783178 / 65536.0)

@@ -1,4 +1,4 @@
-"""The notebook cell that runs now. What an earlier run of the same cell made is closed."""
+"""The notebook cell that runs now: with its id, widgets and gateways of an earlier run of the cell are closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class CellRun(NamedTuple):
-    """One run of one cell, by their ids; ``cell`` is empty where there is no notebook or it names no cell."""
+    """The ids of a cell and of one run of the cell; ``cell`` is empty outside of notebooks that send cell ids."""
 
     cell: str
     run: str
@@ -17,7 +17,7 @@ class CellRun(NamedTuple):
 
 
 def current_cell_run() -> CellRun:
-    # Not imported: a program without a notebook need not wait for IPython.
+    # IPython is not imported here: a program without a notebook would wait for the import.
     ipython: Any = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}

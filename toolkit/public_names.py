@@ -1,4 +1,4 @@
-"""Names that a person sees: tab completion of the clients, and names that are imported when they are first used."""
+"""Names that a person sees: tab completion of clients, and names of a package that are imported at their first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PublicNames:
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package; `modules` has the module of each name."""
+    """Return ``__getattr__`` and ``__dir__`` for a package; `modules` has the module of each name."""
 
     def get_attribute(name: str) -> object:
         if name not in modules:

@@ -27,9 +27,9 @@ Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(.*)`")
-#: What a message of our own begins with that names a key of the table which raised it.
+#: The start of an error message of our own that names the wrong key.
 _OWN_MESSAGE = re.compile(r"[a-z_]+(\[\d+\]|\.[a-z_]+)*: ")
-#: Our words for the types of msgspec and of Python.
+#: Our names for the types of msgspec and of Python in error messages.
 _TYPE_NAMES = {
     **{"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"},
     **{"array": "a list", "object": "a table", "null": "nothing", "datetime": "a time with date and zone"},
@@ -53,7 +53,7 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
         if not other:
             with file.open("rb") as opened:
                 data = opened.read(MAX_FILE_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:  # ValueError: a NUL in the path; RuntimeError: ~ of nobody
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~ of no user
         reason = getattr(error, "strerror", None) or "there is no such path"
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
     if other:
@@ -64,7 +64,7 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        # Only the place: the text around it may hold a secret.
+        # Show only the position of the error: the text there may hold a secret.
         place = re.search(r"\((?:at|byte) .*?\)", str(error))
         raise InvalidArgument(
             f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + place[0] if place else ''}"
@@ -75,7 +75,7 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def checked(value: object, kind: type[T]) -> T:
-    """Convert a value to a type; InvalidArgument names the key that is unknown, missing or wrong."""
+    """Convert a value to a type; InvalidArgument names a key that is unknown, missing or wrong."""
     try:
         return msgspec.convert(value, kind, dec_hook=_parse)
     except msgspec.ValidationError as error:
@@ -86,7 +86,7 @@ def checked(value: object, kind: type[T]) -> T:
 
 
 def refuse_duplicates(key: str, tables: Sequence[Table], field: str) -> None:
-    """Refuse tables of the list at `key` that have the same value in a field."""
+    """Raise InvalidArgument if two tables of the list `key` have the same value in `field`."""
     first: dict[Hashable, int] = {}
     for number, table in enumerate(tables):
         value = getattr(table, field)
@@ -111,7 +111,7 @@ def secrets_in(value: object, place: str = "") -> Iterator[tuple[str, Secret]]:
 
 
 def _error_text(message: str, value: Any, kind: Any, place: str = "") -> str:  # noqa: ANN401
-    """Explain the first part of a value that is wrong; a message of msgspec does not name the keys of a dict."""
+    """Return a message about the first wrong part of a value; that of msgspec does not name the keys of a dict."""
     kind = _bare_type(kind)
     for place_of_part, part, kind_of_part in _parts(value, kind, place):
         try:
@@ -134,7 +134,7 @@ def _error_text(message: str, value: Any, kind: Any, place: str = "") -> str:  #
     if _OWN_MESSAGE.match(what):
         return _joined_path(place, what)
     what = re.sub(r"`([^`]*)`", lambda types: " or ".join(_TYPE_NAMES.get(t, t) for t in types[1].split(" | ")), what)
-    # Only numbers are shown: a text may be a secret at the wrong place.
+    # Show only numbers: a text may be a secret under the wrong key.
     if kind in (int, float) and isinstance(value, int | float) and " got " not in what and abs(value) < 1e12:
         what = f"{what}, got {value}"
     return f"{place or 'the configuration'}: {what[0].lower()}{what[1:]}"
@@ -153,7 +153,7 @@ def _parts(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _bare_type(kind: Any) -> Any:  # noqa: ANN401
-    """Return a type without its limits, and without the None of an optional one."""
+    """Return a type without its limits (Meta) and without ``| None``."""
     if get_origin(kind) is Annotated:
         return _bare_type(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -171,7 +171,7 @@ def _joined_path(place: str, key: str) -> str:
 
 
 def _parse(kind: type, value: Any) -> object:  # noqa: ANN401
-    """Parse a value of a class that msgspec does not know; it adds the path to the error."""
+    """Parse a value for a class that msgspec does not know; msgspec adds the path of the key to the error."""
     if isinstance(value, kind):
         return value
     if kind not in _PARSERS:
@@ -179,7 +179,7 @@ def _parse(kind: type, value: Any) -> object:  # noqa: ANN401
     parse, expected = _PARSERS[kind]
     try:
         return parse(value)
-    # AttributeError, TypeError: not even a text.
+    # AttributeError, TypeError: the value is not even a text.
     except (ZoneInfoNotFoundError, AttributeError, OSError, TypeError, ValueError):
         raise ValueError(f"expected {expected}, got {_type_name(value)}") from None
 

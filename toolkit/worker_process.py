@@ -1,7 +1,7 @@
 """A child process that does one job at a time and that its parent can kill: for work that can block the interpreter.
 
-``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. These
-children end when their input ends.
+``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. A child
+of this module ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Death(Enum):
 
 
 class WorkerDied(Exception):
-    """The child ended before it finished its job; ``answers`` are those it gave to this job."""
+    """The child ended before it finished its job; ``answers`` are the answers to this job until then."""
 
     def __init__(self, death: Death, detail: str, answers: list[Any]) -> None:
         super().__init__(f"{death.value} ({detail})")
@@ -65,7 +65,7 @@ class WorkerProcess:
         return process.pid if process is not None else None
 
     def do(self, job: object, seconds: float) -> list[Any]:
-        """Return the answers to a job; raises WorkerDied, also if the job takes longer than `seconds`."""
+        """Return the answers to a job; raise WorkerDied if the child ends or the job takes longer than `seconds`."""
         answers: list[Any] = []
         try:
             process = self._running_process()
@@ -84,12 +84,12 @@ class WorkerProcess:
         return answers
 
     def kill(self) -> None:
-        """End the child at once; a job that it is doing raises WorkerDied."""
+        """End the child at once; its current job raises WorkerDied."""
         if (process := self._process) is not None:
             process.kill()
 
     def close(self) -> None:
-        """End the child at once and start no other. Call `join` after the last job."""
+        """End the child at once, and start no other child. Call `join` after the last job."""
         with self._lock:
             self._is_closed = True
         self.kill()
@@ -169,7 +169,7 @@ def _start_child(module: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # "Interrupt kernel" and Ctrl-C go to a whole session or group of processes.
+        # "Interrupt kernel" and Ctrl-C signal a whole group of processes, so the child is in another group.
         start_new_session=True,
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
@@ -182,7 +182,7 @@ def _death_of_exit_code(code: int) -> Death:
 
 
 def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
-    """Do the jobs from standard input until it ends; an error in `work` counts as a crash. Runs in the child only."""
+    """Do jobs from standard input until the input ends; an error in `work` counts as a crash. For the child only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
@@ -212,17 +212,17 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """End this child after `seconds` more of CPU time; 0 removes the limit. No limit on Windows."""
+    """Make the kernel end this child after `seconds` more of CPU time; 0 removes the limit. Windows has no limit."""
     # The signal has no handler, so the kernel ends the process whatever code is running.
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def limit_memory(size: int) -> None:
-    """Limit what this child can allocate from now on, in bytes; beyond it comes a MemoryError. Linux only."""
+    """Let this child allocate `size` more bytes; a further allocation raises MemoryError. Linux only."""
     if sys.platform == "linux":
         import resource
 
-        # Libraries have allocated more on a machine with more cores: stacks and buffers of their threads.
+        # The limit is relative: on a machine with more cores, libraries have allocated more, for their threads.
         has = int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_DATA, (has + size, has + size))

@@ -38,10 +38,10 @@ def originals() -> Path:
 
 
 def copy_originals(source: Path, folder: Path) -> list[str]:
-    """Copy notebooks and data to a folder, and never overwrite what a person changed.
+    """Copy notebooks and data to a folder, and never overwrite a file that a person changed.
 
-    A file that nobody changed since an earlier copy is updated; a file that is gone is copied again. Returns the names
-    of files that a person changed and whose original has a newer version.
+    A file that nobody changed since an earlier copy is updated; a missing file is copied again. Returns the names of
+    the files that a person changed and that have a newer original.
     """
     record_file = folder / _RECORD_FILE
     written, kept = _read_record(record_file), []
@@ -70,13 +70,13 @@ def _read_record(path: Path) -> dict[str, str]:
     try:
         record = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
-        # Without the record, every file counts as changed.
+        # Without a record of earlier copies, every file counts as changed by a person.
         return {}
     return record if isinstance(record, dict) else {}
 
 
 def _write(path: Path, content: bytes) -> None:
-    # Beside it first: a full disk must not leave half a notebook.
+    # Write to another name first: a full disk must not leave half a notebook.
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     try:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 _STATIC = Path(__file__).parent / "static"
-#: Each imports from those before it only.
+#: In this order, because a module imports only from earlier ones.
 _MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "files.js", "panel.js", "chart.js")
 _IMPORT_LINE = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT_KEYWORD = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
@@ -21,7 +21,7 @@ def chart_module() -> str:
 
 @cache
 def widget_module() -> str:
-    """Return the same for anywidget: its default export renders a model."""
+    """Return the ES module of the chart for anywidget: the default export renders a widget model."""
     return _bundle((*_MODULES, "widget.js"))
 
 

@@ -38,22 +38,22 @@ class Chart(anywidget.AnyWidget):
     fields
         Columns of numbers, truth values (drawn as steps) or texts (drawn as a band of states).
     unit
-        Of the values, for all fields or by field.
+        The unit of the values, for all fields or by field.
     marks
         Gaps and outliers to point out.
     regular
-        The frame was resampled: a missing value interrupts a line.
+        Whether the frame was resampled, so that a missing value interrupts a line.
     height
-        Pixels of the plots; several panels may need more.
+        Height of the plots in pixels; several panels may need more.
     max_height
-        Pixels beyond which the plots scroll.
+        Height in pixels above which the plots scroll.
     file_name
-        Of downloads, without the ending.
+        Name of downloaded files, without suffix.
 
     Attributes
     ----------
     visible_range : tuple of two pandas.Timestamp, or None
-        What is visible, None for everything. Set it to zoom, observe it to follow.
+        The range that is visible; None for everything. Set it to zoom; observe it to get each zoom.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Chart(anywidget.AnyWidget):
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
-        """Show other data; `empty` is said where there is none. Lines keep their colours, and the range stays."""
+        """Show other data, or the text `empty` if there is none. Lines keep their colours, and the range stays."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
         self._frame, self._marks, self._units = frame, marks, Labels(unit=unit).units(fields)
@@ -222,7 +222,7 @@ class Chart(anywidget.AnyWidget):
         return self._picture("png")
 
     def close(self) -> None:
-        """Remove it from the page."""
+        """Remove the chart from the page."""
         _open_charts.discard(self)
         super().close()
 
@@ -231,7 +231,7 @@ class Chart(anywidget.AnyWidget):
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
 
     def _repr_mimebundle_(self, **_given: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - as in IPython
-        """Show the widget, a picture where widgets cannot run, a line of text where pictures cannot be shown."""
+        """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
         shown, about = super()._repr_mimebundle_() or ({}, {})
         picture = base64.b64encode(self.png()).decode("ascii")
         return shown | {"image/png": picture, "text/plain": repr(self)}, about

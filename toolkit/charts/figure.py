@@ -1,4 +1,4 @@
-"""The chart as a matplotlib picture, for ``df.dweets.plot`` and where widgets cannot run."""
+"""The chart as a matplotlib picture, for ``df.dweets.plot`` and for pages where widgets cannot run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FIGURE_INCHES = (9.0, 3.2)
 _MOST_LEGEND_ENTRIES = 20
-_RING_COLOUR = "0.15"  # of the rings around outliers: no line has it
+_RING_COLOUR = "0.15"  # of the rings around outliers: no line has this colour
 
 
 class Labels(NamedTuple):
@@ -75,7 +75,7 @@ def chart_figure(
     range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
     empty: str = "no data",
 ) -> Figure:
-    """Return the panels of a chart, or the text `empty` without lines, as a figure that pyplot does not know."""
+    """Return a figure that pyplot does not know, with the panels of a chart, or the text `empty` without lines."""
     from matplotlib.figure import Figure
 
     panels = panels_of(lines, dict(units or {})) or [[]]
@@ -102,7 +102,7 @@ def _figure_size(panels: Sequence[Sequence[Line]]) -> tuple[float, float]:
 
 
 def _panel_height(panel: Sequence[Line]) -> float:
-    """Return the inches of one of several panels."""
+    """Return the height in inches of one of several panels."""
     if not panel or panel[0].kind == "number":
         return 2.2
     return 0.9 if panel[0].kind == "boolean" else 0.6 + 0.2 * len(panel)
@@ -201,7 +201,7 @@ def _finish(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title: 
 
 
 def _value_formatter() -> Formatter:
-    """Return labels that differ, in place of an offset that readers must add."""
+    """Return a formatter whose labels differ without an offset, which readers would have to add."""
     from matplotlib.ticker import FuncFormatter
 
     class ValueLabels(FuncFormatter):

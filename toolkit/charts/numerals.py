@@ -1,13 +1,13 @@
-"""Numbers as text: ticks of an axis that differ, values with as many digits as tell them apart."""
+"""Numbers as text: labels of an axis that differ, and values with enough digits to tell them apart."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-_MOST_DIGITS = 17  # what tells any two floats apart
+_MOST_DIGITS = 17  # enough to tell any two floats apart
 _FEWEST_DIGITS = 4
-_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # outside of these, as 1.5e-09
+_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # other numbers are written as 1.5e-09
 _ROUNDING = 1e-12  # a smaller relative difference comes from rounding
 
 
@@ -33,7 +33,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def distinct_numerals(values: Sequence[float]) -> list[str]:
-    """Return each value with four digits, and those that would look alike with as many as tell them apart.
+    """Return each value as text with four digits, or with more if two values would look alike.
 
     Whole digits are never rounded away. Missing values are empty.
 

@@ -28,7 +28,7 @@ def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
 
 
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    # Things, fields and texts come from devices; all other cells are times and numbers.
+    # Devices choose the names of things and fields and the texts; all other cells are times and numbers.
     inert = frame.rename(columns=_escaped_formula).rename_axis(_escaped_formula(frame.index.name))
     texts = [name for name in inert.columns if pd.api.types.is_string_dtype(inert[name].dtype)]
     return inert.assign(**{name: inert[name].map(_escaped_formula) for name in texts})

@@ -1,6 +1,6 @@
 """The command line: one file per command.
 
-Nothing heavy is imported before a command runs, so that ``toolkit --help`` answers at once.
+Large libraries are imported only when a command runs, so that ``toolkit --help`` answers at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`toolkit config`: an example of a gateway's configuration, and the check of one; and the option ``--config``."""
+"""`toolkit config` prints an example of a gateway's configuration or checks a file; and the option ``--config``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _read_tables(context: click.Context, parameter: click.Parameter, path: Path 
     return tables_of(path)
 
 
-#: The tables of a configuration file, checked; empty without one.
+#: The option gives a command the checked tables of the file; none without a file.
 CONFIG = click.option(
     "--config",
     metavar="FILE",
@@ -43,7 +43,7 @@ def example() -> None:
 @config.command()
 @click.argument("file", type=click.Path(path_type=Path), callback=_read_tables, metavar="FILE")
 def check(file: dict[str, Any]) -> None:
-    """Check a configuration and say what a gateway has with it.
+    """Check a configuration file and say what a gateway has with it.
 
     Exit code 2 and one line with the key if something in it is wrong.
     """

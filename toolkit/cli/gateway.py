@@ -20,7 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
-    # No message shows what was typed: it holds a key.
+    # No message shows the argument: it holds a key.
     from toolkit.secret import Secret
 
     locks: dict[str, Secret] = {}
@@ -107,7 +107,7 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     The first line it prints is "gateway at http://HOST:PORT", once it accepts calls.
     """
     if context.args:
-        # click would print the surplus, and it may well be a key.
+        # click would print the surplus arguments, and one may be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
     from toolkit.gateway import Gateway
     from toolkit.gateway.configuration import overlaid
@@ -118,9 +118,9 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
         "gateway": options,
     }
     settings = overlaid(overlaid({"gateway": {"port": DEFAULT_PORT}}, config), tables)
-    # Signals first: one that comes while the gateway starts ends it right after.
+    # Handle signals first: a signal during the start ends the gateway right after its start.
     with signals_to_end() as ended, Gateway(config=settings) as running:
-        # What the start made stays, and need not be examined in each garbage collection.
+        # The objects of the start stay in use, so garbage collections need not examine them.
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
         click.echo(f"gateway at {running.base_url}")

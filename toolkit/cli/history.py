@@ -68,7 +68,7 @@ def history(
 
 
 def _flat_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return records as `tk.dweets.history` does; columns of mixed or nested values become JSON text."""
+    """Return the frame of `tk.dweets.history`, but with JSON text in columns of mixed or nested values."""
     from toolkit.dweets.content_frame import history_frame
 
     frame = history_frame(records)
@@ -83,7 +83,7 @@ def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> N
     from toolkit.charts.table_files import table_bytes
 
     frame = _flat_frame(records)
-    if suffix == ".csv":  # times as they came
+    if suffix == ".csv":  # times as the gateway writes them
         frame.index = pd.Index([record["created"] for record in records], name="created")
     content = table_bytes(frame, suffix)
     if file != "-":

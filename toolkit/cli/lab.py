@@ -33,11 +33,11 @@ _IS_POSIX = os.name == "posix"
 
 
 class LabCannotStart(ToolkitError):
-    """Something that the lab needs is missing; the message says how to get it."""
+    """Something that the lab needs is missing; the message says what to do."""
 
 
 def _notebook_root(folder: Path | None) -> Path:
-    """Return the folder that JupyterLab shows, with copies of the notebooks where they are needed."""
+    """Return the folder that JupyterLab shows; outside of a checkout it gets copies of the notebooks."""
     if folder is None and is_checkout():
         return originals()
     root = (folder or notebook_folder()).resolve()
@@ -51,7 +51,7 @@ def _notebook_root(folder: Path | None) -> Path:
 
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
-    """Return the configuration with the options; without a folder or a store it keeps everything in your own folder."""
+    """Return the configuration with the options; without a folder or a store, it gets the user's own data folder."""
     from toolkit.gateway.configuration import overlaid
 
     own = overlaid({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
@@ -80,11 +80,11 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
         f"--LabApp.default_url=/{_first_page(root)}",
         f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
         "--LabApp.extension_manager=readonly",
-        # A notebook is not marked as changed when it is opened.
+        # Opening a notebook does not mark it as changed.
         "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
         # Only this user and this machine can connect; in a container the user is root.
         "--ServerApp.allow_root=True",
-        # A newcomer's terminal has three lines; "not trusted" and the like are not for them.
+        # A newcomer should see three lines in the terminal, and no warnings such as "not trusted".
         "--Application.log_level=ERROR",
     ]
     if lab_port is not None:
@@ -110,13 +110,13 @@ def _runtime_folder() -> Iterator[Path]:
 
 
 def _set_environment(gateway: Gateway, runtime: Path) -> None:
-    """Set the gateway's URL and keys, and the demo world's, for the kernels, and our settings for Jupyter."""
+    """Set environment variables: URL and keys of the gateway for the kernels, and our settings for Jupyter."""
     os.environ["TOOLKIT_URL"] = gateway.base_url
     os.environ["TOOLKIT_OPERATOR_KEY"] = gateway.operator_key.reveal()
     for name, key in gateway.credentials.items():
         os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
-    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # of settings, of front-end extensions
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # folders of settings, and of front-end extensions
         os.environ[name] = os.pathsep.join(path for path in (str(_JUPYTER_SETTINGS), os.environ.get(name, "")) if path)
 
 
@@ -133,7 +133,7 @@ def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _stop_at_signals(jupyter: ServerApp) -> None:
-    """Stop JupyterLab at the first signal, without its question whether one is sure."""
+    """Stop JupyterLab at the first signal, without JupyterLab's request to confirm."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for again in END_SIGNALS:
@@ -169,7 +169,7 @@ def lab(
         raise LabCannotStart(f"JupyterLab is not installed here; run: {install_command('lab')}")
     root = _notebook_root(folder)
     settings = _gateway_settings(config, data, port)
-    # While the lab starts, a signal unwinds everything.
+    # A signal while the lab starts ends the gateway and removes the folder.
     with at_end_signals(_exit), _start_gateway(settings) as running, _runtime_folder() as runtime:
         _set_environment(running, runtime)
         from jupyterlab.labapp import LabApp
@@ -177,6 +177,6 @@ def lab(
         arguments = [*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options]
         jupyter: ServerApp = LabApp.initialize_server(argv=arguments)
         _stop_at_signals(jupyter)
-        # On its loop, after the callback that binds the port: a reader of the address may call it at once.
+        # Print on JupyterLab's loop, after the callback that binds the port: a reader may call the address at once.
         jupyter.io_loop.add_callback(_print_urls, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
         jupyter.start()

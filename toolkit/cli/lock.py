@@ -28,7 +28,7 @@ def lock() -> None:
 
 
 def _store_options(folder: click.Path) -> Callable[[Command], Command]:
-    """Add --data and --store to a command: where the gateway keeps everything."""
+    """Add the options --data and --store to a command; they say where the gateway keeps everything."""
 
     def add(command: Command) -> Command:
         data = click.option("--data", type=folder, help="The folder of the gateway, which may be running.")
@@ -69,7 +69,7 @@ def list_locks(data: Path | None, store: str | None) -> None:
 @click.argument("lock_name", metavar="LOCK")
 @_store_options(EXISTING_FOLDER)
 def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
-    """Remove LOCK for good: its keys end.
+    """Remove LOCK for good: its keys no longer work.
 
     The thing that uses it is unlocked: everybody can read and write it. Its alert is removed.
     """
@@ -91,7 +91,7 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
     """Unlock THING, whose lock is damaged.
 
     A damaged lock shuts its thing for everybody; the log of the gateway names the thing. The repair removes the
-    damaged record and says what else it does. Where a key still works, it changes nothing.
+    damaged record and says what else it does. If a key still works, the repair changes nothing.
     """
     if (thing is None) == (lock_name is None):
         raise click.UsageError("give a THING, or --lock LOCK")
@@ -129,7 +129,7 @@ def _operate(
     from toolkit.outside_world import OutsideWorld
 
     store = _store_without_folder(folder, store)
-    # To open the store would create it, and an empty one would say that there is no lock.
+    # Opening a missing store would create an empty one, and the command would say that there is no lock.
     if folder is not None and not creates and not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
 
@@ -145,7 +145,7 @@ def _operate(
         return asyncio.run(run())
     except FolderInUse as error:
         running = OperatorFolder(folder).running_gateway()
-        if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
+        if running is None:  # a gateway that is starting, or `toolkit lock` in another terminal, has the folder
             advice = "run this command again once that gateway accepts calls, or has ended"
             raise FolderInUse(error.problem, advice) from None
     url, key = running
@@ -158,7 +158,7 @@ def _operate(
 
 
 def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
-    """Return the store; None where a folder is given, which counts more than $TOOLKIT_STORE."""
+    """Return the URL of the store; None if a folder is given, which has priority over $TOOLKIT_STORE."""
     if folder is None and store is None:
         raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
     if folder is None or store is None:

@@ -45,7 +45,7 @@ KEY = click.option(
 
 
 def dweet_calls(url: str | None) -> DweetCalls:
-    """Return what calls thing messaging of the gateway, without pandas, which takes a second to import."""
+    """Return the calls of thing messaging without a client, which would import pandas for a second."""
     from toolkit.dweets.client.calls import DweetCalls
     from toolkit.http_client import HttpSession
 
@@ -53,7 +53,7 @@ def dweet_calls(url: str | None) -> DweetCalls:
 
 
 def gateway_url(given: str | None) -> str:
-    """Return the URL that was given, or that of a gateway on this machine; a ClickException if there is none."""
+    """Return the given URL, or the URL of a gateway on this machine; raise ClickException if no gateway runs."""
     if found := given or local_url():
         return found
     raise click.ClickException(
@@ -63,7 +63,7 @@ def gateway_url(given: str | None) -> str:
 
 
 def local_url() -> str | None:
-    """Return the URL of the gateway on the default folder, or of what listens on the usual port."""
+    """Return the URL of the gateway with the default folder, else of one on the default port; None without both."""
     if running := OperatorFolder(gateway_folder()).running_gateway():
         return running[0]
     return f"http://127.0.0.1:{DEFAULT_PORT}" if is_listening("127.0.0.1", DEFAULT_PORT) else None

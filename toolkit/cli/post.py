@@ -55,7 +55,7 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
 
 
 def _content_of_arguments(arguments: Sequence[str]) -> bytes:
-    """Return key=value arguments as JSON, with the values that the gateway gives to those of a GET."""
+    """Return KEY=VALUE arguments as JSON; values become numbers, booleans or null as in a GET request."""
     import orjson
 
     from toolkit.dweets.content import coerced
@@ -73,7 +73,7 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
 
 
 def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
-    """Post lines as they come; a ClickException names the line that cannot be posted, and says what was sent."""
+    """Post lines as they arrive; a ClickException names a line that was not posted, and how many were."""
     from toolkit.errors import ToolkitError, Unreachable
 
     sent = 0
@@ -95,7 +95,7 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
 
 
 def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
-    """Yield lines that are not blank, together what one read returns: the dweet of a slow sensor is sent at once."""
+    """Yield the lines of each read without blank ones, so that the dweet of a slow sensor is sent at once."""
     number, rest = 0, b""
     while piece := source.read1(_READ_BYTES):  # type: ignore[attr-defined]
         *complete, rest = (rest + piece).split(b"\n")
@@ -109,7 +109,7 @@ def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
 
 
 def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
-    """Return the contents before the first line that is no dweet, and why that one is none."""
+    """Return the contents before the first invalid line, and what is wrong with that line."""
     from toolkit.dweets.content import checked_content
     from toolkit.errors import MalformedRequest
 

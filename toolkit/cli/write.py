@@ -30,7 +30,7 @@ def _check_output(context: click.Context, parameter: click.Parameter, path: Path
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     callback=_check_output,
-    help="Where to write; the end of its name says what: .png, .pdf or .svg.",
+    help="The file to write; its name ends in .png, .pdf or .svg.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="The same writing every time; the seed is printed.")
 @click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")

@@ -1,8 +1,8 @@
 """The child process that evaluates alert conditions in QuickJS.
 
 Each evaluation has its own context without host objects: a condition cannot read files, use the network, or keep data
-for the next dweet. The engine ignores its time limit in native loops and while it converts an error to a string; then
-the kernel ends the process.
+for the next dweet. The engine ignores its time limit in native loops and while it converts an error to a string; in
+these cases, the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import quickjs
 from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
-#: Memory of one engine and a job.
+#: Memory that the process may allocate for one engine and one job.
 PROCESS_BYTES = 48 * 1024 * 1024
 SECONDS = 0.05
 #: CPU seconds of one evaluation or compilation, after which the kernel ends the process.
@@ -28,7 +28,7 @@ JOB_SECONDS = 0.25
 #: Longer messages of alerts are truncated.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
-# Characters of a thrown string that are read; it may have megabytes.
+# Only this many characters of a thrown string are read, because the string may have megabytes.
 _MAX_FAULT_CHARACTERS = 1_000
 #: The engine returns this in place of a function; it equals neither true nor false.
 _FUNCTION_RESULT = 2
@@ -59,7 +59,7 @@ _NO_VALUE_FAULT = (
     "write dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
 )
 _FUNCTION_FAULT = "it returns a function and does not call it; write dweet.celsius > 30"
-# The message of the binding if a value, such as a symbol, cannot be converted to a string.
+# The error message of the binding if it cannot convert a value, such as a symbol, to a string.
 _BINDING_ERROR = "(Failed obtaining QuickJS error string. Concurrency issue?)"
 _TOO_LARGE_FAULT = "what it returned or threw is too large"
 # If no memory is left for an error, the engine throws null.
@@ -110,7 +110,7 @@ class CompiledCondition(NamedTuple):
 
 @lru_cache(256)
 def compiled_condition(source: str) -> CompiledCondition:
-    """Compile an expression or a function body; some clients send ``+`` for a space, so that is tried last."""
+    """Compile an expression or a function body; if neither compiles, read ``+`` as a space, as some clients send."""
     compiled = _compile(source)
     if compiled.fault is not None and "+" in source:
         spaced = _compile(source.replace("+", " "))
@@ -144,7 +144,7 @@ def _evaluate(compiled: CompiledCondition, content: bytes) -> Outcome:
         return None, f"it doesn't compile: {compiled.fault}", False
     context = _new_context()
     try:
-        # In an array: the binding would convert a string to Python and fail on half a surrogate pair.
+        # Inside an array, because the binding would convert a string to Python and fail on half a surrogate pair.
         dweets = context.parse_json(f"[{content.decode('utf-8')}]")
         value = context.eval(_EVALUATION_SCRIPT % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:

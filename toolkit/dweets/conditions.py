@@ -1,6 +1,6 @@
-"""Alert conditions: JavaScript of ``dweet``, compiled and evaluated in a child process that can be killed.
+"""Alert conditions: JavaScript that reads ``dweet``, compiled and evaluated in a child process that can be killed.
 
-A condition is an expression or the body of a function. `toolkit.dweets.condition_engine` is the child's side.
+A condition is an expression or the body of a function. `toolkit.dweets.condition_engine` is the code of the child.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 log = logging.getLogger("toolkit.gateway.alerts")
 
 _ENGINE_MODULE = "toolkit.dweets.condition_engine"
-#: Far above the child's CPU limit, so only a starved or suspended child takes this long.
+#: Wall-clock limit of a job, far above the CPU limit of the child: only a starved or suspended child exceeds it.
 WALL_SECONDS = 30.0
 #: At most this many contents are evaluated in one job.
 CONTENTS_A_JOB = 200
@@ -28,7 +28,7 @@ _CRASHES_TO_STOP = 2
 # CPU seconds charged to a condition that killed the child: its CPU limit and the start of the next child.
 _SECONDS_CHARGED = 0.6
 _MAX_CRASHED_SOURCES = 1_000
-#: Seconds to wait after a child was killed from outside before its first verdict; the last one is repeated.
+#: Seconds to wait if a child was killed from outside before its first verdict; the last pause is repeated.
 RESTART_PAUSES = (0.1, 0.5, 1.0, 5.0)
 _ATTEMPTS_TO_COMPILE = 3
 #: A condition that cannot be evaluated this often in a row is stopped until the alert is set again.
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
 
 
 class ConditionWorker:
-    """Compiles and evaluates conditions in a child process. Calls block, and come from one thread at a time.
+    """Compiles and evaluates conditions in a child process. Calls block; only one thread at a time may call.
 
     A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
     outside, the condition is tried again.
@@ -69,7 +69,7 @@ class ConditionWorker:
         return self._process.pid
 
     def check_compiles(self, source: str) -> None:
-        """Check that a condition compiles, and forget its earlier crashes."""
+        """Raise MalformedRequest if a condition does not compile, and reset the count of its crashes."""
         problem = ""
         if _UNREADABLE_CHARACTER.search(source):
             problem = "it must be UTF-8 without NUL"
@@ -91,7 +91,7 @@ class ConditionWorker:
         raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
     def evaluate(self, source: str, contents: Sequence[bytes], max_faults: int) -> list[Verdict]:
-        """Evaluate contents in order, until the time is up, the child dies, or `max_faults` faults come in a row."""
+        """Evaluate contents in order, until the time of a job is up, the child dies, or `max_faults` fail in a row."""
         try:
             outcomes = self._run_job(source, contents[:CONTENTS_A_JOB], max_faults)
         except WorkerDied as died:
@@ -101,7 +101,7 @@ class ConditionWorker:
         return [Verdict(*outcome) for outcome in outcomes]
 
     def close(self) -> None:
-        """End the child at once and start no other; from any thread. Call `join` after the last call."""
+        """End the child at once, and start no other; any thread may call this. Call `join` after the last call."""
         self._process.close()
 
     def join(self) -> None:
@@ -131,13 +131,13 @@ class ConditionWorker:
             return _OVERRUN_FAULT
         if died.death is Death.OTHER:
             return None
-        # One crash proves nothing: the wall-clock limit also passes while a machine is suspended.
+        # The first crash does not stop the condition: a suspended machine also exceeds the wall-clock limit.
         crashes = self._crashes[source] = self._crashes.get(source, 0) + 1
         return _CRASH_FAULT if crashes >= _CRASHES_TO_STOP else None
 
 
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], max_faults: int) -> list[Verdict]:
-    """Evaluate all contents; if the condition is stopped or fails too often in a row, repeat its last verdict."""
+    """Evaluate all contents; once the condition is stopped or fails too often in a row, repeat the last verdict."""
     verdicts: list[Verdict] = []
     faults, pauses = 0, iter(RESTART_PAUSES)
     while len(verdicts) < len(contents):

@@ -22,7 +22,7 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 def checked_content(body: bytes) -> bytes:
-    """Return the body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
+    """Return a body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
     content = body.strip(b" \t\r\n")
     if len(content) > MAX_DWEET_BYTES:
         raise too_large()
@@ -69,7 +69,7 @@ def content_of_form(body: bytes) -> bytes:
 
 
 def coerced(text: str) -> object:
-    """Return a number, boolean or null if the text is one; a number that a float cannot represent stays text."""
+    """Return a number, boolean or null if the text is one; a number that no float represents exactly stays text."""
     if text in _JSON_WORDS:
         return _JSON_WORDS[text]
     if len(text) > _MAX_NUMBER_CHARACTERS or _JSON_NUMBER.fullmatch(text) is None:
@@ -82,6 +82,6 @@ def coerced(text: str) -> object:
 
 def content_of(record: bytes) -> bytes:
     """Return the bytes of the content within a dweet record."""
-    # Found by the fixed length of the time: the name of the thing may contain the word "content".
+    # Count from the time, which has a fixed length: the name of the thing may contain the word "content".
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]

@@ -1,7 +1,7 @@
 """Dweets as DataFrames: nested content in typed columns.
 
-``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column is int64, float64, boolean or str if all
-of its values are; integers with missing values are Int64; anything else is object.
+``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column of values of one type is int64, float64,
+boolean or str; integers with missing values are Int64; any other column is object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 def history_frame(
     records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False
 ) -> pd.DataFrame:
-    """Return records (of one thing oldest first) as a frame with index ``created`` and a typed column for each leaf."""
+    """Return records as a frame with index ``created`` and a typed column for each leaf; `with_thing` also sorts."""
     things = None
     if with_thing:
         records = sorted(records, key=itemgetter("created"))

@@ -1,4 +1,4 @@
-"""Contents as JSON: of any value and of the rows of a frame, cut into requests that a gateway accepts."""
+"""Write values and rows of a frame as JSON contents, in batches that a gateway accepts as one request."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def _row_content(paths: Sequence[Sequence[str]], row: Sequence[Any]) -> bytes:
 
 
 def _json_value(value: object) -> object:
-    """Return a value of pandas or numpy, which orjson does not know, as JSON."""
+    """Convert a value of pandas or numpy that orjson cannot write."""
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # such as a slice with steps
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write a slice with steps
         return value.tolist()
     raise TypeError(f"it holds {described(value)}")
 
@@ -111,7 +111,7 @@ def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # 
 def _holds_nan(value: Any) -> bool:  # noqa: ANN401
     if isinstance(value, float | np.floating):
         return not np.isfinite(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # written as null otherwise, without a word
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # orjson would write null
         return not np.isfinite(value).all()
     if isinstance(value, dict):
         return any(map(_holds_nan, value.values()))

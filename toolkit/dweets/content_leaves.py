@@ -12,8 +12,8 @@ from typing import Any
 MOST_COLUMNS = 200
 
 _Column = list[Any]
-# (number of the parent, key) -> number; the root is 0. Names are built only for leaves that get a column: with long
-# keys, the names of all leaves would be many times larger than the contents.
+# (number of the parent node, key) -> number of the node; the root is 0. Names are built only for leaves that get a
+# column: with long keys, the names of all leaves would be many times larger than the contents.
 _NodeNumbers = dict[tuple[int, str], int]
 
 
@@ -46,7 +46,7 @@ def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _leaves_of_same_keys(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
-    """Fast path for contents with the same keys, five times as fast; KeyError or TypeError for others."""
+    """Fast path for contents with the same keys, five times as fast; KeyError or TypeError for other contents."""
     first = contents[0] if contents else None
     if type(first) is not dict or set(map(len, contents)) != {len(first)} or prefix.count(".") > MOST_COLUMNS:
         raise KeyError
@@ -82,7 +82,7 @@ def _leaves_of_any_keys(contents: Sequence[Any]) -> tuple[dict[str, _Column], in
 
 
 def _leaves_of_content(content: Any, nodes: _NodeNumbers) -> dict[int, Any]:  # noqa: ANN401
-    """Return the leaves of one content by number, in order. Not recursive: contents nest up to 1,024 levels."""
+    """Return the leaves of one content by node, in order. Not recursive, because contents nest up to 1,024 levels."""
     row: dict[int, Any] = {}
     objects = [(0, iter((content if type(content) is dict and content else {"content": content}).items()))]
     while objects:

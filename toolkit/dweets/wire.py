@@ -102,7 +102,7 @@ class IssuedLock(NamedTuple):
     read_key: Secret
 
 
-# The texts of failures, which clients match.
+# The texts of failures. Clients compare with them, so they must not change.
 NOT_FOUND = "we couldn't find this"
 KEY_NEEDED = "this thing is locked and requires a key"
 KEY_WRONG = "the key you provided doesn't work with this thing"
@@ -146,7 +146,7 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
-    """Return the error that a failure reply stands for."""
+    """Return the error of a failure response."""
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
     fallback = ServiceFailure if status >= 500 else MalformedRequest
@@ -187,8 +187,8 @@ def _second_text(second: int) -> bytes:
 
 
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# An address that every mail server accepts and reads alike: ASCII, no quotes, comments or groups, dots only between
-# other characters, and no "=?", which starts an encoded word.
+# An e-mail address that every mail server parses alike: ASCII, no quotes, comments or groups, dots only between other
+# characters, and no "=?", which starts an encoded word.
 _EMAIL_ADDRESS = re.compile(
     r"(?!.*=\?)(?=[^@]{1,64}@.{1,253}\Z)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"

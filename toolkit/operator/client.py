@@ -117,12 +117,12 @@ class OperatorClient(PublicNames):
     def reset_user(self, service_alias: str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
-        As after a phone was stolen, or for an owner who locked the question.
+        For example after a phone was stolen, or if wrong answers of its owner have locked the question.
 
         Parameters
         ----------
         service_alias
-            As `AuthenticatedUser` has it.
+            The ``service_alias`` of an `AuthenticatedUser`.
 
         Returns
         -------
@@ -141,13 +141,13 @@ class OperatorClient(PublicNames):
     def outbox(self) -> pd.DataFrame:
         """Return the alert mails (``GET /operator/outbox``).
 
-        Every dweet that was acknowledged before has been evaluated.
+        Before, the gateway evaluates every dweet that it acknowledged before this call.
 
         Returns
         -------
         DataFrame
             Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept,
-            uncertain or unsendable) and ``error``. Of the finished ones the last thousand.
+            uncertain or unsendable) and ``error``. Of the finished mails, only the last thousand are kept.
         """
         mails = [
             {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}
@@ -162,8 +162,8 @@ class OperatorClient(PublicNames):
         -------
         DataFrame
             By number: ``decision_id``, ``at`` (UTC), ``device`` (a label), ``moment_id``, ``rewarded``, ``reason``,
-            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; what `tk.rewards.funnel`
-            and the other analyses take.
+            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; `tk.rewards.funnel` and the
+            other analyses take this frame.
         """
         return decision_frame(self._call_for_rows(wire.DECISIONS, "decisions"))
 
@@ -178,7 +178,7 @@ class OperatorClient(PublicNames):
         return decision_frame(self._call_for_rows(wire.REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
-        """Return the rules of the reward engine, as a what-if begins with them.
+        """Return the rules of the reward engine, for example as the start of a what-if.
 
         ``GET /operator/rewards/configuration``.
         """
@@ -214,7 +214,7 @@ class OperatorClient(PublicNames):
         Parameters
         ----------
         seconds
-            How far; a clock never goes back.
+            How many seconds to advance, 0 or more: a clock never goes back.
 
         Raises
         ------
@@ -255,7 +255,7 @@ class OperatorClient(PublicNames):
         values: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> dict[str, Any]:
-        """Return a response whose fields with these names are of this kind, or raise what the gateway refused with."""
+        """Return a response whose fields `names` must be of the type `kind`, or raise the error of a refusal."""
         if values and not all(values.values()):
             raise InvalidArgument("the name of a thing, a lock or a user is not empty")
         if self._authorization is None:
@@ -274,7 +274,7 @@ class OperatorClient(PublicNames):
 
 
 def _authorization(key: Secret) -> Secret:
-    text = key.reveal().strip()  # as a file ends with a line end
+    text = key.reveal().strip()  # the text of a file ends with a line break
     if not (text.isascii() and text.isprintable() and text.split() == [text]):
         raise InvalidArgument("an operator key is one word of ASCII characters (the given one is not shown)")
     return Secret(f"Bearer {text}")

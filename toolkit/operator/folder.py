@@ -22,13 +22,13 @@ _IS_POSIX = os.name == "posix"
 
 
 class OperatorFolder:
-    """Reads and writes the files; without a folder it keeps nothing."""
+    """Reads and writes the files of the operator; without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def kept_key(self) -> Secret:
-        """Return the key of the folder, or make one; a key that other users could read, or that is none, is replaced.
+        """Return the key of the folder; a missing or invalid key, or one that other users could read, is replaced.
 
         Raises StoreUnavailable if the file cannot be read or written.
         """
@@ -60,16 +60,16 @@ class OperatorFolder:
                 (self._folder / "gateway.url").unlink(missing_ok=True)
 
     def running_gateway(self) -> tuple[str, Secret] | None:
-        """Return URL and key of the gateway that has the folder open; None where they cannot be read."""
-        assert self._folder is not None, "a gateway without a folder is not found by one"
+        """Return URL and key of the gateway that has the folder open; None if there is none, or no key to read."""
+        assert self._folder is not None, "only a gateway with a folder can be found"
         try:
             url, process = (self._folder / "gateway.url").read_text("ascii").split()
             key = Secret((self._folder / "operator.key").read_text("ascii").strip())
-            # A killed gateway leaves its address, and another program may have that port now: it must not get the key.
+            # A killed gateway leaves its address; another program may have the port now, and must not get the key.
             lock = filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
             with suppress(filelock.Timeout), lock:
                 return None
-            # A gateway that is starting holds the folder, and has not removed the address of a killed one yet.
+            # A gateway that is starting has the folder, but has not yet removed the address of a killed gateway.
             return (url, key) if process == (self._folder / "gateway.pid").read_text("ascii").strip() else None
         except (OSError, ValueError):
             return None
@@ -78,7 +78,7 @@ class OperatorFolder:
 def _write_private(file: Path, text: str) -> None:
     """Write a file that only its owner may read, whole or not at all."""
     fresh = file.with_name(f"{file.name}.new")
-    fresh.unlink(missing_ok=True)  # its mode may be another one
+    fresh.unlink(missing_ok=True)  # a left-over file may have another mode
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as opened:
         opened.write(f"{text}\n")
         opened.flush()

@@ -1,7 +1,7 @@
 """The wire format of the operator API: endpoints, fields and errors.
 
 Every request has ``Authorization: Bearer KEY``, every response is a JSON object; times are milliseconds since 1970.
-A refusal is ``{"error": TEXT}`` with its HTTP status: 401 for the key, 403 or 421 for a caller from elsewhere.
+A refusal is ``{"error": TEXT}`` with an HTTP status: 401 for a wrong key, 403 or 421 for a caller from elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ADVANCE = Endpoint("POST", "/operator/clock")
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
 
-#: Body of `ADVANCE`: ``{"seconds": NUMBER}``.
+#: Limit for the body of a request, such as ``{"seconds": NUMBER}`` for `ADVANCE`.
 MAX_BODY_BYTES = 1024
 
 # -- fields: the columns of the frames, with their dtypes ----------------------------------------------------
@@ -36,7 +36,7 @@ UTC = "datetime64[us, UTC]"
 #: ``state`` is free, in use or damaged; ``damage`` says why. A damaged thing may have no known lock.
 LOCK_FIELDS = {"lock": "str", "thing": "str", "state": "str", "damage": "str"}
 MAIL_FIELDS = {"at": UTC, **dict.fromkeys(("thing", "to", "subject", "text", "state", "error"), "str")}
-#: At most so many are kept, and for so many seconds; missing where there is no such limit.
+#: ``most`` is how many are kept, ``seconds`` is for how long; missing if there is no such limit.
 RETENTION_FIELDS = {"kept": "str", "most": "Int64", "seconds": "Int64"}
 
 # -- refusals ------------------------------------------------------------------------------------------------
@@ -67,6 +67,6 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(status: int, text: str, *, request: str) -> ServiceError:
-    """Return a refusal as the error that the gateway raised."""
+    """Return the error of a refusal, of the class that the gateway raised."""
     kind = _CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else ServiceError)
     return kind(text, status=status, service="operator", request=request)

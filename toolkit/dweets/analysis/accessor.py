@@ -27,7 +27,7 @@ P = ParamSpec("P")
 def _as_method(
     function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
 ) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
-    """Return a function of a frame as a method of its accessor: the same docstring, and parameters without `frame`."""
+    """Turn a function of a frame into a method of the accessor, with the same docstring and parameters but `frame`."""
 
     @wraps(function)
     def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def _as_method(
 class DweetAccessor:
     """Analysis of a history. Use it as ``history.dweets``; the functions are ``toolkit.dweets.gaps(frame)`` and so on.
 
-    Where the frame has a column ``thing``, each thing is analysed by itself.
+    If the frame has a column ``thing``, each thing is analysed by itself.
 
     Examples
     --------
@@ -83,15 +83,15 @@ class DweetAccessor:
         ax
             The axes to draw on; None for a new figure.
         unit
-            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+            The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Show gaps and outliers.
 
         Returns
         -------
         matplotlib.axes.Axes
-            Or an array of them, one a field from the top: on a new figure, fields whose values differ more than
-            tenfold in magnitude have axes of their own.
+            Or an array of Axes, from the top: on a new figure, each field has its own Axes if the values of the fields
+            differ more than tenfold in magnitude.
 
         Examples
         --------
@@ -127,16 +127,16 @@ class DweetAccessor:
             Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
             numbers. Fields of unlike magnitude or unit have panels of their own.
         unit
-            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+            The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Shade gaps and ring outliers.
         height
-            Pixels of the plot, from 100; several panels may need more.
+            Height of the plot in pixels, at least 100; several panels may need more.
 
         Returns
         -------
         toolkit.charts.chart.Chart
-            ``visible_range`` is what it shows, two timestamps, or None for everything: read it, set it, observe it.
+            Its ``visible_range`` (two timestamps, or None for everything) can be read, set and observed.
 
         Examples
         --------

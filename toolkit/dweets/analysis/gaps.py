@@ -1,4 +1,4 @@
-"""Gaps in a series: times at which nothing came, or values that are missing."""
+"""Gaps in a series: intervals without rows or without values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def gaps(
     factor: float = 1.5,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
-    """Find where nothing came for longer than `longer_than`, or than `factor` times the usual (median) spacing.
+    """Find intervals without rows, longer than `longer_than` or `factor` times the usual (median) spacing.
 
     Parameters
     ----------
     field
-        A column: only rows with a value in it count, so missing values are gaps too, also the first and last ones.
-        None looks at the times of the rows only.
+        A column: only rows with a value in this column count, so missing values are gaps too, also at the start and at
+        the end. None counts all rows.
     longer_than
         A length of time, such as ``"2h"``; it replaces `factor`.
     factor
@@ -50,7 +50,7 @@ def gaps(
     Warns
     -----
     UserWarning
-        Rows have no time; or values are missing, and no field says which of them are gaps.
+        Some rows have no time; or values are missing and `field` is None, so they do not count as gaps.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def find_gaps(
     length: Duration | None = None,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
-    """Return `gaps` without a warning."""
+    """Do what `gaps` does, without its warnings."""
     if not factor > 1:
         raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
     if field is not None and field not in frame.columns:
@@ -139,7 +139,7 @@ def _microseconds(length: Duration) -> float:
 
 
 def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
-    """Return a time that can be compared with those of the index; without a zone it is in that of the index."""
+    """Return a time that can be compared with the index; a time without a zone gets the zone of the index."""
     zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
     try:
         read = pd.Timestamp(moment)
@@ -152,7 +152,7 @@ def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
 
 
 def of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of what is found."""
+    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of the results."""
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
     if "thing" not in frame.columns:

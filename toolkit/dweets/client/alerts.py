@@ -54,7 +54,7 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
-    """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
+    """Evaluate a condition on records, in a child process; return the history with four result columns in front."""
     with _compiled(condition) as evaluate:
         records = read()
         contents = [_encoded_content(record["content"]) for record in records]
@@ -64,10 +64,10 @@ def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], 
 
 
 def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Evaluate a condition on each row of a frame, which a column ``thing`` divides into alerts of their own."""
+    """Evaluate a condition on each row of a frame; each thing in a column ``thing`` has its own alert."""
     frame = frame.drop(columns=_RESULT_COLUMNS, errors="ignore")
     values = frame.reset_index(drop=True)
-    if "thing" in frame.columns:  # as `history` of several things has it
+    if "thing" in frame.columns:  # such as a `history` of several things
         values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
         groups = list(pd.Series(range(len(frame))).groupby(frame["thing"].array, dropna=False, sort=False))
     else:
@@ -85,7 +85,7 @@ def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 @contextmanager
 def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], list[Verdict]]]:
-    """Yield a function that evaluates the condition on contents; None is one that is nested too deeply."""
+    """Yield a function that evaluates the condition on contents; a content of None is nested too deeply."""
 
     def evaluate(contents: Sequence[bytes | None]) -> list[Verdict]:
         writable = [content for content in contents if content is not None]
@@ -139,7 +139,7 @@ def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
 
 
 def _causes_mail(verdicts: Sequence[Verdict]) -> list[bool]:
-    """Return for each verdict whether it opens the alert or changes its message; a fault changes nothing."""
+    """Return for each verdict whether it causes a mail: it opens the alert or changes the alert's message."""
     mails, open_with = [], None
     for verdict in verdicts:
         mails.append(verdict.met and verdict.message != open_with)

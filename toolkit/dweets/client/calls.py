@@ -1,4 +1,4 @@
-"""Requests of thing messaging: names checked before anything is sent, responses taken out of their envelope."""
+"""Requests of thing messaging: names are checked before a request is sent, and responses are unwrapped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Query = Mapping[str, StrOrSecret | None]
 
 
 class Answer(NamedTuple):
-    """What is in the envelope of a success, and which dweets of the requested range may be deleted."""
+    """The data of a success response, and which dweets the server has deleted, if that concerns the requested range."""
 
     data: Any
     deleted: wire.DeletedDweets | None
@@ -31,7 +31,7 @@ class DweetCalls:
 
     def __init__(self, session: HttpSession) -> None:
         self.session = session
-        #: How many dweets of a thing the server keeps; None before its first response.
+        #: How many dweets of a thing the server keeps; None before the first response of the server.
         self.retention: int | None = None
 
     def call(
@@ -53,7 +53,7 @@ class DweetCalls:
         return Answer(data, wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower())))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
-        """Return what `kept` does, and warn if the server has deleted dweets that may be in the range asked for."""
+        """Return records, oldest first; warn if the server has deleted dweets that may be in the requested range."""
         records, deleted = self.records_and_deleted(endpoint, thing, key, query)
         if deleted is not None:
             self.warn_of_deleted(deleted, thing)
@@ -62,7 +62,7 @@ class DweetCalls:
     def records_and_deleted(
         self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None
     ) -> tuple[list[dict[str, Any]], wire.DeletedDweets | None]:
-        """Return records oldest first, none where the thing has no dweets yet, and what the server says is gone."""
+        """Return records, oldest first, and which dweets the server has deleted; no records for an unknown thing."""
         try:
             found, deleted = self.call(endpoint, {"thing": thing}, key, query)
         except NotFound:
@@ -91,7 +91,7 @@ class DweetCalls:
             raise UnexpectedReply("the response does not hold active things") from None
 
     def stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
-        """Open the live stream of a thing, after a sequence number or with only what is new."""
+        """Open the live stream of a thing, from after the sequence number `since`; None for new dweets only."""
         values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
         query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
@@ -106,7 +106,7 @@ def _with_key(key: Key, query: Query | None) -> Query:
 
 
 def with_retention_warning(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
-    """Return receipts; warn of each thing that got more dweets at once than the server keeps."""
+    """Return the receipts, and warn about each thing that got more dweets than the server keeps."""
     for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
         if retention is not None and sent > retention:
             warn_caller(
@@ -117,9 +117,9 @@ def with_retention_warning(receipts: list[dict[str, Any]], retention: int | None
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    """Return dweets unchanged, or raise UnexpectedReply if they are not dweets."""
+    """Return `found` unchanged, or raise UnexpectedReply if it is not a list of dweets."""
     try:
-        # Column by column: a loop over hundreds of records would take a good part of the whole call.
+        # Check by column: a loop over hundreds of records would take much of the time of the call.
         things, times, _ = (list(map(itemgetter(name), found)) for name in wire.DWEET_FIELDS)
         if type(found) is list and {*map(type, things), *map(type, times)} <= {str}:
             return found
@@ -129,7 +129,7 @@ def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
 
 
 def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
-    """Return what is in the envelope of a success; raise the error of a failure."""
+    """Return the data of a success response; raise the error of a failure response."""
     try:
         envelope = orjson.loads(reply.body)
         outcome = envelope["this"]

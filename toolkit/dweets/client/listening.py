@@ -17,7 +17,7 @@ from toolkit.http_client import HttpStream
 if TYPE_CHECKING:
     import pandas as pd
 
-# Seconds below which a stream counts as one that the server ended at once.
+# If a stream lasted less than this, the server ended the stream at once.
 _SHORT_STREAM_SECONDS = 1.0
 
 
@@ -40,7 +40,7 @@ class Dweet(NamedTuple):
         return utc_from_iso([self.time])[0]
 
     def record(self) -> dict[str, Any]:
-        """Return thing, created and content as the wire has them."""
+        """Return a dict with ``thing``, ``created`` and ``content``, as in a response of the service."""
         return {"thing": self.thing, "created": self.time, "content": self.content}
 
 
@@ -70,7 +70,7 @@ class Listener:
         self._patience = patience
         self._closed = threading.Event()
         self.position = since
-        self._stream: HttpStream | None = open_stream(since)  # raises at once where the service refuses
+        self._stream: HttpStream | None = open_stream(since)  # raises at once if the service refuses
         self._connected = True
         self.on_connection: Callable[[bool], object] = lambda connected: None
         self._dweets = self._read()
@@ -87,7 +87,7 @@ class Listener:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the stream is open. While it is not, an iteration reconnects; after `close` it never is."""
+        """Whether the stream is open. A closed stream is reopened by an iteration, but not after `close`."""
         return self._connected and not self._closed.is_set()
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Listener:
                     if self._closed.is_set():
                         return
                     record = orjson.loads(streamed.record)
-                    datetime.strptime(record["created"], "%Y-%m-%dT%H:%M:%S.%fZ")  # ValueError: it is no such time
+                    datetime.strptime(record["created"], "%Y-%m-%dT%H:%M:%S.%fZ")  # ValueError: another time format
                     yield Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
                 if isinstance(reader, EventReader) and reader.last_id is not None:
                     self.position = reader.last_id
@@ -156,7 +156,7 @@ class Listener:
             else:
                 if not self._closed.is_set():
                     return stream
-                stream.close()  # closed while it connected
+                stream.close()  # the listener was closed while it connected
                 return None
             self._closed.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1

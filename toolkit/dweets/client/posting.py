@@ -26,7 +26,7 @@ def post_rows(
     thing_column: str | None,
     progress: bool,
 ) -> list[Record]:
-    """Send the rows and return the receipts in the order of the frame; everything is checked before it is sent."""
+    """Send the rows and return the receipts in the order of the frame; all rows are checked before one is sent."""
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _rows_by_thing(thing, frame, thing_column)
@@ -41,7 +41,7 @@ def post_rows(
 def _rows_by_thing(
     thing: str | None, frame: pd.DataFrame, thing_column: str | None
 ) -> list[tuple[str, pd.DataFrame, np.ndarray[Any, Any]]]:
-    """Return each thing with its rows, and where these stand in the frame."""
+    """Return the name and the rows of each thing, and the positions of these rows in the frame."""
     if (thing is None) == (thing_column is None):
         raise InvalidArgument("name a thing or a column of things: post_frame(frame=df, thing_column='thing')")
     if thing is not None:
@@ -88,7 +88,7 @@ class Playback:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent and return their number; raise TimedOut, or the error of the sending."""
+        """Wait until all rows are sent, and return how many; raise TimedOut, or the error that ended the playback."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimedOut(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")
@@ -97,7 +97,7 @@ class Playback:
         return self.sent
 
     def close(self) -> int:
-        """Stop now and return how many rows were sent."""
+        """Stop the playback now and return how many rows were sent."""
         self._stopped.set()
         return self.wait(timeout=60)
 

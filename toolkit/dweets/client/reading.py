@@ -24,7 +24,7 @@ _DAY = pd.Timedelta(days=1)
 
 
 class Selection(NamedTuple):
-    """The newest `n` dweets, or all, with ``since <= created < until``."""
+    """The dweets that a caller asks for: the newest `n`, or all, with ``since <= created < until``."""
 
     n: int | None
     since: pd.Timestamp
@@ -32,32 +32,32 @@ class Selection(NamedTuple):
 
     @classmethod
     def checked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Selection:
-        """Check arguments; raise InvalidArgument if one is wrong."""
+        """Return the selection for arguments of a caller; raise InvalidArgument if one is wrong."""
         start = utc_timestamp(datetime.min if since is None else since, "since")
         end = utc_timestamp(datetime.max if until is None else until, "until")
         return cls(None if n is None else checked_count(n), start, end)
 
     def select(self, records: Sequence[Record]) -> list[Record]:
-        """Return those of the records, oldest first, that are selection."""
+        """Return the records that belong to the selection; `records` are oldest first."""
         times = times_of(records)
         kept = list(compress(records, (times >= self.since) & (times < self.until)))
         return kept if self.n is None else kept[-self.n :]
 
     def may_lack(self, found: Sequence[Record], deleted: wire.DeletedDweets) -> bool:
-        """Whether dweets that are gone may have been among those that are selection."""
+        """Whether some of the deleted dweets may have belonged to the selection, of which `found` is the rest."""
         if self.n is not None and len(found) == self.n:
             return False
         return self.since < times_of([{"created": deleted.before}])[0]
 
     def is_complete_in(self, latest: Sequence[Record]) -> bool:
-        """Whether the last 500 dweets hold all that is selection."""
+        """Whether the last 500 dweets contain the whole selection."""
         if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.select(latest)) == self.n):
             return True
         return self.since > times_of(latest[:1])[0]
 
 
 def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[Record]:
-    """Return the selection dweets that the gateway keeps, oldest first; warn if it has deleted some of them."""
+    """Return the selected dweets that the gateway keeps, oldest first; warn if the gateway has deleted some of them."""
     latest = calls.records(wire.HISTORY, thing, key)
     if selection.is_complete_in(latest):
         return selection.select(latest)
@@ -71,12 +71,12 @@ def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
 def _with_older(
     calls: DweetCalls, thing: str, key: Key, selection: Selection, latest: Sequence[Record], progress: bool
 ) -> tuple[list[Record], wire.DeletedDweets | None]:
-    """Read whole days, newest first, until there are enough; also return what is gone before the last one read."""
+    """Read whole days, newest first, until there are enough dweets; also return which older dweets are deleted."""
     last = times_of(latest[:1])[0].normalize()
     first = max(_first_day(calls, thing, key, last), selection.since.normalize())
     found = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
     days = pd.date_range(first, last)[::-1]
-    days = days[(days < selection.until) | (days == first)]  # the first one tells what is gone before it
+    days = days[(days < selection.until) | (days == first)]  # the response of the first day has the deleted dweets
     deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
         older, deleted = calls.records_and_deleted(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
@@ -87,7 +87,7 @@ def _with_older(
 
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
-    """Return the day of the oldest dweet: a stream that resumes at the start sends it first."""
+    """Return the day of the oldest dweet, which a stream from the sequence number 0 sends first."""
     stream, reader = calls.stream(thing, key, 0), EventReader()
     try:
         for piece in stream if "event-stream" in stream.content_type else ():

@@ -104,7 +104,7 @@ class Alert(Record, frozen=True):
 
 
 class MailCount(Record, frozen=True):
-    """The mails that a lock caused on a day, whatever its thing was and however often its alert was set."""
+    """The number of mails that a lock caused on a day, also if it was on several things or its alert was set again."""
 
     day: str = ""
     mails: int = 0
@@ -118,7 +118,7 @@ class AlertRepository:
         self._records = records
 
     async def subscribe(self, on_change: Callable[[str, StoredRecord[Alert] | None], None]) -> Callable[[], None]:
-        """Call `on_change` with each alert, now and whenever it changes; None if it was removed or is damaged."""
+        """Call `on_change` with thing and alert, now and after each change; None for a removed or damaged alert."""
 
         def mirror(key: str, value: bytes | None) -> None:
             kind, _, thing = key.partition(":")
@@ -173,7 +173,7 @@ def _count_key(alert: Alert) -> str:
 
 
 class _Evaluator:
-    """One alert while this gateway evaluates it."""
+    """The state of one alert while this gateway evaluates its condition."""
 
     def __init__(self, stored: StoredRecord[Alert]) -> None:
         self.fault: str | None = None
@@ -227,7 +227,7 @@ class Alerts:
         await self._conditions.check_compiles(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait, for a limited time, until every dweet that any gateway has committed is evaluated."""
+        """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
         names = [thing] if thing is not None else list(self._evaluators)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settle_seconds):
@@ -236,7 +236,7 @@ class Alerts:
 
     async def _settle(self, thing: str) -> None:
         if thing not in self._evaluators:  # another gateway may just have set it
-            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                 self._mirror(thing, await self.repository.read(thing))
         newest = await self._journals.last(journal_of(thing), 1)
         while newest and (evaluator := self._evaluators.get(thing)) is not None:
@@ -314,7 +314,7 @@ class Alerts:
 
     async def _reread(self, evaluator: _Evaluator) -> bool:
         stored = None
-        with contextlib.suppress(DamagedRecord):  # reported when it is mirrored
+        with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
             stored = await self.repository.read(evaluator.alert.thing)
         if stored is None:
             return False
@@ -324,7 +324,7 @@ class Alerts:
         return True
 
     async def _evaluate(self, evaluator: _Evaluator) -> tuple[list[Entry], list[Verdict]]:
-        # Dweets are read only within the turn, so that only one alert has many of them in memory.
+        # Dweets are read only during the turn of an alert, so that only one alert has many dweets in memory.
         evaluator.has_new_dweets = False
         alert = evaluator.alert
         entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)

@@ -1,8 +1,8 @@
-"""The gateway's own archive. Of all gateways on one store, the one that holds the lease archives.
+"""The gateway's own archive. Of all gateways on one store, the one that holds the lease writes the archive.
 
 Dweets are read from the journals after they are committed, so a slow, full or missing archive never delays a post.
-Retention never drops dweets that are not archived. The positions in the store may lag behind the archive, but never
-lead it.
+Retention never drops dweets that are not archived. The positions in the store may be behind the archive, but never
+ahead of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("toolkit.gateway.archive")
 T = TypeVar("T")
 
 _LEASE_KEY = "lease"
-# Time for the last pass at the end; the rest stays in the store until the next start.
+# Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
 _SPACE, _POSITION_PREFIX = "archive", "position:"
 _POSITIONS_A_CHANGE = 200
@@ -41,12 +41,12 @@ _MOST_THINGS = 10_000_000
 # Entries of one read of a journal, and the limits of a file.
 _ENTRIES_A_READ, _ROWS_A_FILE, _BYTES_A_FILE = 500, 10_000, 16 * 1024 * 1024
 # Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written names
-# first and ends after 200 without new dweets. Every 600 passes it reads all, as a shared store orders names roughly.
+# first and stops after 200 without new dweets. Every 600 passes it reads all names: a shared store orders them roughly.
 _PASSES_A_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_A_FULL_CHECK = 6, 200, 600
 
 
 class Archiving:
-    """Archive a store every `seconds` while this gateway holds the lease."""
+    """Archives the dweets of a store every `seconds`, while this gateway holds the lease."""
 
     def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float, lease: float) -> None:
         self._store = store
@@ -145,10 +145,10 @@ def _check_writable(folder: Path) -> None:
 
 
 class StoreSource:
-    """The dweets of a store. `subscribe`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
+    """A store's dweets for a `Follower`; `subscribe`, `note_post`, `cancel` run on the loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
-        self.waiting = 0  # the rows wait in the journals
+        self.waiting = 0  # always 0: rows wait in the journals, not in memory
         self._store = store
         self._positions: dict[str, int] = {}
         self._posted: set[str] = set()
@@ -159,12 +159,12 @@ class StoreSource:
         self._is_cancelled = False
 
     async def subscribe(self) -> Callable[[], None]:
-        """Track how far any gateway has archived each thing; return the function that ends it."""
+        """Track how far any gateway has archived each thing; return a function to unsubscribe."""
         self._loop = asyncio.get_running_loop()
         return await self._store.records.subscribe(_SPACE, self._note_position)
 
     def note_post(self, thing: str) -> int:
-        """Note a post to a thing, and return the position up to which its journal may be cut."""
+        """Note that a thing gets dweets, and return the position up to which its journal may be trimmed."""
         self._posted.add(thing)
         return self._positions.get(thing, 0)
 
@@ -179,7 +179,7 @@ class StoreSource:
             self._positions[key.removeprefix(_POSITION_PREFIX)] = int(value)
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
-        # Nothing wakes the follower: the journals hold the dweets, so no write is urgent.
+        # `wake` is never called: the journals hold the dweets, so no write is urgent.
         self._writer = writer
         self._progress.clear()
         self._passes = 0
@@ -189,7 +189,7 @@ class StoreSource:
         self._publish_positions({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
     def stop(self) -> None:
-        pass  # the last pass is a complete one
+        pass  # the last pass reads all names
 
     def batches(self, *, complete: bool) -> Iterator[Batch]:
         failures: list[ArchiveUnusable] = []

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from toolkit.dweets.conditions import ConditionWorker, Verdict
 
 BUDGET_PERIOD = 60.0
-# Of owners whose debts differ by less than this, the one that has waited longest goes first.
+# If the debts of owners differ by less than this, the owner that has waited longest is first.
 _SECONDS_A_RANK = 0.05
 _DEBTS_BEFORE_CLEANUP = 10_000
 
 
 class Owner(NamedTuple):
-    """Who is charged for the CPU time: a lock, and the recipients of its mails if there are any."""
+    """The lock, and the recipients of its mails if there are any, whose debts count the CPU time of a condition."""
 
     lock: str
     recipients: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class _Turn(NamedTuple):
 
 
 class Debts:
-    """Recently used CPU seconds; a debt falls steadily, by one `budget` per period."""
+    """CPU seconds that a lock or a group of recipients used recently; a debt falls by one `budget` per period."""
 
     def __init__(self, budget: float, now: Callable[[], float] = time.monotonic) -> None:
         self.budget = budget
@@ -76,7 +76,7 @@ class Conditions:
         await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.check_compiles, source)))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], max_faults: int) -> list[Verdict]:
-        """Evaluate a condition when it is its owner's turn; once the budget is used up, each verdict is a fault."""
+        """Evaluate a condition in a turn of its owner; once the budget is used up, each verdict is a fault."""
         if self._debts.of(owner.lock) >= self._debts.budget:
             over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
             return [Verdict(None, over)] * min(len(contents), max_faults)

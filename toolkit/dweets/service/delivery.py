@@ -21,7 +21,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def check_mail_server(url: Secret) -> None:
-    """Refuse the URL of a mail server that cannot be right; it may hold a password, which no error shows."""
+    """Raise InvalidArgument if the URL of a mail server is wrong; no error shows the URL, which may hold a password."""
     try:
         parts = urlsplit(url.reveal())
         is_right = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
@@ -32,7 +32,7 @@ def check_mail_server(url: Secret) -> None:
 
 
 class SmtpDelivery:
-    """Deliver mails to ``smtp://[user:password@]host[:port]`` (with STARTTLS if offered) or ``smtps://...``.
+    """Delivers mails to ``smtp://[user:password@]host[:port]`` (with STARTTLS if offered) or ``smtps://...``.
 
     A password is sent only to this machine, or over TLS to a server whose certificate is valid.
     """
@@ -108,7 +108,7 @@ class SmtpDelivery:
 
 
 class FolderDelivery:
-    """Keep mails as ``.eml`` files in a folder, which the first mail creates."""
+    """Keeps mails as ``.eml`` files in a folder; the first mail creates the folder."""
 
     final_state: Literal["kept"] = "kept"
 
@@ -116,7 +116,7 @@ class FolderDelivery:
         self._folder = folder
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        try:  # the name is the same at every attempt, so another attempt replaces the file
+        try:  # a mail has the same name at every attempt, so another attempt replaces the file
             await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)
         except OSError as error:
             raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class DweetSettings(Table, frozen=True):
-    """The settings of the operator."""
+    """The settings of thing messaging, which the operator of a gateway chooses."""
 
     #: Dweets kept for each thing.
     keep: Annotated[int, Meta(ge=wire.HISTORY_LENGTH, le=10**9)] = 10_000
     #: Posts to a thing per second; None for no limit.
     rate: Annotated[int, Meta(ge=1, le=10**6)] | None = None
-    #: Master keys by lock, issued at the start.
+    #: Locks that the gateway issues at its start: their master keys by name.
     locks: dict[str, Secret] = {}
     #: The server that alert mails go to; None keeps them in the outbox.
     smtp: Secret | None = None
@@ -92,7 +92,7 @@ class DweetService:
             await self._archiving.close()
 
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are committed."""
+        """Add dweets in order, all or none; the future is done when they are committed."""
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
@@ -111,7 +111,7 @@ class DweetService:
         return readable_name(self._world.random)
 
     def readable_thing(self, thing: str, key: str | None, length: int) -> CachedThing | None:
-        """Check the key, and return the thing if its last `length` dweets are cached; if not, wait for `load`."""
+        """Check the key and return the cached thing; None if its last `length` dweets must be loaded first."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return self._things.cached(thing, length)
@@ -135,7 +135,7 @@ class DweetService:
         return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set or replace the alert of a locked thing; the mails that the lock caused today still count."""
+        """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
         wire.checked_thing(thing)
         lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)

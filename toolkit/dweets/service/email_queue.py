@@ -77,7 +77,7 @@ class EmailQueue:
             self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
-        if mail.lease:  # counted from its last renewal, because clocks of machines differ
+        if mail.lease:  # counted from the last renewal that this gateway saw, because clocks of machines differ
             return self._timings.lease
         return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
 
@@ -104,7 +104,7 @@ class EmailQueue:
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
-                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim it either
+                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim the mail either
                     await self._change_record(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()
@@ -119,7 +119,7 @@ class EmailQueue:
         return self._now() + round(seconds * 1000)
 
     async def _deliver(self, mail: Mail) -> dict[str, Any]:
-        """Return the changes for the record of the mail."""
+        """Deliver a mail, and return the changes for its record."""
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
@@ -139,7 +139,7 @@ class EmailQueue:
         """Change the record of a claimed mail, unless the lease has passed to another gateway."""
 
         async def attempt() -> None:
-            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                 stored = await self._mails.read(claimed.key)
                 if stored is not None and stored.record.lease == claimed.lease:
                     await self._mails.replace(stored, replace(stored.record, **changes))

@@ -15,8 +15,8 @@ from toolkit.dweets.stream import Encoder
 from toolkit.errors import NotFound
 from toolkit.stores import Journals
 
-# Missed dweets are sent in batches, each after the one before has left. In a frame a batch grows to three times its
-# size at most, which stays below the limit of unread bytes of a listener.
+# Missed dweets are sent in batches; each batch waits until the one before has been sent. Frames make a batch at most
+# three times as large, which is below the limit for the unread bytes of a listener.
 _DWEETS_A_BATCH = 100
 _BYTES_A_BATCH = 256 * 1024
 _TRANSACTION_PATTERN = re.compile(r"[0-9a-f-]{36}")
@@ -44,7 +44,7 @@ class LiveStreams:
             listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
-        """Return the number of the dweet after which a stream starts; NotFound if `since` matches no dweet.
+        """Return the sequence number after which a stream starts; NotFound if `since` matches no dweet.
 
         `since` is a sequence number, a transaction or a ``created`` time; None for new dweets only.
         """
@@ -52,9 +52,9 @@ class LiveStreams:
         self._locks.check_reader(thing, key)
         cached = await self._things.load(thing)
         number = cached.last_sequence if since is None else await self._sequence_of(cached, since)
-        if number > cached.last_sequence:  # the listener got it from another gateway, which is ahead
+        if number > cached.last_sequence:  # the listener got the number from another gateway, which is ahead
             await self._things.catch_up(cached)
-            cached = await self._things.load(thing)  # another object if it was dropped
+            cached = await self._things.load(thing)  # another object if the cache dropped the thing
         # Numbers above the last one are from an earlier epoch, so only new dweets are sent.
         return min(number, cached.last_sequence)
 
@@ -83,7 +83,7 @@ class LiveStreams:
             cached = await self._things.load(thing)
             number = await self._replay(cached, number, encode, listener)
             if self._things.holds(cached):
-                break  # if not, it was dropped and gets no new dweets
+                break  # a thing that the cache has dropped gets no new dweets
         # No await below: a dweet committed between the replay and the subscription would be missed.
         notify(cached.entries_after(number) or [], encode, [listener.write])
         return cached.listen(encode, listener.write)
@@ -99,7 +99,7 @@ class LiveStreams:
             batch = _first_batch(missed)
             if (not batch and last == cached.last_sequence) or (is_cached and len(batch) == len(missed)):
                 return number
-            # About as many as fit into a batch are read next, and none is held while the listener takes these.
+            # Read about one batch of dweets next, and hold none in memory while the listener reads this batch.
             count = max(1, min(2 * len(batch), _DWEETS_A_BATCH) if len(batch) == len(missed) else len(batch))
             if batch:
                 notify(batch, encode, [listener.write])
@@ -145,7 +145,7 @@ class LiveStreams:
 
 
 def _first_batch(entries: list[NumberedRecord]) -> list[NumberedRecord]:
-    """Return the first entries within the limits, at least one."""
+    """Return the first entries that fit into a batch, at least one."""
     size = 0
     for number, (_, record) in enumerate(entries[:_DWEETS_A_BATCH]):
         size += len(record)

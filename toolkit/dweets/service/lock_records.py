@@ -41,7 +41,7 @@ _REPAIR_ADVICE = "`toolkit lock repair` frees it"
 
 
 class LockRecord(Record, frozen=True):
-    """A lock in the store: salted hashes of its keys, and the thing that it is on."""
+    """A lock in the store: salted hashes of its keys, and the thing that uses it."""
 
     lock: str
     salt: str
@@ -79,10 +79,10 @@ class LockTable:
     def __init__(self) -> None:
         self._stored: dict[str, StoredRecord[LockRecord | LockDamage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
-        self.locked: set[str] = set()  # the things whose `state` is not None, for a fast check at each post
+        self.locked: set[str] = set()  # the things whose state is not None, for a fast check at each post
 
     def apply(self, key: str, value: bytes | None) -> set[str]:
-        """Apply a new value of a record (None: removed); return the keys whose state may have changed."""
+        """Apply the new value of a record (None: removed); return the keys of records whose state may have changed."""
         things = set()
         kind, _, name = key.partition(":")
         if kind == "thing":
@@ -140,7 +140,7 @@ class LockTable:
         return {(record.lock, record.thing) for record in records if record.thing is not None}
 
     def rows(self) -> list[dict[str, str | None]]:
-        """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is not known."""
+        """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is unknown."""
         rows: list[dict[str, str | None]] = []
         lock: str | None
         thing: str | None
@@ -148,7 +148,7 @@ class LockTable:
             kind, _, name = key.partition(":")
             if kind == "lock":
                 lock, thing = name, self._thing_of(key)
-            elif name not in self._claims:  # if one does, the row of the lock covers it
+            elif name not in self._claims:  # other things are in the row of their lock
                 record = self.record(key)
                 lock, thing = record.lock if isinstance(record, LockRecord) else None, name
             else:
@@ -219,7 +219,7 @@ class LockRepository:
             self._on_lock(name)
 
     def _report(self) -> None:
-        """Log new damage, and call `on_lock` with the things that it locks."""
+        """Log new damage, and call `on_lock` with the things that are locked by damage."""
         changed, self._changed = self._changed, set()
         for key in changed:
             damage = self.table.damage_at(key)
@@ -240,7 +240,7 @@ async def lock_rows(records: Records) -> list[dict[str, str | None]]:
 
 
 async def revoke(records: Records, lock: str) -> str | None:
-    """Delete a lock and unlock its thing, whose alert is removed; return the thing. For the operator, without a key.
+    """Delete a lock, unlock its thing and remove the alert; return the thing. For the operator, without a key.
 
     Raises NotFound if there is no such lock, Conflict if it is damaged.
     """

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Fit(Enum):
-    """How the lock and the key of a request fit."""
+    """How the lock and the key of a request fit together."""
 
     NO_KEY = "no key was given"
     WRONG = "no such lock, or the key is not its master key"
@@ -92,14 +92,14 @@ class Locks:
         return wire.IssuedLock(lock, Secret(master), Secret(read))
 
     async def adopt(self, lock: str, master_key: str) -> None:
-        """Add a lock with this master key, or raise Conflict if it exists with another one."""
+        """Add a lock with this master key, or raise Conflict if the lock exists with another key."""
         try:
             await self._repository.add(_new_record(lock, master_key, secrets.token_urlsafe(24)))
         except RecordChanged:
             try:
                 found = await self._repository.read(lock_key(lock))
             except DamagedRecord:
-                return  # reported; one damaged lock must not stop the gateway
+                return  # already logged; one damaged lock must not stop the gateway
             if found is None or not found.record.is_master(master_key):
                 raise Conflict(f"the lock {lock!r} exists with another master key") from None
 
@@ -145,7 +145,7 @@ class Locks:
         await _refusing_damage(retry_while_changed("this lock", attempt))
 
     async def lock_of(self, thing: str, key: str | None) -> StoredRecord[LockRecord]:
-        """Read the lock of a thing from the store: another gateway may just have changed it."""
+        """Read the lock of a thing from the store, because another gateway may just have changed it; check the key."""
         self._refuse_damaged(thing_key(thing))
         used = await _refusing_damage(self._repository.read(thing_key(thing)))
         if used is None:

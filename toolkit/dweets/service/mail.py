@@ -52,7 +52,7 @@ class NotSendable(Exception):
 
 
 class NotDelivered(Exception):
-    """The mail server certainly did not accept the mail: it refused it or was not reached."""
+    """The mail server certainly did not accept the mail: it refused the mail or was not reached."""
 
 
 class OutgoingMail(NamedTuple):
@@ -71,10 +71,10 @@ class Mail(Record, frozen=True):
     text: str
     #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server received the mail.
     state: Literal["waiting", "sent", "kept", "uncertain", "unsendable"] = "waiting"
-    #: How often a gateway has claimed it.
+    #: How often a gateway has claimed the mail.
     attempts: int = 0
     error: str = ""
-    #: A token of the gateway that is sending it; empty if none is.
+    #: A token of the gateway that is sending the mail; empty if no gateway is.
     lease: str = ""
     #: The time of the next attempt or the end of the lease, in milliseconds since the epoch.
     due: int = 0
@@ -99,7 +99,7 @@ class Mail(Record, frozen=True):
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
-        """Return the envelope and bytes, the same at every attempt, or raise NotSendable."""
+        """Return the envelope and the bytes to send, the same at every attempt, or raise NotSendable."""
         for address in self.to:
             if not wire.is_email_address(address):
                 raise NotSendable(f"not sent: {address!a} is not an e-mail address")
@@ -133,7 +133,7 @@ class MailRepository:
         mails = []
         for key, value in (await self._records.scan(SPACE)).items():
             if key.startswith("mail:"):
-                with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                     mails.append(Mail.parse(key, value))
         return sorted(mails, key=_sort_key)
 
@@ -141,7 +141,7 @@ class MailRepository:
         return await read_stored(self._records, Mail, key)
 
     async def replace(self, before: StoredRecord[Mail], after: Mail) -> None:
-        """Replace a mail and drop surplus finished ones, or raise RecordChanged."""
+        """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
         changes: Changes = {after.key: write_record(after)}
         surplus = len(self._finished) + after.is_finished - self._finished_kept
         if surplus > 0:

@@ -32,7 +32,7 @@ class _Block:
 class StoredRange:
     """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch); call `scan` first.
 
-    All ranges share `slots`, which limit how many hold entries in memory. Entries that retention drops before `blocks`
+    All ranges share `slots`, so that only some hold entries in memory. Entries that retention drops before `blocks`
     reads them are left out.
     """
 
@@ -59,14 +59,14 @@ class StoredRange:
         return wire.DeletedDweets(number, wire.created_text(self._oldest.at)) if number else None
 
     async def scan(self, visit: Callable[[bytes], None] = lambda record: None) -> None:
-        """Find the blocks and call `visit` with each record; an error in it ends the scan."""
+        """Find the blocks and call `visit` with each record; an error of `visit` ends the scan."""
         last: int | None = 0
         while last is not None:
             async with self._slots:
                 last = await self._scan_after(last, visit)
 
     async def _scan_after(self, sequence: int, visit: Callable[[bytes], None]) -> int | None:
-        """Scan some entries; return the number of the last one if more may follow."""
+        """Scan some entries; return the sequence number of the last one if more may follow."""
         entries, visited = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
         if sequence == 0 and entries:
             self._oldest = entries[0]
@@ -156,7 +156,7 @@ async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[byt
 
 
 def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
-    """Return ``created``, and the JSON of each value in the content."""
+    """Return ``created``, and the JSON of each value in the content by its name."""
     read = _read_record(record)
     content = read.content
     return read.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}

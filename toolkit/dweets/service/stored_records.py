@@ -1,7 +1,7 @@
-"""Records of the store: reading them, and changing them with compare_and_set.
+"""Read records of the store, and change them with compare_and_set.
 
-The version of a record is the bytes that were read. A record that is encoded again could differ from them, for example
-after a new field was added.
+The version of a record is the bytes that were read. A record that is encoded again could differ from these bytes, for
+example after a new field was added.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Changes = dict[str, bytes | None]
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
-#: Attempts to change a record that other callers change at the same time.
+#: Maximum number of attempts to change a record that other callers change at the same time.
 ATTEMPTS = 20
 
 

@@ -1,7 +1,7 @@
-"""A cache of things: the last dweets of each as encoded bytes, and its listeners; and which were active last.
+"""A cache with the last dweets and the listeners of each thing, and the list of the things that were active last.
 
 A thing is cached when it is read. It then subscribes to its journal, so it also gets the dweets of other gateways on
-the store. If only the latest dweet is read, only that is cached, so that a fleet fits into memory.
+the store. If only the latest dweet is read, only that is cached, so that a fleet of things fits into memory.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from toolkit.dweets.stream import Encoder
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
 
-#: Called with one bytes object per dweet.
+#: Writes to a listener; called with one bytes object per dweet.
 Write = Callable[..., None]
 #: The sequence number and the record of a dweet.
 NumberedRecord = tuple[int, bytes]
-# Listeners get at most this many dweets in one write, so that a slow one is noticed in time.
+# Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.
 _DWEETS_A_WRITE = 64
 
 # Bytes of overhead of a thing, a dweet and a bytes object in CPython; a test measures them.
 _THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 90, 40
 # Above this size the cache drops the least recently used things; those with listeners keep their latest dweet.
 CACHE_BYTES = 128 * 1024 * 1024
-# Callers choose what is read, and each of these reads may hold some megabytes.
+# Callers choose how much is read, and each read may hold some megabytes.
 _READS_AT_ONCE = 4
-#: Public things that are named as active.
+#: At most this many public things are listed as active.
 MAX_ACTIVE_THINGS = 100
 _KEYWORDS_TTL_MILLISECONDS = 1_000
 
@@ -52,7 +52,7 @@ def _do_nothing(*_: Any) -> None:  # noqa: ANN401
 class CachedThing:
     """The last `length` dweets of one thing, and its listeners by encoding.
 
-    `account` is called with every change of `size`. Entries that are committed before `fill` wait for it.
+    `account` is called with every change of `size`. Entries that are committed before the call of `fill` are queued.
     """
 
     name: str
@@ -99,7 +99,7 @@ class CachedThing:
                 notify(fresh, encode, list(writes))
 
     def _trim(self) -> int:
-        """Drop the encoded history and surplus records; return the number of freed bytes."""
+        """Drop the encoded history and the surplus records; return the number of freed bytes."""
         surplus = max(len(self._records) - self.length, 0)
         freed = sum(map(len, self._records[:surplus])) + surplus * _DWEET_OVERHEAD
         del self._numbers[:surplus], self._records[:surplus]
@@ -119,11 +119,11 @@ class CachedThing:
         return self._records[-1] if self._records else None
 
     def history(self) -> bytes | None:
-        """Return the response with the records, newest first. All readers share it: 64 copies could take 2 GB."""
+        """Return the response with the records, newest first. All readers share it, as 64 copies could take 2 GB."""
         history = self._history
         if history is None and self._records:
             history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
-            self._resize(len(history) + _BYTES_OVERHEAD)  # may drop it at once
+            self._resize(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing at once
         return history
 
     def entries_after(self, sequence: int) -> list[NumberedRecord] | None:
@@ -134,7 +134,7 @@ class CachedThing:
         return [pair for pair in pairs if pair[0] > sequence]
 
     def listen(self, encode: Encoder, write: Write) -> Callable[[], None]:
-        """Write every new dweet, encoded once for all listeners of this encoding; return a function that ends it."""
+        """Write every new dweet, encoded once for all listeners of this encoding; return a function to stop."""
         listeners = self._listeners = self._listeners or {}
         writes = listeners.setdefault(encode, {})
         writes[write] = None
@@ -147,7 +147,7 @@ class CachedThing:
         return stop
 
     def take_listeners(self, shorter: CachedThing) -> None:
-        """Take over the listeners of the same thing with fewer cached dweets."""
+        """Take over the listeners of `shorter`, which is the same thing with fewer cached dweets."""
         self._listeners = shorter._listeners
         missed = self.entries_after(shorter.last_sequence) or []
         for encode, writes in (self._listeners or {}).items():
@@ -158,7 +158,7 @@ class CachedThing:
         return bool(self._listeners)
 
     def drop(self) -> None:
-        """Unsubscribe, and drop references back to this object, so that its memory is freed at once."""
+        """Unsubscribe, and delete references back to this object, so that its memory is freed at once."""
         self.unsubscribe()
         self.unsubscribe = self.account = _do_nothing
 
@@ -178,7 +178,7 @@ class Things:
     """The cached things of a gateway, at most `cache_bytes` in all."""
 
     def __init__(self, journals: Journals, cache_bytes: int = CACHE_BYTES) -> None:
-        #: Taken for each read of more than one dweet from the store.
+        #: Held during each read of more than one dweet from the store.
         self.read_slots = asyncio.Semaphore(_READS_AT_ONCE)
         self._journals = journals
         self._max_cache_bytes = cache_bytes
@@ -211,14 +211,14 @@ class Things:
         return asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
 
     async def catch_up(self, thing: CachedThing) -> None:
-        """Read entries that are committed but have not reached the thing yet."""
+        """Read the entries that are committed but are not in the cached thing yet."""
         missed = await self._journals.after(thing.journal, thing.last_sequence)
-        if self.holds(thing):  # if not, it was dropped and its size no longer counts
+        if self.holds(thing):  # the size of a dropped thing no longer counts
             thing.extend(missed)
 
     async def _read(self, name: str, length: int) -> CachedThing:
         cached = self._cache.get(name)
-        if cached is not None and cached.length >= length:  # the store is or was unavailable, so it may be out of date
+        if cached is not None and cached.length >= length:  # it may be out of date: the store is or was unavailable
             await self.catch_up(cached)
             return cached
         thing = CachedThing(name, self._account, length)
@@ -231,7 +231,7 @@ class Things:
             thing.drop()
             raise
         cached = self._cache.get(name)
-        if cached is not None and cached.length >= length:  # another call has read more of it
+        if cached is not None and cached.length >= length:  # another call has read more dweets of the thing
             thing.drop()
             return cached
         thing.fill(entries)
@@ -269,7 +269,7 @@ class ActiveThings:
         self._reading = asyncio.Lock()
 
     async def find(self) -> list[dict[str, object]]:
-        """Return the public things, the last active one first, each with the keywords of its newest content.
+        """Return the public things, the latest active one first, each with the keywords of its newest content.
 
         The keywords may be a second old; a new thing and a new lock are seen at once.
         """
@@ -278,7 +278,7 @@ class ActiveThings:
                 self._keywords, self._read_at = {}, self._now()
             things = await self._public_names()
             await asyncio.gather(*(self._read_keywords(thing) for thing in things if thing not in self._keywords))
-            # Without the things that were locked in between, and those whose first dweet is being written.
+            # Leave out things that were locked in between, and those whose first dweet is being written.
             things = [thing for thing in things if thing in self._keywords and not self._locks.is_locked(thing)]
             self._keywords = {thing: self._keywords[thing] for thing in things}
             return [{"thing": thing, "keywords": self._keywords[thing]} for thing in things]
@@ -291,7 +291,7 @@ class ActiveThings:
             public = list(islice((thing for thing in things if not self._locks.is_locked(thing)), MAX_ACTIVE_THINGS))
             if len(names) < count or len(public) == MAX_ACTIVE_THINGS:
                 return public
-            count *= 4  # most of them are locked
+            count *= 4  # most of these things are locked
 
     async def _read_keywords(self, thing: str) -> None:
         for newest in await self._journals.last(journal_of(thing), 1):

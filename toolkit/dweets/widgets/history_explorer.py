@@ -1,4 +1,4 @@
-"""HistoryExplorer: click through a history."""
+"""HistoryExplorer: a widget with the chart, the statistics and the tables of a history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
 
-#: Rows that are read without a question.
+#: Up to this many rows are read at once; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
 _EMPTY_HISTORY, _EMPTY_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
@@ -60,7 +60,7 @@ _EMPTY_HISTORY, _EMPTY_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="crea
 class HistoryExplorer(ServiceWidget):
     """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
 
-    Zooming in the chart sets *From* and *To*, and these zoom the chart.
+    A zoom of the chart sets *From* and *To*, and *From* and *To* zoom the chart.
 
     Parameters
     ----------
@@ -69,21 +69,21 @@ class HistoryExplorer(ServiceWidget):
     things
         Names to choose from, all of them chosen at first; None for those that were active last, one of them chosen.
     frame
-        A history that is there already, or any frame with times; a column ``thing`` tells things apart.
+        A history that was read before, or any frame with times; a column ``thing`` tells things apart.
     fields, time, rule, how
         What is chosen at first: columns of numbers, truth values or texts; time axis; resampling of numbers
         (``"1D"``) and its aggregation.
     unit
-        Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     day
-        A day (UTC) of what is kept, instead of the last 500 dweets (of an archive: instead of all).
+        A day (UTC) to read instead of the last 500 dweets (of an archive: instead of all dweets).
     key
-        For locked things.
+        The key of locked things.
 
     Attributes
     ----------
     frame, statistics, gaps, outliers : pandas.DataFrame
-        What is shown; observe them to follow.
+        The tables that are shown; observe these traits to get every change.
     chart : toolkit.charts.chart.Chart
         The chart; ``chart.visible_range`` is the range that is shown.
     things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, shown_table, \
@@ -138,7 +138,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     @property
     def view(self) -> View:
-        """All choices as they stand."""
+        """The current choices."""
         return View(
             time=self.time.value or "",
             fields=tuple(self.fields.value),
@@ -156,7 +156,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     @contextmanager
     def _without_exploring(self) -> Iterator[None]:
-        """Set several controls without looking at the data after each."""
+        """Set several controls in the block without exploring after each change."""
         self._quiet = True
         try:
             yield
@@ -237,7 +237,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     # -- reading ----------------------------------------------------------------------------------------------
 
     def _offer_things(self) -> None:
-        """Offer what there is; keep what is chosen. At first: of the things that happen to be there one, else all."""
+        """Offer the things of the source, and keep the choice; the first choice is one active thing or all `things`."""
         any_of_many = self._named is None and self._source.is_live
         names = self._source.names() if self._named is None else self._named
         kept = [name for name in self.things.value if name in names]
@@ -247,14 +247,14 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.things.value = tuple(kept or (names[:1] if any_of_many else names))
 
     def _load(self, fields: Sequence[str] | None, time: str | None, *, also_many: bool = False) -> None:
-        """Read the chosen things, offer their times and fields, choose these where they are there."""
+        """Read the chosen things, offer their time axes and fields, and choose `time` and `fields` if they exist."""
         things, day = self._chosen_source
         if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not also_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
         self._history = self._source.read(things, day)
         self._drawn = None
-        if self._history.empty:  # and the choices stay, for when there is something again
+        if self._history.empty:  # the choices stay, for a later reload
             self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
             return
         times, columns = time_columns(self._history), fields_of(self._history)
@@ -268,7 +268,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._show_view()
 
     def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
-        """Raise InvalidArgument where what was asked for at first is not there; later choices come from the lists."""
+        """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
         if missing := [name for name in fields or () if name not in self.fields.options]:
             there = ", ".join(self.fields.options) or "none"
             raise InvalidArgument(f"there is no field {', '.join(missing)}; the fields are {there}")
@@ -300,7 +300,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     @in_turn
     def _copy_chart_range(self, change: Any) -> None:  # noqa: ANN401
-        """Type the range that the chart was zoomed to."""
+        """Write the range to which a person zoomed the chart into *From* and *To*."""
         if self._quiet:
             return
         with self.working("Looking"):
@@ -318,14 +318,14 @@ rows, file, reload_button, download_button, save_button, copy_button
         is_empty = findings.frame.empty
         said = reason_for_no_rows(findings, view, self._history, things, day) if is_empty else ""
         self._draw_chart(findings, view, said)
-        if not zoomed:  # or a person who still pans would be pulled back
+        if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
                 self.chart.visible_range = visible_part(findings)
         self._tables.show(findings, self.code())
         self.say(said or sentence_of(findings, view))
 
     def _draw_chart(self, findings: Findings, view: View, empty: str) -> None:
-        """Show the history of all times; after a zoom nothing is sent again."""
+        """Draw the history of all times; after a zoom, no data is sent again."""
         whole, of_all_times = findings.whole, replace(view, start="", end="")
         if of_all_times != self._drawn:
             fields, marks = drawn_fields(findings, view), findings.marks
@@ -335,13 +335,13 @@ rows, file, reload_button, download_button, save_button, copy_button
     # -- files ------------------------------------------------------------------------------------------------
 
     def code(self) -> str:
-        """Return Python code that gives what is shown."""
+        """Return the Python code that computes and draws the shown frame."""
         things, day, view = self._shown
         fields = drawn_fields(self._findings, view)
         return view.code(self._source.code(things, day), fields, several="thing" in self._findings.whole.columns)
 
     def export(self, path: str | Path) -> Path:
-        """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
+        """Write `frame` to a ``.csv`` or ``.parquet`` file, also over an existing file, and return its path.
 
         In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
         """
@@ -350,7 +350,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         return target
 
     def _path_and_content(self) -> tuple[Path, bytes]:
-        """Return path and content; InvalidArgument if no row is shown, or only rows of earlier choices are."""
+        """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
         if self._history.empty or self.frame.empty:
             raise InvalidArgument("there is no row to write")
         if self._shown != (*self._chosen_source, self.view):
@@ -389,6 +389,6 @@ rows, file, reload_button, download_button, save_button, copy_button
         return self.chart.png()
 
     def summary(self) -> str:
-        """Return how much of what is shown."""
+        """Return the number of rows and the fields that are shown."""
         fields = ", ".join(self._shown[2].fields) or "no field"
         return f"HistoryExplorer: {plural(len(self.frame), 'row')} of {fields}"

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.client.dweets import DweetClient
 
-#: Seconds between two drawings. The eye calls ten a second smooth.
+#: Seconds between two drawings: ten a second look smooth.
 _DRAWING_PAUSE = 1 / 10
-#: Seconds after which the rates are shown again, though nothing has come.
+#: Without new dweets, the rates are shown again after this many seconds.
 _RATE_REFRESH_SECONDS = 1.0
-#: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
+#: A widget that no page shows stops after this many seconds; a cell that is moved disappears for some milliseconds.
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
 _CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
@@ -53,25 +53,25 @@ _CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 class LiveDweets(ServiceWidget):
     """Follow things: draw their last dweets as they arrive, with the latest value and the rate of each field.
 
-    A thread reads each thing, one draws at most ten times a second, however fast dweets come. They end with `stop`,
-    with the end of a ``with`` statement, when the cell that made it runs again, and when it was shown and is no longer:
-    its cell is deleted, its output cleared, the notebook closed. Shown again, it resumes with what it missed.
+    One thread reads each thing, and one thread draws at most ten times a second. The threads end with `stop`, at the
+    end of a ``with`` statement, when the cell of the widget runs again, and when no page shows the widget any more (the
+    cell was deleted, its output cleared, the notebook closed). A widget that is shown again reads the missed dweets.
 
     Parameters
     ----------
     tk
         A connection.
     things
-        The name of a thing, or several. More can be added and left out while it runs.
+        The name of a thing, or several. A person can add and remove things while the widget runs.
     fields
-        Names in the content (``"air.celsius"`` nested) to begin with; None for its first six numbers.
+        Names in the content (``"air.celsius"`` nested) to draw at first; None for the first six numbers in the content.
     unit
-        Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     time
         ``"created"``, or a name in the content that holds the device's own time.
     points, keep
         How many dweets of each thing are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above
-        `keep`, or a name is no name; all other errors are shown by the widget itself.
+        `keep`, or the name of a thing is not valid; the widget itself shows all other errors.
     key
         For locked things: one key, or a key by thing.
 
@@ -117,11 +117,11 @@ class LiveDweets(ServiceWidget):
         self._reader.on_state = self._show_state
         self._readings = LiveReadings()
         self._drawing = threading.RLock()
-        #: Whether a person wants it to listen: it may have stopped by itself.
+        #: Whether the widget should listen, also if it has stopped by itself.
         self._is_wanted = False
         self._make_controls(names, points, keep)
         _stop_earlier_widgets(self)
-        self._view_count = 0  # from now on pages count how often they show it
+        self._view_count = 0  # a number, not None, makes pages count how often they show the widget
         self.start()
 
     def _listener(self, thing: str, since: int | None) -> Listener:
@@ -168,16 +168,16 @@ class LiveDweets(ServiceWidget):
 
     @property
     def running(self) -> bool:
-        """Whether it still listens."""
+        """Whether the widget still listens."""
         return self._reader.is_running
 
     @property
     def frame(self) -> pd.DataFrame:
-        """What arrived, as `history` returns it: the last `keep` dweets of each thing, oldest first."""
+        """The last `keep` dweets of each thing that have arrived, as `history` returns them, oldest first."""
         return history_frame(self._reader.last_records(self.things.value), with_thing=len(self.things.value) > 1)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
+        """Wait until `dweets` dweets have arrived, and return how many; TimedOut after `timeout` seconds."""
         if not self._reader.wait_for_dweets(dweets, timeout):
             names = ", ".join(self.things.value)
             raise TimedOut(f"{self.seen} of {dweets} dweets of {names} after {timeout} seconds")
@@ -186,14 +186,14 @@ class LiveDweets(ServiceWidget):
     # -- start, stop --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen, and draw what comes. After `stop` with what is new; after a failure with what was missed."""
+        """Listen, and draw new dweets; after a failure (but not after `stop`) first the missed ones."""
         resume, self._is_wanted = self._is_wanted, True
         self.pause.value = False
         if not self.running:
             self._listen(resume=resume)
 
     def stop(self) -> None:
-        """End all streams and threads, and draw once more. The picture stays; calling it again is fine."""
+        """End all streams and threads, and draw once more. The picture stays. A second `stop` does nothing more."""
         self._is_wanted = False
         self._end()
 
@@ -210,7 +210,7 @@ class LiveDweets(ServiceWidget):
             self._unseen.cancel()
         self._reader.stop()
         drawer, self._drawer = self._drawer, None
-        if drawer is not None and drawer is not threading.current_thread():  # as in an observer of what is drawn
+        if drawer is not None and drawer is not threading.current_thread():  # an observer may run in the drawer
             drawer.join()
         self._draw()
 
@@ -264,7 +264,7 @@ class LiveDweets(ServiceWidget):
             sleep(_DRAWING_PAUSE)
 
     def _draw(self, *, even_if_paused: bool = False) -> None:
-        """Draw the last dweets; from the drawer's thread, or where a control is used."""
+        """Draw the last dweets; called by the drawing thread, and when a person changes a control."""
         with self._drawing:
             self._readings.add(self._reader.take_new_records(), monotonic())
         self._offer_fields()
@@ -292,7 +292,7 @@ class LiveDweets(ServiceWidget):
 
     @in_turn
     def _offer_fields(self) -> None:
-        """Let one choose what can be drawn, and draw the first numbers if none were asked for."""
+        """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
         offered, fields = self.fields.options, self._readings.fields
         new = [name for name, value in fields.items() if name not in offered and isinstance(value, (float, int, str))]
         new = [name for name in new if name != self._time][: _MOST_OFFERED_FIELDS - len(offered)]
@@ -332,7 +332,7 @@ def _listed_names(names: Sequence[str]) -> str:
 
 
 def _stop_earlier_widgets(new: LiveDweets) -> None:
-    """Where the notebook does not tell its cells: stop what an earlier run made of the same things."""
+    """Stop widgets of the same things that an earlier run made, if the notebook sends no ids of cells."""
     for other in open_widgets():
         is_same = isinstance(other, LiveDweets) and other is not new and other.things.value == new.things.value
         if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:

@@ -1,4 +1,4 @@
-"""What LiveDweets knows, without any widget: the last dweets of each thing, read by threads, and the latest values."""
+"""The parts of LiveDweets that are no widgets: threads that read the last dweets of things, and the latest values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from toolkit.errors import ToolkitError
 
 Record = dict[str, Any]
 
-#: Seconds over which values are counted.
+#: Seconds over which the rate of a field is computed.
 _RATE_WINDOW_SECONDS = 60.0
-#: Arrivals whose times are kept; at more than that in a minute, the window is shorter.
+#: The times of so many arrivals are kept; with more arrivals in a minute, the rate is that of a shorter time.
 _MOST_ARRIVALS = 200
-#: Fields of all things; a thing may make up new names with each dweet.
+#: At most this many fields of all things are kept, because a thing may send new names with each dweet.
 _MOST_READINGS = 1_000
 _MOST_ROWS, _LONGEST_TEXT = 60, 60
 _SECONDS_A_MINUTE = 60.0
@@ -32,11 +32,11 @@ class LiveReader:
         self._listen = listen
         self._keep = keep
         self.changed = threading.Condition()
-        #: Called by its threads when a connection is lost or back, and when one of them ends.
+        #: Called by a thread when its connection is lost or back, and when the thread ends.
         self.on_state: Callable[[], object] = lambda: None
         #: How many dweets have arrived.
         self.seen = 0
-        #: Why a thing is not listened to.
+        #: The error that ended the stream of a thing, by thing.
         self.failures: dict[str, ToolkitError] = {}
         self._records: dict[str, deque[Record]] = {}
         self._new_records: list[Record] = []
@@ -46,17 +46,17 @@ class LiveReader:
 
     @property
     def is_running(self) -> bool:
-        """Whether it listens to any thing."""
+        """Whether the reader listens to any thing."""
         return bool(self._listeners)
 
     @property
     def has_lost_connection(self) -> bool:
-        """Whether one of its listeners has no connection for the moment."""
+        """Whether one of the listeners has no connection at the moment."""
         with self.changed:
             return not all(listener.is_connected for listener in self._listeners.values())
 
     def follow(self, things: Iterable[str], *, resume: bool = False) -> None:
-        """Listen to exactly these things; with `resume`, first to what came since `stop`."""
+        """Listen to exactly these things; with `resume`, first read the dweets since `stop`."""
         wanted = list(things)
         self._end([thing for thing in self._listeners if thing not in wanted])
         with self.changed:
@@ -77,13 +77,13 @@ class LiveReader:
         return [record for records in found for record in records]
 
     def take_new_records(self) -> list[Record]:
-        """Return what has arrived since the last call."""
+        """Return the records that have arrived since the last call."""
         with self.changed:
             fresh, self._new_records = self._new_records, []
             return fresh
 
     def wait_for_dweets(self, dweets: int, timeout: float | None = None) -> bool:
-        """Wait until so many dweets have arrived, or it has stopped."""
+        """Wait until `dweets` dweets have arrived, or the reader has stopped; return whether they have arrived."""
         with self.changed:
             self.changed.wait_for(lambda: self.seen >= dweets or not self._listeners, timeout)
             return self.seen >= dweets
@@ -127,7 +127,7 @@ class LiveReader:
         for listener in ending:
             listener.close()
         for thread in threads:
-            if thread is not threading.current_thread():  # as in an observer of what is drawn
+            if thread is not threading.current_thread():  # `on_state` may run in a reading thread
                 thread.join()
 
 
@@ -141,7 +141,7 @@ class _Reading:
         self._arrivals.append((now, len(values)))
 
     def rate(self, now: float) -> str:
-        """Return how many values came a second, or a minute if they are few."""
+        """Return how many values arrived per second, or per minute if they are few."""
         while len(self._arrivals) > 2 and now - self._arrivals[1][0] > _RATE_WINDOW_SECONDS:
             self._arrivals.popleft()
         (first, _), *later = self._arrivals
@@ -152,18 +152,18 @@ class _Reading:
 
 
 class LiveReadings:
-    """The latest values of all things, and when values arrived."""
+    """The latest value of each field of each thing, and the times of arrival."""
 
     def __init__(self) -> None:
         self._readings: dict[tuple[str, str], _Reading] = {}
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The latest value of each field, of any thing, in the order of their first arrival."""
+        """The latest value of each field, of any thing; fields are in the order of their first arrival."""
         return {field: reading.value for (_, field), reading in self._readings.items()}
 
     def add(self, records: Iterable[Record], now: float) -> None:
-        """Count records that arrived about now (in seconds)."""
+        """Take the values of new records, which arrived at the time `now` (in seconds)."""
         contents: dict[str, list[Any]] = {}
         for record in records:
             contents.setdefault(record["thing"], []).append(record["content"])
@@ -174,7 +174,7 @@ class LiveReadings:
                     self._readings.setdefault((thing, field), _Reading()).add(values, now)
 
     def html(self, things: Sequence[str], now: float) -> str:
-        """Return the table of these things; with several, each row names its thing."""
+        """Return the HTML table of these things; with several things, each row has the name of its thing."""
         rows = [(key, reading) for key, reading in self._readings.items() if key[0] in things]
         if not rows:
             return ""

@@ -1,7 +1,7 @@
-"""The tables under a chart, and the sentence over them.
+"""The tables under a chart, and the sentence above them.
 
-Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent. (itables sends 64 KB of
-rows and sorts those; its script is 0.7 MB for each table.)
+The kernel sorts and filters, so this covers all rows, not only those that were sent to the browser. (itables sends
+64 KB of rows and sorts those; its script is 0.7 MB for each table.)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TABLE_TOOLTIPS = {
 
 
 class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
-    """What a view found, as one of these tables: `chosen` says which."""
+    """The findings of a view as one of several tables; `chosen` is the control that chooses the table."""
 
     def __init__(self, show_error: Callable[[Exception], None]) -> None:
         self.chosen = ipywidgets.ToggleButtons(options=list(_TABLE_TOOLTIPS), tooltips=list(_TABLE_TOOLTIPS.values()))
@@ -60,7 +60,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, findings: Findings, code: str) -> None:
-        """Take what was found, and the code that gives it."""
+        """Show other findings, and the code that computes them."""
         self._findings, self._code = findings, code
         self._show()
 
@@ -101,7 +101,7 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, frame: pd.DataFrame) -> None:
-        """Take another frame; sort and filter stay where they fit it."""
+        """Show another frame; the sort column stays if the frame has it."""
         self._frame = frame
         names = [str(frame.index.name or "index"), *map(str, frame.columns)]
         if tuple(self.sort.options) != tuple(names):
@@ -141,7 +141,7 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
-    """Return the rows for which a comparison holds, or in which a text has these words; InvalidArgument if neither."""
+    """Return the rows that fit a comparison such as ``celsius > 20``, or that contain `words` in a text."""
     if not words.strip():
         return frame
     flat = frame.reset_index()
@@ -176,7 +176,7 @@ def _converted(given: str, column: pd.Series[Any]) -> object:
 
 
 def statistics_html(statistics: pd.DataFrame) -> str:
-    """Return the table; the numbers of a row have as many digits as tell them apart."""
+    """Return statistics as an HTML table; the numbers of a row have enough digits to tell them apart."""
     names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
     texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
     shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
@@ -184,7 +184,7 @@ def statistics_html(statistics: pd.DataFrame) -> str:
 
 
 def listed_html(found: pd.DataFrame) -> str:
-    """Return gaps or outliers as a table, or that there are none."""
+    """Return gaps or outliers as an HTML table, or the text that there are none."""
     if found.empty:
         return "none in this range"
     rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
@@ -194,7 +194,7 @@ def listed_html(found: pd.DataFrame) -> str:
 
 
 def sentence_of(findings: Findings, view: View) -> str:
-    """Return what is shown as one sentence."""
+    """Return one sentence about the shown rows, gaps and outliers."""
     frame = findings.frame
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
     found = f"{plural(len(findings.gaps), 'gap')}, {plural(len(findings.outliers), 'outlier')}"
