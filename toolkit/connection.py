@@ -89,7 +89,7 @@ class Connection(PublicNames):
         from toolkit.http_client import checked_base_url
 
         if unknown := set(base_urls) - set(SERVICES):
-            raise InvalidArgument(f"base_urls knows {', '.join(SERVICES)}, not {', '.join(sorted(unknown))}")
+            raise InvalidArgument(f"base_urls has {', '.join(sorted(unknown))}, which is none of {', '.join(SERVICES)}")
         self._base_urls = {service: checked_base_url(url) for service, url in base_urls.items()}
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
         self._operator_key = None if operator_key is None else Secret(operator_key)
@@ -193,7 +193,7 @@ class Connection(PublicNames):
             raise InvalidArgument(
                 f"{name} is missing: set $TOOLKIT_{name.upper()} together with $TOOLKIT_URL, or use "
                 f"toolkit.connect(credentials={{{name!r}: Secret(...)}}) with a key of the gateway's configuration. "
-                "To try it: toolkit.connect(toolkit.Gateway.demo())"
+                "To try the service: toolkit.connect(toolkit.Gateway.demo())"
             )
         return found
 

@@ -134,7 +134,7 @@ class HttpSession:
         with suppress(HTTPError, OSError):
             body = response.raw.read(decode_content=True)
         if body is None:
-            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} broke off") from None
+            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} is incomplete") from None
         headers = {name.lower(): value for name, value in response.headers.items()}
         return HttpReply(response.status_code, headers, body)
 
@@ -152,7 +152,7 @@ class HttpSession:
         try:
             path = endpoint.path_for(**values)
         except UnicodeEncodeError:
-            raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
+            raise InvalidArgument("a name with half of a surrogate pair cannot be sent") from None
         if self._is_closed:  # requests would open a closed session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         outcome = self._send_revealed(endpoint.method, path, query, body, headers)
@@ -170,12 +170,12 @@ class HttpSession:
     ) -> requests.Response | BaseException:
         """Send a request with its secrets revealed; return an error, so that no traceback shows this frame."""
         request = f"{method} {path}"
-        unanswered = f"no answer to {request} from {self.base_url}: it"
+        unanswered = f"no answer to {request}: {self.base_url}"
         pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
         try:
             url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
         except UnicodeEncodeError:
-            return InvalidArgument(f"a value of {request} cannot be written in a request: it is not UTF-8")
+            return InvalidArgument(f"a value of {request} cannot be sent: it is not UTF-8")
         plain = {name: v.reveal() if isinstance(v, Secret) else v for name, v in headers.items()}
         if isinstance(body, Mapping):
             plain.setdefault("Content-Type", "application/json")

@@ -375,7 +375,7 @@ def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd
 
 
 def test_frames_without_time_or_numbers_are_said() -> None:
-    assert "no time in this" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
+    assert "has no times" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
     words = pd.DataFrame({"a": ["x"]}, index=pd.to_datetime(["2026-01-01"]))
     assert "no field" in HistoryExplorer(frame=words, fields=["b"]).status.value
     nothing = HistoryExplorer(frame=pd.DataFrame({"a": [{}]}, index=words.index))

@@ -155,7 +155,7 @@ class Chart(anywidget.AnyWidget):
         except (TypeError, ValueError):
             raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
         if not start < end:
-            raise InvalidArgument(f"visible_range ends at {end}, and that is not after {start}")
+            raise InvalidArgument(f"visible_range must end after its start {start}, not at {end}")
         return start, end
 
     def _time_in_zone(self, time: Any) -> pd.Timestamp:  # noqa: ANN401

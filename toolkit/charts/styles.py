@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 #: Colours that colour-blind people can tell apart, each with a contrast above 3 on white and on #111. A search made the
-#: least difference between two colours as large as possible, as seen with and without each kind of cone.
+#: least difference between two colours as large as possible, both for normal and for colour-blind eyes.
 PALETTE = (
     "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
     "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",

@@ -108,7 +108,7 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     """
     if context.args:
         # click would print the surplus arguments, and one may be a key.
-        raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+        raise click.UsageError("too many arguments: write --lock before each LOCK=MASTERKEY, and nothing else")
     from toolkit.gateway import Gateway
     from toolkit.gateway.configuration import overlaid
 

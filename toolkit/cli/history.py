@@ -41,8 +41,8 @@ def history(
 ) -> None:
     """Print past dweets of a thing as CSV.
 
-    The last 500, or with --since, --until or -n all that the gateway keeps of these; the oldest first. Nested names are
-    joined with dots. The exit code is 1 if there are no dweets.
+    Without options the last 500; --since, --until and -n select from all that the gateway keeps. Oldest first; nested
+    names are joined with dots. The exit code is 1 if there are no dweets.
 
     \b
       toolkit history kitchen -n 1

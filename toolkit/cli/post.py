@@ -64,7 +64,7 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
     for number, argument in enumerate(arguments, 1):
         name, equals, value = argument.partition("=")
         if not (name and equals):  # not shown: it may be a key
-            raise click.UsageError(f"number {number} of the content is not KEY=VALUE; for JSON on stdin give - alone")
+            raise click.UsageError(f"part {number} of the content is not KEY=VALUE; for JSON on stdin, give only -")
         values[name] = coerced(value)
     try:
         return orjson.dumps(values)

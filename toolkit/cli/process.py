@@ -1,4 +1,4 @@
-"""Signals and the log of a command that runs until a signal."""
+"""Signal handlers and log output of commands that run until a signal."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str
     """Return the key of each thing; `key` is one key for all things, or a table of keys by thing."""
     keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
     if unknown := set(keys) - set(names):
-        raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
+        raise InvalidArgument(f"key has keys of things that are not recorded: {', '.join(sorted(unknown))}")
     return {name: keys.get(name) for name in names}
 
 
 def checked_count(n: int) -> int:
     """Return a number of dweets, or raise InvalidArgument if the number is not positive."""
     if n < 1:
-        raise InvalidArgument(f"n is at least 1, not {n}")
+        raise InvalidArgument(f"n must be at least 1, not {n}")
     return int(n)
 
 

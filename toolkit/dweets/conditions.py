@@ -152,5 +152,5 @@ def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]
         elif (pause := next(pauses, None)) is not None:
             time.sleep(pause)
         else:
-            raise ServiceFailure("something outside keeps killing the process that evaluates conditions")
+            raise ServiceFailure("another program keeps killing the process that evaluates conditions")
     return verdicts

@@ -38,14 +38,14 @@ POST_QUIETLY = Endpoint("POST", "/dweet/quietly/for/{thing}", (KEY,))
 GET_DWEET = Endpoint("GET", "/dweet/for/{thing}", (KEY, CALLBACK))
 GET_UNNAMED = Endpoint("GET", "/dweet", (CALLBACK,))
 GET_QUIETLY = Endpoint("GET", "/dweet/quietly/for/{thing}", (KEY,))
-LATEST = Endpoint("GET", "/get/latest/dweet/for/{thing}", (KEY, CALLBACK))
-HISTORY = Endpoint("GET", "/get/dweets/for/{thing}", (KEY, CALLBACK))
-STORED = Endpoint(
+GET_LATEST = Endpoint("GET", "/get/latest/dweet/for/{thing}", (KEY, CALLBACK))
+GET_HISTORY = Endpoint("GET", "/get/dweets/for/{thing}", (KEY, CALLBACK))
+GET_STORED = Endpoint(
     "GET",
     "/get/stored/dweets/for/{thing}",
     (KEY, Parameter("date", required=True), Parameter("hour"), Parameter("responseType"), CALLBACK),
 )
-STATS = Endpoint("GET", "/get/stats", (CALLBACK,))
+GET_STATS = Endpoint("GET", "/get/stats", (CALLBACK,))
 LISTEN = Endpoint("GET", "/listen/for/dweets/from/{thing}", (KEY, SINCE))
 SET_LOCK = Endpoint("GET", "/lock/{thing}", (LOCK, KEY, CALLBACK))
 UNLOCK = Endpoint("GET", "/unlock/{thing}", (KEY, CALLBACK))
@@ -117,7 +117,7 @@ ALERT_DAMAGED = "the record of this alert is damaged: remove the alert, or set i
 NOT_JSON = "the body is not valid JSON"
 WHO_UNREADABLE = "who must be a comma-separated list of e-mail addresses"
 RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
-BAD_THING = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
+INVALID_THING_NAME = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
 
 _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
     THING_LOCKED: ThingAlreadyLocked,
@@ -199,7 +199,7 @@ def checked_thing(thing: str) -> str:
     if 0 < len(thing) <= MAX_THING_BYTES and thing.isascii() and thing.isprintable():  # most names
         return thing
     if not thing or _CONTROL_CHARACTER.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
-        raise MalformedRequest(BAD_THING)
+        raise MalformedRequest(INVALID_THING_NAME)
     return thing
 
 

@@ -71,7 +71,7 @@ class OperatorClient(PublicNames):
             A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
             or damaged) and ``damage`` (why nobody can use it). A damaged thing may have no known lock.
         """
-        return declared_frame(self._call_for_rows(wire.LOCKS, "locks"), wire.LOCK_FIELDS)
+        return declared_frame(self._call_for_rows(wire.GET_LOCKS, "locks"), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
         """Remove a lock for good, with its keys (``DELETE /operator/locks/{lock}``).
@@ -151,7 +151,7 @@ class OperatorClient(PublicNames):
         """
         mails = [
             {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}
-            for mail in self._call_for_rows(wire.OUTBOX, "mails", "at", "to")
+            for mail in self._call_for_rows(wire.GET_OUTBOX, "mails", "at", "to")
         ]
         return declared_frame(mails, wire.MAIL_FIELDS)
 
@@ -165,7 +165,7 @@ class OperatorClient(PublicNames):
             ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; `tk.rewards.funnel` and the
             other analyses take this frame.
         """
-        return decision_frame(self._call_for_rows(wire.DECISIONS, "decisions"))
+        return decision_frame(self._call_for_rows(wire.GET_DECISIONS, "decisions"))
 
     def reward_sessions(self) -> pd.DataFrame:
         """Return all reward sessions (``GET /operator/rewards/sessions``).
@@ -175,14 +175,14 @@ class OperatorClient(PublicNames):
         DataFrame
             Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
         """
-        return decision_frame(self._call_for_rows(wire.REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
+        return decision_frame(self._call_for_rows(wire.GET_REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
         """Return the rules of the reward engine, for example as the start of a what-if.
 
         ``GET /operator/rewards/configuration``.
         """
-        return Configuration.parse(self._call(wire.REWARD_CONFIGURATION, dict, "configuration")["configuration"])
+        return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, dict, "configuration")["configuration"])
 
     def retention(self) -> pd.DataFrame:
         """Return how much the gateway keeps, and how long (``GET /operator/retention``).
@@ -200,13 +200,13 @@ class OperatorClient(PublicNames):
         ...     tk.operator.retention().set_index("kept").loc["dweets of each thing", "most"]
         np.int64(10000)
         """
-        return declared_frame(self._call_for_rows(wire.RETENTION, "retention"), wire.RETENTION_FIELDS)
+        return declared_frame(self._call_for_rows(wire.GET_RETENTION, "retention"), wire.RETENTION_FIELDS)
 
     # -- the clock ----------------------------------------------------------------------------------------
 
     def clock(self) -> pd.Timestamp:
         """Return the gateway's time, in UTC (``GET /operator/clock``)."""
-        return self._call_for_time(wire.CLOCK)
+        return self._call_for_time(wire.GET_CLOCK)
 
     def advance(self, seconds: float) -> pd.Timestamp:
         """Advance the clock of ``Gateway.demo()`` and return its new time, in UTC (``POST /operator/clock``).
@@ -229,8 +229,8 @@ class OperatorClient(PublicNames):
         Timestamp('2026-01-01 09:05:00+0000', tz='UTC')
         """
         if not 0 <= seconds < float("inf"):
-            raise InvalidArgument("seconds is a number of 0 or more: a clock only goes forward")
-        return self._call_for_time(wire.ADVANCE, orjson.dumps({"seconds": float(seconds)}))
+            raise InvalidArgument("seconds must be 0 or more: a clock only goes forward")
+        return self._call_for_time(wire.ADVANCE_CLOCK, orjson.dumps({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class OperatorClient(PublicNames):
     def _call_for_rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
         rows: list[Mapping[str, Any]] = self._call(endpoint, list, name)[name]
         if not all(isinstance(row, dict) and all(field in row for field in needed) for row in rows):
-            raise UnexpectedReply(f"the response to {endpoint} is not that of a gateway")
+            raise UnexpectedReply(f"the response to {endpoint} is not from a gateway")
         return rows
 
     def _call(
@@ -257,7 +257,7 @@ class OperatorClient(PublicNames):
     ) -> dict[str, Any]:
         """Return a response whose fields `names` must be of the type `kind`, or raise the error of a refusal."""
         if values and not all(values.values()):
-            raise InvalidArgument("the name of a thing, a lock or a user is not empty")
+            raise InvalidArgument("the name of a thing, a lock or a user must not be empty")
         if self._authorization is None:
             raise InvalidArgument(_KEY_MISSING_MESSAGE)
         reply = self._session.call(endpoint, values, body=body, headers={"Authorization": self._authorization})
@@ -269,7 +269,7 @@ class OperatorClient(PublicNames):
         if reply.status >= 400 and isinstance(found, dict) and isinstance(found.get("error"), str):
             raise wire.error_of(reply.status, found["error"], request=request)
         if reply.status != 200 or not isinstance(found, dict) or not all(isinstance(found.get(n), kind) for n in names):
-            raise UnexpectedReply(f"the response to {request} is not that of a gateway's operator API")
+            raise UnexpectedReply(f"the response to {request} is not from the operator API of a gateway")
         return found
 
 

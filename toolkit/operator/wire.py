@@ -11,23 +11,23 @@ import json
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
 
-LOCKS = Endpoint("GET", "/operator/locks")
+GET_LOCKS = Endpoint("GET", "/operator/locks")
 ISSUE_LOCK = Endpoint("POST", "/operator/locks")
 REVOKE_LOCK = Endpoint("DELETE", "/operator/locks/{lock}")
 REPAIR_LOCK = Endpoint("POST", "/operator/repair/lock/{lock}")
 REPAIR_THING = Endpoint("POST", "/operator/repair/thing/{thing}")
 RESET_USER = Endpoint("POST", "/operator/identity/reset/{alias}")
-OUTBOX = Endpoint("GET", "/operator/outbox")
-DECISIONS = Endpoint("GET", "/operator/rewards/decisions")
-REWARD_SESSIONS = Endpoint("GET", "/operator/rewards/sessions")
-REWARD_CONFIGURATION = Endpoint("GET", "/operator/rewards/configuration")
-RETENTION = Endpoint("GET", "/operator/retention")
-CLOCK = Endpoint("GET", "/operator/clock")
-ADVANCE = Endpoint("POST", "/operator/clock")
+GET_OUTBOX = Endpoint("GET", "/operator/outbox")
+GET_DECISIONS = Endpoint("GET", "/operator/rewards/decisions")
+GET_REWARD_SESSIONS = Endpoint("GET", "/operator/rewards/sessions")
+GET_REWARD_CONFIGURATION = Endpoint("GET", "/operator/rewards/configuration")
+GET_RETENTION = Endpoint("GET", "/operator/retention")
+GET_CLOCK = Endpoint("GET", "/operator/clock")
+ADVANCE_CLOCK = Endpoint("POST", "/operator/clock")
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
 
-#: Limit for the body of a request, such as ``{"seconds": NUMBER}`` for `ADVANCE`.
+#: Limit for the body of a request, such as ``{"seconds": NUMBER}`` for `ADVANCE_CLOCK`.
 MAX_BODY_BYTES = 1024
 
 # -- fields: the columns of the frames, with their dtypes ----------------------------------------------------

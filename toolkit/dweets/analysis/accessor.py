@@ -149,7 +149,7 @@ class DweetAccessor:
         from toolkit.charts.chart import Chart
 
         if height < 100:
-            raise InvalidArgument(f"height is a number of pixels from 100, not {height}")
+            raise InvalidArgument(f"height must be at least 100 pixels, not {height}")
         chosen = chosen_columns(self._frame, fields)
         numbers = [name for name in chosen if name in chosen_columns(self._frame, None)]
         marks = ChartMarks(find_gaps(self._frame, 1.5), outliers(self._frame, numbers)) if mark else ChartMarks()

@@ -83,7 +83,7 @@ def find_gaps(
 ) -> pd.DataFrame:
     """Do what `gaps` does, without its warnings."""
     if not factor > 1:
-        raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
+        raise InvalidArgument("factor must be above 1: with 1.5, one missing measurement is a gap")
     if field is not None and field not in frame.columns:
         raise InvalidArgument(f"there is no column {field!r}: the columns are {', '.join(map(str, frame.columns))}")
     limit = None if length is None else _microseconds(length)

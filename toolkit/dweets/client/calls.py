@@ -83,7 +83,7 @@ class DweetCalls:
 
     def active_things(self) -> list[dict[str, str]]:
         """Return the public things that were active last, with their keywords as one text."""
-        found = self.call(wire.STATS, {}).data
+        found = self.call(wire.GET_STATS, {}).data
         try:
             things = found["active_things"]
             return [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]

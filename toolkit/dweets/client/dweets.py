@@ -132,7 +132,7 @@ class DweetClient(PublicNames):
 
     def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
         """Return the newest dweet as in `history`, no row if there is none: ``GET /get/latest/dweet/for/{thing}``."""
-        return history_frame(self._calls.records(wire.LATEST, thing, key), columns)
+        return history_frame(self._calls.records(wire.GET_LATEST, thing, key), columns)
 
     def history(
         self,
@@ -198,7 +198,7 @@ class DweetClient(PublicNames):
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
         query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return _history_of_each(things, columns, lambda name: self._calls.records(wire.STORED, name, key, query))
+        return _history_of_each(things, columns, lambda name: self._calls.records(wire.GET_STORED, name, key, query))
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
@@ -390,7 +390,7 @@ class DweetClient(PublicNames):
             if (date, columns, key) != (None,) * 3:
                 raise InvalidArgument("date, columns and key are for the name of a thing, not for a frame")
             return backtested_frame(condition, thing)
-        endpoint = wire.HISTORY if date is None else wire.STORED
+        endpoint = wire.GET_HISTORY if date is None else wire.GET_STORED
         query = None if date is None else {"date": checked_date(date)}
         return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 

@@ -16,22 +16,22 @@ from toolkit.dweets.arguments import checked_name, checked_times
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument, TimedOut
 
-Record = dict[str, Any]
+Receipt = dict[str, Any]
 
 
 def post_rows(
-    post: Callable[[str, Sequence[bytes]], list[Record]],
+    post: Callable[[str, Sequence[bytes]], list[Receipt]],
     thing: str | None,
     frame: pd.DataFrame | None,
     thing_column: str | None,
     progress: bool,
-) -> list[Record]:
+) -> list[Receipt]:
     """Send the rows and return the receipts in the order of the frame; all rows are checked before one is sent."""
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _rows_by_thing(thing, frame, thing_column)
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
-    records: list[Record] = []
+    records: list[Receipt] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
         records += post(name, batch)
     order = np.argsort(np.concatenate([places for _, _, places in parts])) if len(parts) > 1 else range(len(records))

@@ -19,7 +19,7 @@ from toolkit.dweets.stream import EventReader
 from toolkit.errors import warn_caller
 from toolkit.frames import TimeLike, utc_timestamp
 
-Record = dict[str, Any]
+DweetDict = dict[str, Any]
 _DAY = pd.Timedelta(days=1)
 
 
@@ -37,28 +37,28 @@ class Selection(NamedTuple):
         end = utc_timestamp(datetime.max if until is None else until, "until")
         return cls(None if n is None else checked_count(n), start, end)
 
-    def select(self, records: Sequence[Record]) -> list[Record]:
+    def select(self, records: Sequence[DweetDict]) -> list[DweetDict]:
         """Return the records that belong to the selection; `records` are oldest first."""
         times = times_of(records)
         kept = list(compress(records, (times >= self.since) & (times < self.until)))
         return kept if self.n is None else kept[-self.n :]
 
-    def may_lack(self, found: Sequence[Record], deleted: wire.DeletedDweets) -> bool:
+    def may_lack(self, found: Sequence[DweetDict], deleted: wire.DeletedDweets) -> bool:
         """Whether some of the deleted dweets may have belonged to the selection, of which `found` is the rest."""
         if self.n is not None and len(found) == self.n:
             return False
         return self.since < times_of([{"created": deleted.before}])[0]
 
-    def is_complete_in(self, latest: Sequence[Record]) -> bool:
+    def is_complete_in(self, latest: Sequence[DweetDict]) -> bool:
         """Whether the last 500 dweets contain the whole selection."""
         if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.select(latest)) == self.n):
             return True
         return self.since > times_of(latest[:1])[0]
 
 
-def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[Record]:
+def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[DweetDict]:
     """Return the selected dweets that the gateway keeps, oldest first; warn if the gateway has deleted some of them."""
-    latest = calls.records(wire.HISTORY, thing, key)
+    latest = calls.records(wire.GET_HISTORY, thing, key)
     if selection.is_complete_in(latest):
         return selection.select(latest)
     records, deleted = _with_older(calls, thing, key, selection, latest, progress)
@@ -69,8 +69,8 @@ def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
 
 
 def _with_older(
-    calls: DweetCalls, thing: str, key: Key, selection: Selection, latest: Sequence[Record], progress: bool
-) -> tuple[list[Record], wire.DeletedDweets | None]:
+    calls: DweetCalls, thing: str, key: Key, selection: Selection, latest: Sequence[DweetDict], progress: bool
+) -> tuple[list[DweetDict], wire.DeletedDweets | None]:
     """Read whole days, newest first, until there are enough dweets; also return which older dweets are deleted."""
     last = times_of(latest[:1])[0].normalize()
     first = max(_first_day(calls, thing, key, last), selection.since.normalize())
@@ -79,7 +79,7 @@ def _with_older(
     days = days[(days < selection.until) | (days == first)]  # the response of the first day has the deleted dweets
     deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
-        older, deleted = calls.records_and_deleted(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
+        older, deleted = calls.records_and_deleted(wire.GET_STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
         found = older + found
         if selection.n is not None and len(selection.select(found)) >= selection.n:
             break

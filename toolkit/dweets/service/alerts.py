@@ -1,4 +1,4 @@
-"""Alerts: their records, the evaluation of the conditions of locked things, and a mail when one triggers.
+"""Alerts: their records, the evaluation of their conditions, and the mail that an alert sends when it triggers.
 
 The state of an alert, the number of the last evaluated dweet and the mail are written in one step. So a gateway that is
 killed at any moment evaluates the rest after its restart and queues no mail twice. If two gateways evaluate the same
@@ -128,7 +128,7 @@ class AlertRepository:
             try:
                 stored = None if value is None else StoredRecord(Alert.parse(key, value), value)
             except DamagedRecord as damage:
-                log.error("the alert of the thing %a is damaged and sends no mail: %s; set it again", thing, damage)
+                log.error("the alert of the thing %a is damaged, set it again: %s; it sends no mail", thing, damage)
             on_change(thing, stored)
 
         return await self._records.subscribe(SPACE, mirror)
@@ -142,7 +142,7 @@ class AlertRepository:
         try:
             count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
         except DamagedRecord as damage:
-            log.error("the mail count of the lock %a is damaged: %s; it starts at 0", alert.lock, damage)
+            log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
         return StoredRecord(count, data)
 
     async def set(self, alert: Alert, lock_version: bytes | None) -> None:
@@ -195,9 +195,9 @@ class _Evaluator:
         self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
         self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
-            self.fault = f"stopped, set it again: {verdict.fault}"
+            self.fault = f"stopped, set the alert again: {verdict.fault}"
         elif self.is_stopped:
-            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set it again: {verdict.fault}"
+            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set the alert again: {verdict.fault}"
         else:
             self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
 

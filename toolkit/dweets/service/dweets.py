@@ -1,4 +1,4 @@
-"""The service of thing messaging: post, read, listen, lock, alert. It knows no HTTP."""
+"""The service of thing messaging, without HTTP: post, read, listen, lock, alert."""
 
 from __future__ import annotations
 

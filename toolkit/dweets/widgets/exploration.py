@@ -126,7 +126,7 @@ class View:
 
 
 class Findings(NamedTuple):
-    """The results of a view in its range; `whole` and `marks` are frame and marks of all times, for the chart."""
+    """The results of a view in its range; `whole` (a frame) and `marks` cover all times, for the chart."""
 
     frame: pd.DataFrame
     statistics: pd.DataFrame

@@ -259,7 +259,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             return
         times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
-            raise InvalidArgument("there is no time in this: it needs a DatetimeIndex, datetimes or ISO 8601 text")
+            raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
         kept = tuple(name for name in fields or () if name in columns)
         with self._without_exploring():
             self.time.options, self.fields.options = times, tuple(columns)
@@ -354,7 +354,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         if self._history.empty or self.frame.empty:
             raise InvalidArgument("there is no row to write")
         if self._shown != (*self._chosen_source, self.view):
-            raise InvalidArgument("the rows are of your earlier choices; change what could not be shown, or Reload")
+            raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
 

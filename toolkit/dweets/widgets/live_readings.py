@@ -13,7 +13,7 @@ from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_leaves import leaf_columns
 from toolkit.errors import ToolkitError
 
-Record = dict[str, Any]
+DweetDict = dict[str, Any]
 
 #: Seconds over which the rate of a field is computed.
 _RATE_WINDOW_SECONDS = 60.0
@@ -38,8 +38,8 @@ class LiveReader:
         self.seen = 0
         #: The error that ended the stream of a thing, by thing.
         self.failures: dict[str, ToolkitError] = {}
-        self._records: dict[str, deque[Record]] = {}
-        self._new_records: list[Record] = []
+        self._records: dict[str, deque[DweetDict]] = {}
+        self._new_records: list[DweetDict] = []
         self._listeners: dict[str, Listener] = {}
         self._threads: dict[Listener, threading.Thread] = {}
         self._positions: dict[str, int | None] = {}
@@ -70,13 +70,13 @@ class LiveReader:
         """End all threads, and keep the received dweets."""
         self._end(list(self._listeners))
 
-    def last_records(self, things: Iterable[str], count: int | None = None) -> list[Record]:
+    def last_records(self, things: Iterable[str], count: int | None = None) -> list[DweetDict]:
         """Return the last dweets of each of these things, one thing after the other."""
         with self.changed:
             found = [list(self._records.get(thing, ()))[-(count or self._keep) :] for thing in things]
         return [record for records in found for record in records]
 
-    def take_new_records(self) -> list[Record]:
+    def take_new_records(self) -> list[DweetDict]:
         """Return the records that have arrived since the last call."""
         with self.changed:
             fresh, self._new_records = self._new_records, []
@@ -162,7 +162,7 @@ class LiveReadings:
         """The latest value of each field, of any thing; fields are in the order of their first arrival."""
         return {field: reading.value for (_, field), reading in self._readings.items()}
 
-    def add(self, records: Iterable[Record], now: float) -> None:
+    def add(self, records: Iterable[DweetDict], now: float) -> None:
         """Take the values of new records, which arrived at the time `now` (in seconds)."""
         contents: dict[str, list[Any]] = {}
         for record in records:

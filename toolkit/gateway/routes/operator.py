@@ -33,19 +33,19 @@ class OperatorRoutes(Routes):
         self._services = services
         self._loopback_names = Hosts()
         self.table = [
-            self._route(wire.LOCKS, self._locks),
+            self._route(wire.GET_LOCKS, self._locks),
             self._route(wire.ISSUE_LOCK, self._issue_lock),
             self._route(wire.REVOKE_LOCK, self._revoke_lock),
             self._route(wire.REPAIR_LOCK, self._repair),
             self._route(wire.REPAIR_THING, self._repair),
             self._route(wire.RESET_USER, self._reset_user),
-            self._route(wire.OUTBOX, self._outbox),
-            self._route(wire.DECISIONS, self._decisions),
-            self._route(wire.REWARD_SESSIONS, self._reward_sessions),
-            self._route(wire.REWARD_CONFIGURATION, self._reward_configuration),
-            self._route(wire.RETENTION, self._retention),
-            self._route(wire.CLOCK, self._clock),
-            self._route(wire.ADVANCE, self._advance),
+            self._route(wire.GET_OUTBOX, self._outbox),
+            self._route(wire.GET_DECISIONS, self._decisions),
+            self._route(wire.GET_REWARD_SESSIONS, self._reward_sessions),
+            self._route(wire.GET_REWARD_CONFIGURATION, self._reward_configuration),
+            self._route(wire.GET_RETENTION, self._retention),
+            self._route(wire.GET_CLOCK, self._clock),
+            self._route(wire.ADVANCE_CLOCK, self._advance),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
