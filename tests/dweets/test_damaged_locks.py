@@ -21,7 +21,7 @@ from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.lock_records import LockDamage, LockRecord, LockTable
-from toolkit.dweets.service.stored_records import SPACE, write_record
+from toolkit.dweets.service.stored_records import SPACE, encode_record
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records
@@ -277,7 +277,7 @@ def test_a_damage_and_its_repair_reach_a_running_gateway(tmp_path: Path, caplog:
 
 # -- the table of records ---------------------------------------------------------------------------------
 
-RECORD = write_record(LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen"))
+RECORD = encode_record(LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen"))
 VALUES = st.sampled_from(
     [None, b"{", RECORD, other(RECORD, thing=None), other(RECORD, thing="a"), other(RECORD, lock="b")]
 )

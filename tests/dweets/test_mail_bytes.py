@@ -24,7 +24,7 @@ from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
 from toolkit.dweets.service.delivery import FolderDelivery
 from toolkit.dweets.service.mail import Mail, OutgoingMail
-from toolkit.dweets.service.stored_records import SPACE, write_record
+from toolkit.dweets.service.stored_records import SPACE, encode_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
 from toolkit.outside_world import OutsideWorld
@@ -249,7 +249,7 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path) -> None:
         store = EmbeddedStore(tmp_path, OutsideWorld().clock.now)
         await store.open()
         for mail in [*bad, replace(good, id="oven:nobody", at=0, to=[]), good]:
-            await store.records.put(SPACE, mail.key, write_record(mail))
+            await store.records.put(SPACE, mail.key, encode_record(mail))
         await store.close()
 
     asyncio.run(leave())

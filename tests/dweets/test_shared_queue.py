@@ -20,7 +20,7 @@ from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
-from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
+from toolkit.dweets.service.stored_records import SPACE, Changes, encode_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.outside_world import OutsideWorld, Timings
@@ -313,7 +313,7 @@ async def queues(
 
 
 async def put(store: EmbeddedStore, mail: Mail) -> None:
-    await store.records.put(SPACE, mail.key, write_record(mail))
+    await store.records.put(SPACE, mail.key, encode_record(mail))
 
 
 async def in_store(store: EmbeddedStore) -> list[Mail]:

@@ -40,7 +40,7 @@ class Chart(anywidget.AnyWidget):
     unit
         The unit of the values, for all fields or by field.
     marks
-        Gaps and outliers to point out.
+        Gaps and outliers to mark in the chart.
     regular
         Whether the frame was resampled, so that a missing value interrupts a line.
     height

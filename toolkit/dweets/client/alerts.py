@@ -111,7 +111,7 @@ def _with_verdicts(history: pd.DataFrame, verdicts: Sequence[Verdict], mails: Se
 def _encoded_content(content: Any) -> bytes | None:  # noqa: ANN401
     try:
         return orjson.dumps(content)
-    except orjson.JSONEncodeError:  # orjson reads four times deeper than it writes
+    except orjson.JSONEncodeError:  # orjson reads JSON of four times the depth that it writes
         return None
 
 

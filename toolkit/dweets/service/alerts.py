@@ -32,11 +32,11 @@ from toolkit.dweets.service.stored_records import (
     StoredRecord,
     alert_key,
     compare_and_set,
+    encode_record,
     new_version,
     read_stored,
     retry_while_changed,
     thing_key,
-    write_record,
 )
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import StoreUnavailable
@@ -147,7 +147,7 @@ class AlertRepository:
 
     async def set(self, alert: Alert, lock_version: bytes | None) -> None:
         expected = {thing_key(alert.thing): lock_version}
-        await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
+        await compare_and_set(self._records, expected, {alert_key(alert.thing): encode_record(alert)})
 
     async def remove(self, thing: str) -> bool:
         return await self._records.pop(SPACE, alert_key(thing)) is not None
@@ -163,7 +163,7 @@ class AlertRepository:
             expected[count_key] = count.version
             day = wire.created_text(mail.at)[:10]
             count = new_version(MailCount(day, count.record.on(day) + 1))
-            changes |= {mail.key: write_record(mail), count_key: count.version}
+            changes |= {mail.key: encode_record(mail), count_key: count.version}
         await compare_and_set(self._records, expected, changes)
         return count
 

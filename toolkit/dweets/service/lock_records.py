@@ -24,11 +24,11 @@ from toolkit.dweets.service.stored_records import (
     StoredRecord,
     alert_key,
     compare_and_set,
+    encode_record,
     lock_key,
     read_stored,
     retry_while_changed,
     thing_key,
-    write_record,
 )
 from toolkit.errors import Conflict, NotFound
 from toolkit.stores import Records
@@ -191,12 +191,12 @@ class LockRepository:
     async def add(self, record: LockRecord) -> None:
         """Add a lock, or raise RecordChanged if its name exists."""
         key = lock_key(record.lock)
-        await compare_and_set(self._records, {key: None}, {key: write_record(record)})
+        await compare_and_set(self._records, {key: None}, {key: encode_record(record)})
 
     async def attach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
         """Put a free lock on an unlocked thing, or raise RecordChanged."""
         expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
-        used = write_record(replace(lock.record, thing=thing))
+        used = encode_record(replace(lock.record, thing=thing))
         await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
 
     async def detach(self, lock: StoredRecord[LockRecord]) -> None:
@@ -204,7 +204,7 @@ class LockRepository:
         thing = lock.record.thing
         assert thing is not None
         of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
-        free = write_record(replace(lock.record, thing=None))
+        free = encode_record(replace(lock.record, thing=None))
         expected = {of_lock: lock.version, of_thing: lock.version}
         await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
 
@@ -324,5 +324,5 @@ def _free_lock(record: LockRecord | LockDamage | None, lock: str, changes: Chang
     if isinstance(record, LockDamage):
         changes[lock_key(lock)] = None
         return f"The damaged record of the lock {lock!a} is removed: `toolkit lock new` issues another one."
-    changes[lock_key(lock)] = write_record(replace(record, thing=None))
+    changes[lock_key(lock)] = encode_record(replace(record, thing=None))
     return f"The lock {lock!a} is free again: its keys work."

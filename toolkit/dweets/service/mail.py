@@ -27,8 +27,8 @@ from toolkit.dweets.service.stored_records import (
     Record,
     StoredRecord,
     compare_and_set,
+    encode_record,
     read_stored,
-    write_record,
 )
 from toolkit.stores import Records
 
@@ -142,7 +142,7 @@ class MailRepository:
 
     async def replace(self, before: StoredRecord[Mail], after: Mail) -> None:
         """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
-        changes: Changes = {after.key: write_record(after)}
+        changes: Changes = {after.key: encode_record(after)}
         surplus = len(self._finished) + after.is_finished - self._finished_kept
         if surplus > 0:
             changes.update(dict.fromkeys(sorted(self._finished, key=self._finished.__getitem__)[:surplus]))

@@ -79,9 +79,9 @@ async def retry_while_changed(what: str, attempt: Callable[[], Awaitable[T]]) ->
     raise StoreUnavailable(f"other callers changed {what} {ATTEMPTS} times in a row, nothing was changed, try again")
 
 
-def write_record(record: object) -> bytes:
+def encode_record(record: object) -> bytes:
     return msgspec.json.encode(record)
 
 
 def new_version(record: T) -> StoredRecord[T]:
-    return StoredRecord(record, write_record(record))
+    return StoredRecord(record, encode_record(record))
