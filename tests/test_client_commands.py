@@ -271,7 +271,7 @@ def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
         with pytest.warns(UserWarning, match="700 dweets were sent"):
             tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
         said = called("history", "kitchen", "--json", "--since=2026-01-01", f"--url={gateway.base_url}")
-    assert said.stderr.startswith("Warning: the gateway has deleted 200 dweets of 'kitchen', all of those before ")
+    assert said.stderr.startswith("Warning: the gateway has deleted 200 dweets of 'kitchen', all before ")
     assert (len(said.stderr.splitlines()), len(said.stdout.splitlines())) == (1, 500)
 
 

@@ -109,7 +109,7 @@ def test_a_gateway_that_nothing_holds_ends_by_itself() -> None:
 
 def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     def started_in(cell: str, run: str) -> Gateway:
-        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun(cell, run))
+        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun(cell, run))
         return Gateway()
 
     # All are held, as by the list of outputs of a notebook.

@@ -35,7 +35,7 @@ def test_an_interrupted_call_shows_no_key(answer: bytes) -> None:
         interrupting.start()
         session = HttpSession(f"http://127.0.0.1:{server.getsockname()[1]}")
         with pytest.raises(KeyboardInterrupt) as interrupted:
-            session.call(wire.LATEST, {"thing": "hall"}, query={"key": Secret(KEY)})
+            session.call(wire.GET_LATEST, {"thing": "hall"}, query={"key": Secret(KEY)})
         session.close()
         interrupting.join(60)
     error, (_, *frames) = interrupted.value, interrupted.traceback  # the first is this test, which knows the key

@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "history since NaT": (lambda w: w.dweets.history("roof", since=pd.NaT), "since must be a time"),
     "history since a number": (lambda w: w.dweets.history("roof", since=5), "since is a str or a date"),
     "history until words": (lambda w: w.dweets.history("roof", until="tomorrowish"), "until must be a time, such as"),
-    "history of minus n": (lambda w: w.dweets.history("roof", n=-1), "n is at least 1"),
+    "history of minus n": (lambda w: w.dweets.history("roof", n=-1), "n must be at least 1"),
     "history of half": (lambda w: w.dweets.history("roof", n=1.5), "n is a whole number or None, not a float"),
     "history of truth": (lambda w: w.dweets.history("roof", n=True), "not a bool"),
     "stored on NaT": (lambda w: w.dweets.stored("roof", pd.NaT), "date must be a time"),

@@ -6,7 +6,7 @@
     tk = toolkit.connect()
     tk.dweets.history("kitchen")
 
-Importing this costs neither pandas nor matplotlib nor ipywidgets: they come with the first name that needs them.
+The import loads neither pandas nor matplotlib nor ipywidgets: the first use of a name that needs them does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolkit.rewards.widgets.rewards_explorer import RewardsExplorer
     from toolkit.secret import Secret
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "Archive": "toolkit.dweets.archive.archive",
     "Connection": "toolkit.connection",
     "Gateway": "toolkit.gateway",
@@ -58,4 +58,4 @@ __all__ = [
     "rewards",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)

@@ -1,7 +1,7 @@
 """Check the arguments of a call against its annotations.
 
-A wrong one raises InvalidArgument with the expected type and the signature. The message never shows a value: it may be
-a key.
+A wrong argument raises InvalidArgument with the expected type and the signature. The message never shows the value,
+which may be a key.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from toolkit.errors import InvalidArgument
 
 CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
-_WORDS = {
+_TYPE_NAMES = {
     bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value",
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
-_SHOWN = 40
+_MAX_SHOWN_CHARACTERS = 40
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -41,7 +41,7 @@ def checked_arguments(target: CheckedT) -> CheckedT:
 
 
 def described(value: object) -> str:
-    """Say what kind of value this is: ``None``, ``NaT``, ``a list``, ``a function``."""
+    """Describe the type of a value for a message: ``None``, ``NaT``, ``a list``, ``a function``."""
     import pandas as pd
 
     if value is None or value is pd.NaT or value is pd.NA:
@@ -72,12 +72,12 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
         try:
-            fault = _fault(function, signature, args, named)
+            fault = _argument_fault(function, signature, args, named)
             if not fault:
                 return function(*args, **named)
         finally:
             del args, named  # tracebacks of IPython can print the values of this frame, and an argument may be a key
-        raise InvalidArgument(f"{fault}: {_call(function, signature)}")
+        raise InvalidArgument(f"{fault}: {_call_text(function, signature)}")
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
@@ -85,7 +85,7 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     """Return a signature that names the arguments of ``**style: Unpack[Style]``, for completion and for messages."""
-    signature, options = inspect.signature(function), _options(function)
+    signature, options = inspect.signature(function), _options_type(function)
     if options is None:
         return signature
     *named, _ = signature.parameters.values()
@@ -95,44 +95,44 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=named)
 
 
-def _options(function: Callable[..., Any]) -> type | None:
-    """Return the TypedDict of ``**style: Unpack[Style]``."""
+def _options_type(function: Callable[..., Any]) -> type | None:
+    """Return the TypedDict of ``**style: Unpack[Style]``; None if the function has no such argument."""
     *_, last = [None, *inspect.signature(function).parameters.values()]
-    hint = _hint(function, last.name) if last and last.kind is last.VAR_KEYWORD else None
+    hint = _type_hint(function, last.name) if last and last.kind is last.VAR_KEYWORD else None
     return typing.get_args(hint)[0] if typing.get_origin(hint) is Unpack else None
 
 
-def _fault(
+def _argument_fault(
     function: Callable[..., Any], signature: inspect.Signature, args: tuple[Any, ...], named: dict[str, Any]
 ) -> str:
-    """Return what is wrong with the first wrong argument, or an empty text."""
+    """Return what is wrong with the first wrong argument; an empty text if all are right."""
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
         return str(error)
     for name, value in given.items():
-        hint = _hint(function, name)
+        hint = _type_hint(function, name)
         if not _fits(value, hint):
-            expected = " or ".join(dict.fromkeys(_expected(hint)))
-            is_word = isinstance(value, str) and "'" in expected  # one of a few was expected, never a key
-            given_as = repr(value[:_SHOWN]) if is_word else described(value)
+            expected = " or ".join(dict.fromkeys(_expected_types(hint)))
+            is_word = isinstance(value, str) and "'" in expected  # a Literal is expected, which is never a key
+            given_as = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
             return f"{name} is {expected}, not {given_as}"
     return ""
 
 
-def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
-    """Return the call as one types it, ``post_frame(thing, frame, *, key=None)``."""
+def _call_text(function: Callable[..., Any], signature: inspect.Signature) -> str:
+    """Return the call as in code: ``post_frame(thing, frame, *, key=None)``."""
     shown = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     return f"{name}{inspect.Signature(shown)}"
 
 
 @cache
-def _hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
+def _type_hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
-        options = _options(function)
+        options = _options_type(function)
         return typing.get_type_hints(options).get(name, Any) if options else Any
-    # One by one: a name imported under TYPE_CHECKING cannot be resolved, and the function checks that argument itself.
+    # Only this hint: one that is imported under TYPE_CHECKING cannot be resolved; the function checks that argument.
     alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     try:
         return typing.get_type_hints(alone, function.__globals__)[name]
@@ -163,28 +163,28 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
 
 
 def _is_list_of(value: object, kind: type, item: Any) -> bool:  # noqa: ANN401
-    import pandas as pd  # a gateway, which checks no list, starts without it
+    import pandas as pd  # not at the top: a gateway never checks a list and starts without pandas
 
     if isinstance(value, str | bytes | bytearray | memoryview | pd.DataFrame):  # iterable, but never accepted as a list
         return False
     if isinstance(value, Sequence | Set | Mapping | np.ndarray | pd.Series | pd.Index):
         return isinstance(value, kind | np.ndarray | pd.Series | pd.Index) and all(_fits(each, item) for each in value)
-    # Others, as a generator or tqdm around it, may give their items only once: the call itself reads and checks those.
+    # A generator, or tqdm around one, gives its items only once, so the called function itself checks them.
     return isinstance(value, kind)
 
 
-def _expected(hint: Any) -> Iterator[str]:  # noqa: ANN401
-    """Yield what is expected in words."""
+def _expected_types(hint: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield the types that a hint allows, in words."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     kind = dict if typing.is_typeddict(hint) else origin or hint
     if origin in (types.UnionType, typing.Union):
         for each in sorted(inner, key=lambda each: each is types.NoneType):
-            yield from _expected(each)
+            yield from _expected_types(each)
     elif origin is Literal:
         yield from map(repr, inner)
-    elif kind in _WORDS:
-        yield _WORDS[kind]
+    elif kind in _TYPE_NAMES:
+        yield _TYPE_NAMES[kind]
     elif isinstance(kind, type) and issubclass(kind, Iterable) and inner:
-        yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected(inner[0]))}"
+        yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected_types(inner[0]))}"
     else:
         yield _with_article(kind.__name__)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from toolkit.rewards.client.rewards import RewardClient
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
-# A gateway without configured keys takes any, so that a notebook works at once.
-ANY_APIKEY = Secret("notebook")
+# A gateway without configured keys accepts any key, so that a notebook works at once.
+DEFAULT_KEY = Secret("notebook")
 CREDENTIALS = ("apikey", "gatewaykey", "app_key", "ApiClientId", "OtherApiClientId")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
 
@@ -44,25 +44,25 @@ def connect(
         A running `Gateway`, or its URL. None takes ``$TOOLKIT_URL`` if it is set, and otherwise starts an embedded
         gateway in this process.
     base_urls
-        The base URLs of single services that are elsewhere.
+        The base URLs of services that run on other servers.
     credentials
         Keys by their names on the wire: ``apikey``, ``gatewaykey``, ``app_key`` and ``ApiClientId``. An embedded
-        gateway with the demo world has its own. Keys of the environment (``$TOOLKIT_APIKEY``, ...) are sent to the
-        gateway at ``$TOOLKIT_URL`` and to one of this process, never to another server.
+        gateway with the demo world has its own keys. Keys in environment variables (``$TOOLKIT_APIKEY``, ...) are sent
+        only to the gateway at ``$TOOLKIT_URL`` or in this process.
     operator_key
         The key of the gateway's operator, from the file ``operator.key`` of its data folder. Not needed for a gateway
-        of this process, nor in `toolkit lab`, which sets ``$TOOLKIT_OPERATOR_KEY`` for the gateway at ``$TOOLKIT_URL``.
+        in this process, nor in `toolkit lab`, which sets ``$TOOLKIT_OPERATOR_KEY`` and ``$TOOLKIT_URL``.
 
     Returns
     -------
     Connection
-        With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close it, or use it in a
-        ``with`` statement, to stop what it started.
+        With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close the connection, or use
+        it in a ``with`` statement, to stop the gateway that it started.
 
     Raises
     ------
     InvalidArgument
-        A URL is not http or https, or has a name, password or query in it; there is no credential of this name.
+        A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name.
 
     Examples
     --------
@@ -98,16 +98,16 @@ class Connection(PublicNames):
         self._operator_key = None if operator_key is None else Secret(operator_key)
         self._sessions: dict[str, HttpSession] = {}
         self.gateway: Gateway | None = None
-        self._started: Gateway | None = None
-        self.base_url = checked_base_url(self._resolve(gateway))
+        self._started_gateway: Gateway | None = None
+        self.base_url = checked_base_url(self._resolved_url(gateway))
 
-    def _resolve(self, gateway: Gateway | str | None) -> str:
+    def _resolved_url(self, gateway: Gateway | str | None) -> str:
         if gateway is None:
             gateway = os.environ.get("TOOLKIT_URL") or None
         if gateway is None:
             from toolkit.gateway import Gateway
 
-            self._started = gateway = Gateway()
+            self._started_gateway = gateway = Gateway()
         if isinstance(gateway, str):
             return gateway
         if not hasattr(gateway, "base_url"):
@@ -127,7 +127,7 @@ class Connection(PublicNames):
         """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or replay."""
         from toolkit.handwriting.client.handwriting import HandwritingClient
 
-        return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", ANY_APIKEY))
+        return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", DEFAULT_KEY))
 
     @cached_property
     def rewards(self) -> RewardClient:
@@ -159,13 +159,13 @@ class Connection(PublicNames):
     def close(self) -> None:
         """Close all connections and streams, and stop the gateway if `connect` started it.
 
-        Afterwards every call raises ConnectionClosed. Calling it again does nothing.
+        Afterwards every call raises ConnectionClosed. A second `close` does nothing.
         """
         self._is_closed = True
         for session in self._sessions.values():
             session.close()
-        if self._started is not None:
-            self._started.close()
+        if self._started_gateway is not None:
+            self._started_gateway.close()
 
     def _session(self, service: Service) -> HttpSession:
         return self._session_to(self._base_urls.get(service, self.base_url))
@@ -175,13 +175,13 @@ class Connection(PublicNames):
 
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected, so each client keeps a reference to it.
-            self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
-            if self._is_closed:  # its client is first used after close()
+            self._sessions[base_url] = HttpSession(base_url, kept_object=self.gateway)
+            if self._is_closed:  # a service is used for the first time after close()
                 self._sessions[base_url].close()
         return self._sessions[base_url]
 
     def _from_environment(self, name: str, base_url: str) -> Secret | None:
-        """Return a key of the environment, for the gateway at $TOOLKIT_URL or of this process only."""
+        """Return a key from an environment variable, but only for the gateway at $TOOLKIT_URL or in this process."""
         own = "" if self.gateway is None else self.gateway.base_url
         if base_url.rstrip("/") not in (own, os.environ.get("TOOLKIT_URL", "").rstrip("/")):
             return None
@@ -195,7 +195,7 @@ class Connection(PublicNames):
             raise InvalidArgument(
                 f"{name} is missing: set $TOOLKIT_{name.upper()} together with $TOOLKIT_URL, or use "
                 f"toolkit.connect(credentials={{{name!r}: Secret(...)}}) with a key of the gateway's configuration. "
-                "To try it: toolkit.connect(toolkit.Gateway.demo())"
+                "To try the service: toolkit.connect(toolkit.Gateway.demo())"
             )
         return found
 

@@ -39,16 +39,16 @@ function text(group, { at: [x, y], text: words, anchor, bold }) {
 
 const KINDS = { line, box, dot, text };
 
-function draw(pane, { width, height, said, pace, shapes, parts }) {
+function draw(pane, { width, height, description, pace, shapes, parts }) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("role", parts.length ? "listbox" : "img");
-  svg.setAttribute("aria-label", said);
+  svg.setAttribute("aria-label", description);
   svg.style.width = `${width}px`;
   svg.style.minWidth = `${0.85 * width}px`; // where the page is narrower, the drawing scrolls
   pane.replaceChildren(svg);
-  const groups = parts.map(({ said, top, height }, place) => {
-    const group = add(svg, "g", { role: "option", "aria-label": said, class: "toolkit-part" });
+  const groups = parts.map(({ description, top, height }, place) => {
+    const group = add(svg, "g", { role: "option", "aria-label": description, class: "toolkit-part" });
     // A click must also hit between the strokes.
     add(group, "rect", { x: 1, y: top, width: width - 2, height, rx: 3, class: "toolkit-hit" });
     if (pace) group.style.animation = `toolkit-part-appears 0.2s ${place * pace}ms both`;

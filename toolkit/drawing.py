@@ -1,8 +1,8 @@
-"""Diagrams of lines, boxes and texts: drawn once, shown by the browser, saved by matplotlib as PNG.
+"""Diagrams of lines, boxes and texts: described once, drawn by the browser, and by matplotlib as PNG.
 
 The browser draws them with anywidget, because only a widget that brings a script can make arrows that are clicked
-and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. It also takes a
-millisecond where an SVG of matplotlib takes fifty, and follows the theme.
+and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. The script also draws
+in 1 ms (an SVG of matplotlib takes 50 ms) and uses the colours of the theme.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ import traitlets
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: ``plain`` has the colour of the theme. No meaning is shown by colour alone.
+#: The colour of a shape: ``plain`` is that of text in the theme. No meaning is shown by colour alone.
 Tone = Literal["plain", "quiet", "good", "bad"]
 Anchor = Literal["start", "middle", "end"]
 Point = tuple[float, float]
 
-# On white; the colours on a page are in widget_family.css.
+# Colours in a PNG, on white; those on a page are in widget_family.css.
 _COLOURS: dict[str, str] = {"plain": "#333333", "quiet": "#6b6b6b", "good": "#1b5e20", "bad": "#b71c1c"}
-_ANCHORS = {"start": "left", "middle": "center", "end": "right"}
-_FILL = 0.18
+_ALIGNMENTS = {"start": "left", "middle": "center", "end": "right"}
+_OPACITY = 0.18
 _FONT_SIZE = 9.0
 _DPI = 110
 
 
 class Drawing:
-    """Shapes in pixels from the top left. `said` describes them for a screen reader.
+    """Shapes, with positions in pixels from the top left; a screen reader reads `description`.
 
-    Shapes that are added within `part` belong to a part that can be chosen. With a `pace`, parts appear one after
-    the other, so many milliseconds apart.
+    Shapes that are added within `part` form a part, which a person can choose. With a `pace`, the parts appear one
+    after the other, `pace` milliseconds apart.
     """
 
-    def __init__(self, width: float, height: float, said: str, *, pace: int = 0) -> None:
-        self.width, self.height, self.said, self.pace = width, height, said, pace
+    def __init__(self, width: float, height: float, description: str, *, pace: int = 0) -> None:
+        self.width, self.height, self.description, self.pace = width, height, description, pace
         self.shapes: list[dict[str, Any]] = []
         self.parts: list[dict[str, Any]] = []
         self._part: int | None = None
 
     @contextmanager
-    def part(self, said: str, top: float, height: float) -> Iterator[None]:
-        """Make what the block adds a part; a click anywhere between `top` and its end chooses it."""
+    def part(self, description: str, top: float, height: float) -> Iterator[None]:
+        """Make the shapes that the block adds a part; a click between `top` and `top + height` chooses the part."""
         self._part = len(self.parts)
-        self.parts.append({"said": said, "top": top, "height": height})
+        self.parts.append({"description": description, "top": top, "height": height})
         yield
         self._part = None
 
@@ -62,8 +62,8 @@ class Drawing:
     def box(
         self, corner: Point, size: Point, tone: Tone = "plain", *, filled: bool = False, solid: bool = False
     ) -> None:
-        """Add a rectangle; `filled` is a light fill, `solid` a full one without an edge."""
-        self._add("box", tone, corner=corner, size=size, fill=1 if solid else _FILL if filled else 0, edge=not solid)
+        """Add a rectangle, with a light fill if `filled`, or with a full fill and no edge if `solid`."""
+        self._add("box", tone, corner=corner, size=size, fill=1 if solid else _OPACITY if filled else 0, edge=not solid)
 
     def dot(self, middle: Point, tone: Tone = "plain", *, hollow: bool = False) -> None:
         self._add("dot", tone, middle=middle, fill=0 if hollow else 1)
@@ -77,12 +77,12 @@ class Drawing:
         self.box((middle[0] - size[0] / 2, middle[1] - size[1] / 2), size, tone, filled=filled)
         self.text(middle, text, tone, bold=filled)
 
-    def _add(self, kind: str, tone: Tone, **about: Any) -> None:  # noqa: ANN401
-        self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **about})
+    def _add(self, kind: str, tone: Tone, **properties: Any) -> None:  # noqa: ANN401
+        self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **properties})
 
-    def table(self) -> dict[str, Any]:
-        """Return what the browser draws, as JSON values."""
-        return {name: getattr(self, name) for name in ("width", "height", "said", "pace", "shapes", "parts")}
+    def as_json(self) -> dict[str, Any]:
+        """Return the drawing as JSON values, for the browser."""
+        return {name: getattr(self, name) for name in ("width", "height", "description", "pace", "shapes", "parts")}
 
 
 class DrawingPane(anywidget.AnyWidget):
@@ -96,11 +96,11 @@ class DrawingPane(anywidget.AnyWidget):
     def show(self, drawing: Drawing, chosen: int = -1) -> None:
         with self.hold_sync():
             self.chosen = chosen
-            self.drawing = drawing.table()
+            self.drawing = drawing.as_json()
 
 
 def png(*drawings: Drawing) -> bytes:
-    """Return drawings below each other, on white."""
+    """Return a PNG of the drawings, one below the other, on white."""
     from matplotlib.figure import Figure
 
     width, height = max(each.width for each in drawings), sum(each.height for each in drawings)
@@ -110,7 +110,7 @@ def png(*drawings: Drawing) -> bytes:
         axes = figure.add_axes((0, 1 - (top + each.height) / height, each.width / width, each.height / height))
         axes.set(xlim=(0, each.width), ylim=(each.height, 0))
         axes.set_axis_off()
-        _draw(axes, each.shapes)
+        _draw_shapes(axes, each.shapes)
         top += each.height
     file = io.BytesIO()
     # The name of the software would make the bytes depend on its version.
@@ -118,7 +118,7 @@ def png(*drawings: Drawing) -> bytes:
     return file.getvalue()
 
 
-def _draw(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
+def _draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
@@ -140,7 +140,7 @@ def _draw(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
             axes.plot(*shape["middle"], "o", color=colour, markersize=5.5, markerfacecolor=fill_colour)
         else:
             weight = "bold" if shape["bold"] else "normal"
-            (x, y), style = shape["at"], {"ha": _ANCHORS[shape["anchor"]], "va": "center", "fontweight": weight}
+            (x, y), style = shape["at"], {"ha": _ALIGNMENTS[shape["anchor"]], "va": "center", "fontweight": weight}
             shown = axes.text(x, y, shape["text"], color=colour, fontsize=_FONT_SIZE, **style)
             # A bare dollar sign would begin a formula.
             shown.set_parse_math(False)

@@ -1,4 +1,4 @@
-"""Endpoints: a method, a path template and a query. Clients build paths from them, the gateway matches them."""
+"""Endpoints: a method, a path template and a query. Clients build paths from them, and the gateway matches requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One query parameter of an endpoint, as the documentation shows it; each service checks its own."""
+    """One query parameter of an endpoint, for clients and documentation; the service itself checks the value."""
 
     name: str
     required: bool = False
@@ -58,7 +58,7 @@ class Endpoint:
         return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
 
     def path_values(self, raw_path: bytes) -> dict[str, str] | None:
-        """Return the decoded values of a raw path, or None if it does not match; ``%2F`` belongs to a value."""
+        """Return the decoded values of a raw path, or None if the path does not match; ``%2F`` belongs to a value."""
         hit = self._pattern.fullmatch(raw_path)
         if hit is None:
             return None
@@ -79,12 +79,12 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def is_loopback(host: str) -> bool:
-    address = address_in(host)
+    address = parsed_address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
-def address_in(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address, also of an IPv4 address that is written as one of IPv6."""
+def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return an IP address, or None for any other text; an IPv4-mapped IPv6 address becomes an IPv4 address."""
     try:
         address = ip_address(text)
     except ValueError:

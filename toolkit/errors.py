@@ -1,4 +1,4 @@
-"""Every error of the toolkit, the same classes on both sides of the wire.
+"""Every error of the toolkit; the gateway and the client use the same classes.
 
 ::
 
@@ -19,7 +19,8 @@
         Conflict
           ThingNotLocked, ThingAlreadyLocked
 
-A service raises an error, its ``wire`` writes it in the service's dialect, and the client raises the same class again.
+A service raises an error, its ``wire`` module writes the error in the format of the service, and the client raises the
+same class.
 No message holds a key, a code or a query string.
 """
 
@@ -39,11 +40,11 @@ class ToolkitError(Exception):
 
 
 class InvalidArgument(ToolkitError, ValueError):
-    """The argument cannot be right, so nothing was sent."""
+    """An argument is wrong, so nothing was sent."""
 
 
 class SessionClosed(InvalidArgument):
-    """The session is over and its secrets are forgotten; begin a new one."""
+    """The session has ended and its secrets are deleted; begin a new session."""
 
 
 class CodeExpired(InvalidArgument):
@@ -61,7 +62,7 @@ class Unreachable(ToolkitError):
 
 
 class TimedOut(ToolkitError, TimeoutError):
-    """What was waited for did not happen within ``timeout`` seconds."""
+    """The awaited event did not happen within ``timeout`` seconds."""
 
     retryable = True
 
@@ -71,7 +72,7 @@ class UnexpectedReply(ToolkitError):
 
 
 class ArchiveUnusable(ToolkitError):
-    """The folder of an archive cannot be read or written, or holds what no archive holds; nothing in it was changed."""
+    """The folder of an archive cannot be read or written, or has files that no archive has; nothing was changed."""
 
 
 class ExtraMissing(ToolkitError):
@@ -87,7 +88,7 @@ class CannotServe(GatewayError):
 
 
 class CannotStop(GatewayError):
-    """The gateway did not end in time; its port and its folder stay taken."""
+    """The gateway did not stop in time; its port and its folder are still in use."""
 
 
 class StoreUnavailable(GatewayError):
@@ -103,7 +104,7 @@ class FolderInUse(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The connection to the store broke, or a write was not confirmed: the change may have been stored all the same."""
+    """The connection to the store broke, or a write was not confirmed: the change may or may not be stored."""
 
 
 class ServiceError(ToolkitError):
@@ -114,16 +115,16 @@ class ServiceError(ToolkitError):
     message
         What is wrong and what to do, in the words of the service.
     code
-        The code in the service's own dialect; the HTTP status of the class where there is none.
+        The error code of the service; the HTTP status if the service has no codes.
     status
-        HTTP status, where it differs from the default of the class.
+        The HTTP status; None for the default of the class.
     service, request
-        Set by the client: the service's name, and method and path without the query.
+        Set by the client: the name of the service, and the method and the path of the request without the query.
 
     Attributes
     ----------
     field
-        The field of the request that is wrong, where the service names one.
+        The wrong field of the request; None if the service names none.
 
     Examples
     --------
@@ -156,7 +157,7 @@ class ServiceError(ToolkitError):
 
 
 class MalformedRequest(ServiceError):
-    """The request cannot be read."""
+    """The service cannot read the request."""
 
 
 class Problem(NamedTuple):
@@ -186,7 +187,7 @@ class KeyRejected(ServiceError):
 
 
 class NotFound(ServiceError):
-    """What was asked for does not exist."""
+    """The requested object does not exist."""
 
     default_status = 404
 
@@ -234,7 +235,7 @@ class ThingAlreadyLocked(Conflict):
 
 
 class NotAuthenticated(ServiceError):
-    """Alias and code are missing, unknown or not a pair."""
+    """The alias or the code is missing or unknown, or they do not belong together."""
 
     default_status = 401
 
@@ -251,7 +252,7 @@ def counted(number: int, what: str) -> str:
 
 
 def warn_caller(text: str) -> None:
-    """Give a warning that points at the line that called this package."""
+    """Issue a UserWarning for the line of the caller's code that called this package."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("toolkit."):
         level, frame = level + 1, frame.f_back

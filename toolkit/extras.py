@@ -1,4 +1,4 @@
-"""The command that installs the libraries of an extra."""
+"""The pip command that installs the libraries of an extra, such as ``lab``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import requires
 
 
 def install_command(extra: str) -> str:
-    # It names the libraries, since this package itself is on no index.
+    # The command names the libraries, because this package itself is on no package index.
     wanted = []
     for requirement in requires("gateway-toolkit") or ():
         library, _, marker = requirement.partition(";")

@@ -1,4 +1,4 @@
-"""Records to DataFrames with declared columns and dtypes, also when there are none."""
+"""Convert records to DataFrames with declared columns and dtypes, also if there are no records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument
 
-#: A point in time, as a caller gives it; in UTC if it has no time zone.
+#: A time as callers give it; in UTC if it has no time zone.
 TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
 
 
@@ -39,7 +39,7 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
 
 
 def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
-    """Return a time in UTC with microseconds; raise InvalidArgument if it is not one, or out of range."""
+    """Return `moment` in UTC with microseconds; InvalidArgument for the argument `name` if it is no time in range."""
     try:
         read = pd.Timestamp(moment)
         utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")

@@ -23,18 +23,18 @@ from toolkit.endpoint import Endpoint, is_loopback
 from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, Unreachable
 from toolkit.secret import Secret
 
-Value = str | Secret
-#: A body: bytes as they are, or a JSON object whose values may be secrets at any depth.
-Body = bytes | Mapping[str, object]
+StrOrSecret = str | Secret
+#: Bytes, which are sent unchanged, or a JSON object whose values may be secrets at any depth.
+RequestBody = bytes | Mapping[str, object]
 #: Seconds to connect, and seconds between two reads.
-_TIMEOUT = (3.05, 30.0)
+_TIMEOUT_SECONDS = (3.05, 30.0)
 
-_IS_OWN_CALL = ContextVar("toolkit's own call", default=False)
+_IS_TOOLKIT_CALL = ContextVar("toolkit's own call", default=False)
 
 
-def _is_not_own_call(_record: logging.LogRecord) -> bool:
+def _is_not_toolkit_call(_record: logging.LogRecord) -> bool:
     # At DEBUG, urllib3 logs the whole URL of every call, with its keys.
-    return not _IS_OWN_CALL.get()
+    return not _IS_TOOLKIT_CALL.get()
 
 
 class HttpReply(NamedTuple):
@@ -53,7 +53,7 @@ class HttpStream:
         self.content_type = response.headers.get("content-type", "")
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each piece as it arrives; Unreachable where the connection breaks or is silent for too long."""
+        """Yield each piece as it arrives; Unreachable if the connection breaks or is silent for too long."""
         try:
             yield from self._response.raw.stream(65536, decode_content=True)
             broken = False
@@ -66,7 +66,7 @@ class HttpStream:
             raise Unreachable("the stream broke") from None
 
     def stop(self) -> None:
-        """End the stream; a reader in another thread wakes up within milliseconds."""
+        """End the stream; a thread that reads from the stream wakes up within milliseconds."""
         self._stopped = True
         try:
             self._response.raw.shutdown()
@@ -78,14 +78,14 @@ class HttpStream:
 
 
 class HttpSession:
-    """Calls to one server over kept connections; `keeps` is what must live as long as this does."""
+    """Requests to one server over persistent connections; `kept_object` lives as long as the session."""
 
-    def __init__(self, base_url: str, keeps: object = None) -> None:
+    def __init__(self, base_url: str, kept_object: object = None) -> None:
         self.base_url = checked_base_url(base_url)
-        self._keeps = keeps
+        self._kept_object = kept_object
         self._is_closed = False
         self._streams: WeakSet[HttpStream] = WeakSet()
-        logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
+        logging.getLogger("urllib3.connectionpool").addFilter(_is_not_toolkit_call)  # adding it again changes nothing
         self._begin()
 
     def _begin(self) -> None:
@@ -100,30 +100,30 @@ class HttpSession:
         endpoint: Endpoint,
         values: Mapping[str, str] | None = None,
         *,
-        query: Mapping[str, Value | None] | None = None,
-        body: Body | None = None,
-        headers: Mapping[str, Value] | None = None,
+        query: Mapping[str, StrOrSecret | None] | None = None,
+        body: RequestBody | None = None,
+        headers: Mapping[str, StrOrSecret] | None = None,
     ) -> HttpReply:
-        """Return the whole response, whatever its status. Redirects are not followed."""
+        """Return the complete response, with any status. Redirects are not followed."""
         values = values or {}
-        return self._whole(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
+        return self._read_reply(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
 
     def stream(
         self,
         endpoint: Endpoint,
         values: Mapping[str, str] | None = None,
         *,
-        query: Mapping[str, Value | None] | None = None,
-        headers: Mapping[str, Value] | None = None,
+        query: Mapping[str, StrOrSecret | None] | None = None,
+        headers: Mapping[str, StrOrSecret] | None = None,
     ) -> HttpStream | HttpReply:
-        """Return a response without end as a stream, and one of known length whole."""
+        """Return an endless response as a stream, and a response with a Content-Length completely."""
         values = values or {}
         response = self._send(endpoint, values, query or {}, None, headers or {})
         if response.status_code == 200 and "content-length" not in response.headers:
             stream = HttpStream(response)
             self._streams.add(stream)
             return stream
-        return self._whole(response, endpoint, values)
+        return self._read_reply(response, endpoint, values)
 
     def close(self) -> None:
         """End all streams; every later call raises ConnectionClosed."""
@@ -133,13 +133,13 @@ class HttpSession:
         self._session.close()
 
     @staticmethod
-    def _whole(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
+    def _read_reply(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
         body = None
-        # Read in one piece: requests would read many of 10 KB.
+        # In one read, because requests would read the body in many pieces of 10 KB.
         with suppress(HTTPError, OSError):
             body = response.raw.read(decode_content=True)
         if body is None:
-            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} broke off") from None
+            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} is incomplete") from None
         headers = {name.lower(): value for name, value in response.headers.items()}
         return HttpReply(response.status_code, headers, body)
 
@@ -147,51 +147,51 @@ class HttpSession:
         self,
         endpoint: Endpoint,
         values: Mapping[str, str],
-        query: Mapping[str, Value | None],
-        body: Body | None,
-        headers: Mapping[str, Value],
+        query: Mapping[str, StrOrSecret | None],
+        body: RequestBody | None,
+        headers: Mapping[str, StrOrSecret],
     ) -> requests.Response:
         for name, value in values.items():
-            if value in ("", ".", ".."):  # no HTTP library sends these as they are: they would mean another path
+            if value in ("", ".", ".."):  # HTTP libraries remove these segments, which gives another path
                 raise InvalidArgument(f"{name} cannot be {value!r}")
         try:
             path = endpoint.path_for(**values)
         except UnicodeEncodeError:
-            raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
-        if self._is_closed:  # requests would open the session again
+            raise InvalidArgument("a name with half of a surrogate pair cannot be sent") from None
+        if self._is_closed:  # requests would open a closed session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         if self._process != os.getpid():  # a fork shares its sockets with its parent, and would read its answers
             self._begin()
-        outcome = self._exchange(endpoint.method, path, query, body, headers)
+        outcome = self._send_revealed(endpoint.method, path, query, body, headers)
         if isinstance(outcome, BaseException):
             raise outcome from None
         return outcome
 
-    def _exchange(
+    def _send_revealed(
         self,
         method: str,
         path: str,
-        query: Mapping[str, Value | None],
-        body: Body | None,
-        headers: Mapping[str, Value],
+        query: Mapping[str, StrOrSecret | None],
+        body: RequestBody | None,
+        headers: Mapping[str, StrOrSecret],
     ) -> requests.Response | BaseException:
-        """Send with all secrets revealed; an error is returned, so that this frame is in no traceback."""
+        """Send a request with its secrets revealed; return an error, so that no traceback shows this frame."""
         request = f"{method} {path}"
         unanswered = f"no answer to {request} from {self.base_url}:"
         pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
         try:
             url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
         except UnicodeEncodeError:
-            return InvalidArgument(f"a value of {request} cannot be written in a request: it is not UTF-8")
+            return InvalidArgument(f"a value of {request} cannot be sent: it is not UTF-8")
         plain = {name: v.reveal() if isinstance(v, Secret) else v for name, v in headers.items()}
         if isinstance(body, Mapping):
             plain.setdefault("Content-Type", "application/json")
-            body = json.dumps(body, default=_revealed).encode("ascii")
-        mine = _IS_OWN_CALL.set(True)
+            body = json.dumps(body, default=_reveal).encode("ascii")
+        mine = _IS_TOOLKIT_CALL.set(True)
         try:
             # Streamed: the body is read later, whole or piece by piece.
             return self._session.request(
-                method, url, data=body, headers=plain, timeout=_TIMEOUT, stream=True, allow_redirects=False
+                method, url, data=body, headers=plain, timeout=_TIMEOUT_SECONDS, stream=True, allow_redirects=False
             )
         except requests.ConnectTimeout:
             return Unreachable(f"{unanswered} it did not accept the connection in time")
@@ -209,21 +209,21 @@ class HttpSession:
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:
-            _IS_OWN_CALL.reset(mine)
+            _IS_TOOLKIT_CALL.reset(mine)
 
 
 def checked_base_url(url: str) -> str:
-    """Return a base URL without a slash at its end, or raise InvalidArgument where it cannot be one."""
-    with suppress(ValueError, TypeError, AttributeError):  # of a port that is none, of what is no text
+    """Return a base URL without a slash at its end, or raise InvalidArgument if the URL is not valid."""
+    with suppress(ValueError, TypeError, AttributeError):  # the port is no number, or the URL is no text
         parts = urlsplit(url)
         extra = parts.query or parts.fragment or parts.username or parts.password
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not extra:
             return url.rstrip("/")
-    # Without its text: a password in a URL must not get into a traceback.
+    # The message does not show the URL: a password in the URL must not get into a traceback.
     raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
 
 
-def _revealed(value: object) -> str:
+def _reveal(value: object) -> str:
     if not isinstance(value, Secret):
         raise TypeError(f"a JSON body cannot hold a {type(value).__name__}")
     return value.reveal()

@@ -1,6 +1,6 @@
 """Random numbers that are hashes of (key, name of the stream, index), so no stream depends on another.
 
-They use integers, ``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
+They need integers, ``+ - * /`` and square roots only: the last digit of a libm function depends on the machine.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
-_INDEX = np.uint64(0xD1342543DE82EF95)
-# Points of a field that are computed together: that takes twenty times the memory of the points.
-_POINTS_AT_ONCE = 100_000
-_LOW16 = np.uint64(0xFFFF)
+_MIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_MIX_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_FACTOR_2 = np.uint64(0x94D049BB133111EB)
+_INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
+# A field is computed for this many points at a time, because that takes twenty times the memory of the points.
+_POINTS_A_BATCH = 100_000
+_LOW_16_BITS = np.uint64(0xFFFF)
 
 
 def mix(z: Hashes) -> Hashes:
     # The finaliser of splitmix64: every input bit reaches every output bit.
-    z = z + _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * _FIRST
-    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    z = z + _MIX_INCREMENT
+    z = (z ^ (z >> np.uint64(30))) * _MIX_FACTOR_1
+    z = (z ^ (z >> np.uint64(27))) * _MIX_FACTOR_2
     return z ^ (z >> np.uint64(31))
 
 
@@ -38,13 +38,13 @@ def unit(hashes: Hashes) -> Floats:
 
 def gaussian(hashes: Hashes) -> Floats:
     """Return numbers of variance 1 between -3.47 and 3.47: the Irwin-Hall sum of four 16-bit parts, without libm."""
-    total = hashes & _LOW16
+    total = hashes & _LOW_16_BITS
     for shift in (16, 32, 48):
-        total = total + ((hashes >> np.uint64(shift)) & _LOW16)
+        total = total + ((hashes >> np.uint64(shift)) & _LOW_16_BITS)
     return (total.astype(np.float64) - 131070.0) * (1.7320508075688772 / 65536.0)
 
 
-def _fade(t: Floats) -> Floats:
+def _smoother_step(t: Floats) -> Floats:
     return t * t * t * (t * (t * 6.0 - 15.0) + 10.0)
 
 
@@ -55,17 +55,17 @@ class KeyedNoise:
         self._key = "\0".join(key)
 
     def stream(self, name: str) -> np.uint64:
-        return np.uint64(self._start(name))
+        return np.uint64(self._stream_hash(name))
 
     def number(self, name: str) -> float:
-        return (self._start(name) >> 11) / (1 << 53)
+        return (self._stream_hash(name) >> 11) / (1 << 53)
 
-    def _start(self, name: str) -> int:
+    def _stream_hash(self, name: str) -> int:
         key = f"{self._key}\0{name}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
     def hashes(self, name: str, count: int) -> Hashes:
-        return mix(self.stream(name) ^ (np.arange(count, dtype=np.uint64) * _INDEX))
+        return mix(self.stream(name) ^ (np.arange(count, dtype=np.uint64) * _INDEX_FACTOR))
 
     def uniform(self, name: str, count: int) -> Floats:
         """Return uniform numbers in [-1, 1)."""
@@ -80,10 +80,10 @@ class KeyedNoise:
         lowest = int(cell.min()) if len(cell) else 0
         count = (int(cell.max()) - lowest if len(cell) else 0) + 2
         index = np.arange(lowest, lowest + count).astype(np.uint64)
-        knots = gaussian(mix(self.stream(name) ^ (index * _INDEX)))
+        knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
         at = cell - lowest
         before = knots[at]
-        return before + (knots[at + 1] - before) * _fade(positions - cell)
+        return before + (knots[at + 1] - before) * _smoother_step(positions - cell)
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return a smooth displacement to the right and up for each point, variance about 1.
@@ -91,18 +91,18 @@ class KeyedNoise:
         Each owner, such as a letter, has its own field. Positions are in units of the lattice.
         """
         right, up = np.empty(len(x)), np.empty(len(x))
-        for first in range(0, len(x), _POINTS_AT_ONCE):
-            part = slice(first, first + _POINTS_AT_ONCE)
-            right[part], up[part] = self._field(name, owner[part], x[part], y[part])
+        for first in range(0, len(x), _POINTS_A_BATCH):
+            part = slice(first, first + _POINTS_A_BATCH)
+            right[part], up[part] = self._field_of_batch(name, owner[part], x[part], y[part])
         return right, up
 
-    def _field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    def _field_of_batch(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         column, row = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
-        u, v = _fade(x - column), _fade(y - row)
-        lattice = mix(self.stream(name) ^ (owner.astype(np.uint64) * _INDEX))
-        left, right = (mix(lattice ^ ((column + step).astype(np.uint64) * _INDEX)) for step in (0, 1))
+        u, v = _smoother_step(x - column), _smoother_step(y - row)
+        lattice = mix(self.stream(name) ^ (owner.astype(np.uint64) * _INDEX_FACTOR))
+        left, right = (mix(lattice ^ ((column + step).astype(np.uint64) * _INDEX_FACTOR)) for step in (0, 1))
         below, above = (
-            [mix(side ^ ((row + step).astype(np.uint64) * _SECOND)) for side in (left, right)] for step in (0, 1)
+            [mix(side ^ ((row + step).astype(np.uint64) * _MIX_FACTOR_2)) for side in (left, right)] for step in (0, 1)
         )
 
         def blend(shift: int) -> Floats:
@@ -115,6 +115,6 @@ class KeyedNoise:
 
 
 def _pair_sum(hashes: Hashes, shift: int) -> Floats:
-    """Add two 16-bit parts: a triangular distribution of variance 1."""
-    total = ((hashes >> np.uint64(shift)) & _LOW16) + ((hashes >> np.uint64(shift + 16)) & _LOW16)
+    """Return the sum of two 16-bit parts, scaled: a triangular distribution of variance 1."""
+    total = ((hashes >> np.uint64(shift)) & _LOW_16_BITS) + ((hashes >> np.uint64(shift + 16)) & _LOW_16_BITS)
     return (total.astype(np.float64) - 65535.0) * (2.449489742783178 / 65536.0)

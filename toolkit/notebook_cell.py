@@ -1,4 +1,4 @@
-"""The notebook cell that runs now. What an earlier run of the same cell made is closed."""
+"""The notebook cell that runs now: with its id, widgets and gateways of an earlier run of the cell are closed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 
 class CellRun(NamedTuple):
-    """One run of one cell, by their ids; ``cell`` is empty where there is no notebook or it names no cell."""
+    """The ids of a cell and of one run of the cell; ``cell`` is empty outside of notebooks that send cell ids."""
 
     cell: str
     run: str
@@ -17,8 +17,8 @@ class CellRun(NamedTuple):
         return bool(self.cell) and self.cell == other.cell and self.run != other.run
 
 
-def cell_that_runs() -> CellRun:
-    # Not imported: a program without a notebook need not wait for IPython.
+def current_cell_run() -> CellRun:
+    # IPython is not imported here: a program without a notebook would wait for the import.
     ipython: Any = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
@@ -31,7 +31,7 @@ _made: WeakKeyDictionary[Any, CellRun] = WeakKeyDictionary()
 
 def close_earlier(new: object, kind: type[Any]) -> CellRun:
     """Close what an earlier run of this cell made of this kind; return the run that makes `new`."""
-    now = cell_that_runs()
+    now = current_cell_run()
     for other, run in list(_made.items()):
         if isinstance(other, kind) and now.replaces(run):
             other.close()

@@ -24,7 +24,7 @@ class Clock(Protocol):
     def now(self) -> int: ...
 
     def tick(self) -> int:
-        """Return the timestamp of something new; a stepped clock advances."""
+        """Return the timestamp for a new object; a stepped clock advances by one step."""
         ...
 
 
@@ -56,12 +56,12 @@ class SteppedClock:
         return self._now
 
     def advance(self, *, seconds: float) -> datetime:
-        """Advance at once and return the new time (UTC)."""
+        """Advance the clock by `seconds` and return the new time (UTC)."""
         if seconds < 0:
             raise ValueError("time only goes forward: give seconds >= 0")
         try:
             later = datetime.fromtimestamp(self._now / 1000 + seconds, UTC)
-        except (ValueError, OverflowError, OSError):  # which one depends on the number
+        except (ValueError, OverflowError, OSError):  # the class depends on the number
             raise ValueError("the clock ends with the year 9999: advance it by fewer seconds") from None
         self._now += round(seconds * 1000)
         return later
@@ -69,28 +69,28 @@ class SteppedClock:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """How long a gateway waits for what, in seconds. Only tests change it."""
+    """Waiting times of a gateway, in seconds. Only tests change them."""
 
-    #: Work that a gateway has claimed and not renewed for this long is taken over by another gateway on the store.
+    #: If a gateway has not renewed a claim on work for this long, another gateway on the store takes over the work.
     lease: float = 15.0
-    #: For the server to end; also for the deliveries of alert mails that have begun, within it.
+    #: A stop waits this long for the server, and within that `mail_stop` for alert mails that are being delivered.
     stop: float = 15.0
     mail_stop: float = 5.0
-    #: Before each further attempt to send a mail; the last one is repeated.
+    #: The wait before each further attempt to send a mail; the last wait is repeated.
     mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    #: How late a wrong key above the limit is answered, so that a connection guesses once in this time.
+    #: The response to a wrong key above the limit is delayed by this, so a connection tries one key in this time.
     wrong_key: float = 1.0
-    #: How long the status of an alert waits until its newest dweets are evaluated.
+    #: A request for the status of an alert waits this long for the evaluation of the newest dweets.
     settle: float = 5.0
-    #: CPU time that the alert of a lock may use at once, and again within each minute.
+    #: The alert of a lock may use this much CPU time at once, and the same again in each following minute.
     condition_budget: float = 6.0
-    #: A batch of rewards that a gateway sees twice, so long apart, was left by one that died. Twice this is less than
-    #: the life of a claim on an idempotency key: a caller that tries again after that finds the answer.
-    reward_look: float = 20.0
+    #: If a gateway sees the same batch of rewards again after this time, the gateway that began the batch has died. A
+    #: claim on an idempotency key lasts more than twice as long, so a caller that retries later finds the response.
+    reward_takeover: float = 20.0
 
 
 class OutsideWorld:
-    """Clock, timings, identifiers and random numbers of one gateway; `seed` makes them repeatable, except secrets."""
+    """Clock, timings, identifiers and random numbers of one gateway; a `seed` makes all but the secrets repeatable."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None, timings: Timings | None = None) -> None:
         if clock is not None and not isinstance(clock, Clock):
@@ -112,15 +112,15 @@ class OutsideWorld:
         return self._pool.pop()
 
 
-# What a UUID of version 4 says of itself, in its bytes 6 and 8.
-_VERSION = bytes(0x40 | byte & 0x0F for byte in range(256))
-_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
-_GROUPS = struct.Struct("8s4s4s4s12s")
+# Tables that write the version 4 and the variant into bytes 6 and 8 of a UUID.
+_VERSION_BYTES = bytes(0x40 | byte & 0x0F for byte in range(256))
+_VARIANT_BYTES = bytes(0x80 | byte & 0x3F for byte in range(256))
+_UUID_GROUPS = struct.Struct("8s4s4s4s12s")
 
 
 def _uuids(random_bytes: bytes) -> list[str]:
-    """Return a UUID for each 16 bytes; many at once, as every dweet needs one and uuid.UUID costs ten times as much."""
+    """Return a UUID for each 16 bytes; many at once, as every dweet needs one and uuid.UUID is ten times slower."""
     raw = bytearray(random_bytes)
-    raw[6::16] = raw[6::16].translate(_VERSION)
-    raw[8::16] = raw[8::16].translate(_VARIANT)
-    return [b"-".join(groups).decode("ascii") for groups in _GROUPS.iter_unpack(raw.hex().encode("ascii"))]
+    raw[6::16] = raw[6::16].translate(_VERSION_BYTES)
+    raw[8::16] = raw[8::16].translate(_VARIANT_BYTES)
+    return [b"-".join(groups).decode("ascii") for groups in _UUID_GROUPS.iter_unpack(raw.hex().encode("ascii"))]

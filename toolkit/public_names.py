@@ -1,4 +1,4 @@
-"""Names that a person sees: tab completion of the clients, and names that are imported when they are first used."""
+"""Names that a person sees: tab completion of clients, and names of a package that are imported at their first use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class PublicNames:
         raise TypeError(f"a {name} is neither copied nor pickled: call toolkit.connect(URL) in each process instead")
 
 
-def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package; `homes` has the module of each name."""
+def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package; `modules` has the module of each name."""
 
-    def find(name: str) -> object:
-        if name not in homes:
+    def get_attribute(name: str) -> object:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(homes[name]), name)
+        value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*homes, *getattr(sys.modules[package], "__all__", ())})
+    return get_attribute, lambda: sorted({*modules, *getattr(sys.modules[package], "__all__", ())})

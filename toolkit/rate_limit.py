@@ -11,7 +11,7 @@ _MOST_BUCKETS = 50_000
 
 
 class Allowance(NamedTuple):
-    """What a key has left: ``limit`` calls at most at once, ``remaining`` now, all again after ``reset`` seconds."""
+    """The calls a key may make: at most ``limit`` at once, ``remaining`` now, all again after ``reset`` seconds."""
 
     limit: int
     remaining: int
@@ -19,7 +19,7 @@ class Allowance(NamedTuple):
 
 
 class LimitReached(Exception):
-    """Nothing is left; the next call is possible in ``retry_after`` seconds."""
+    """The key has no call left; the next call is possible in ``retry_after`` seconds."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"try again in {retry_after:.1f} seconds")
@@ -27,14 +27,14 @@ class LimitReached(Exception):
 
 
 class RateLimit:
-    """Counts the calls of each key in this process; a clock in `seconds` that is set back empties the bucket."""
+    """Limits the calls of each key in this process; if the clock `seconds` is set back, the bucket is empty."""
 
     def __init__(self, burst: int, calls_a_second: float, seconds: Callable[[], float]) -> None:
         self._burst = burst
         self._rate = calls_a_second
         self._seconds = seconds
-        # When each bucket was or would have been empty, in the order of the last calls.
-        # Strangers choose keys: of too many, those with calls long ago are forgotten.
+        # The time at which each bucket was (or would have been) empty, in the order of the latest calls.
+        # Callers choose keys, so above _MOST_BUCKETS the key with the oldest call is dropped.
         self._empty_at: OrderedDict[Hashable, float] = OrderedDict()
 
     @property
@@ -44,10 +44,10 @@ class RateLimit:
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
         """Count calls and return what is left, or raise LimitReached and count nothing.
 
-        More calls than the burst need a full bucket and empty it.
+        If `calls` is more than the burst, they need a full bucket and empty the bucket.
         """
         calls = min(calls, self._burst)
-        now, since = self._state(key)
+        now, since = self._now_and_empty_time(key)
         tokens = (now - since) * self._rate
         if tokens < calls - 1e-9:
             raise LimitReached((calls - tokens) / self._rate)
@@ -58,10 +58,10 @@ class RateLimit:
         return self._allowance(tokens - calls)
 
     def left(self, key: Hashable) -> Allowance:
-        now, since = self._state(key)
+        now, since = self._now_and_empty_time(key)
         return self._allowance((now - since) * self._rate)
 
-    def _state(self, key: Hashable) -> tuple[float, float]:
+    def _now_and_empty_time(self, key: Hashable) -> tuple[float, float]:
         now = self._seconds()
         return now, min(now, max(self._empty_at.get(key, -math.inf), now - self._burst / self._rate))
 

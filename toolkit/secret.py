@@ -1,4 +1,4 @@
-"""A value that never shows itself: not printed, not pickled, not copied."""
+"""A secret value: it is never printed, pickled or copied."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from toolkit.errors import InvalidArgument
 
 
 class Secret:
-    """A key or a code that may be used but not seen.
+    """A key or a code that is sent to a service but never displayed.
 
-    Two equal secrets show the same short hash, so that one can see that they are equal. A value that can be
+    Equal secrets show the same short hash, so that a person can see that they are equal. A value that can be
     guessed from its hash (a ZIP code, a birthday) is made with ``guessable=True`` and shows no hash.
 
     Parameters
     ----------
     value
-        The raw text, or a Secret to take over.
+        The raw text, or another Secret with the value.
     guessable
         Show ``Secret(***)`` instead of a hash.
 
@@ -66,10 +66,10 @@ class Secret:
     def __hash__(self) -> int:
         return hash((Secret, self.__value))
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError(
             "a secret is neither copied nor pickled; to store a key, write its reveal() to a file that only you can "
             "read, or to a variable of the environment, and make a Secret of it again"
         )
 
-    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
+    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse_copy

@@ -22,16 +22,16 @@ from toolkit.secret import Secret
 
 T = TypeVar("T")
 
-MOST_BYTES = 4_000_000
+MAX_FILE_BYTES = 4_000_000
 
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.*)`")
-#: What a message of our own begins with that names a key of the table which raised it.
-_OWN_KEY = re.compile(r"[a-z_]+(\[\d+\]|\.[a-z_]+)*: ")
-#: Our words for the types of msgspec and of Python.
-_WORDS = {
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING_FIELD = re.compile(r"Object missing required field `(.*)`")
+#: The start of an error message of our own that names the wrong key.
+_OWN_MESSAGE = re.compile(r"[a-z_]+(\[\d+\]|\.[a-z_]+)*: ")
+#: Our names for the types of msgspec and of Python in error messages.
+_TYPE_NAMES = {
     **{"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"},
     **{"array": "a list", "object": "a table", "null": "nothing", "datetime": "a time with date and zone"},
     **{"list": "a list", "tuple": "a list", "dict": "a table", "NoneType": "nothing"},
@@ -46,26 +46,26 @@ class TimeOfDay(time):
     """A time without a zone, written as ``22:00`` or ``22:00:00``."""
 
 
-def table_in(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a ``.json`` file, or a file of any other name as TOML."""
     try:
         file, data = Path(path).expanduser(), b""
         other = "a folder" if file.is_dir() else "a device" if file.exists() and not file.is_file() else ""
         if not other:
             with file.open("rb") as opened:
-                data = opened.read(MOST_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:  # ValueError: a NUL in the path; RuntimeError: ~ of nobody
+                data = opened.read(MAX_FILE_BYTES + 1)
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~ of no user
         reason = getattr(error, "strerror", None) or "there is no such path"
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
     if other:
         raise InvalidArgument(f"the configuration {file} is {other}, not a file")
-    if len(data) > MOST_BYTES:
-        raise InvalidArgument(f"the configuration {file} is larger than {MOST_BYTES // 1_000_000} MB")
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidArgument(f"the configuration {file} is larger than {MAX_FILE_BYTES // 1_000_000} MB")
     is_json = file.suffix == ".json"
     try:
         table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        # Only the place: the text around it may hold a secret.
+        # Show only the position of the error: the text there may hold a secret.
         place = re.search(r"\((?:at|byte) .*?\)", str(error))
         raise InvalidArgument(
             f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + place[0] if place else ''}"
@@ -76,18 +76,18 @@ def table_in(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def checked(value: object, kind: type[T]) -> T:
-    """Convert a value to a type; InvalidArgument names the key that is unknown, missing or wrong."""
+    """Convert a value to a type; InvalidArgument names a key that is unknown, missing or wrong."""
     try:
-        return msgspec.convert(value, kind, dec_hook=_parsed)
+        return msgspec.convert(value, kind, dec_hook=_parse)
     except msgspec.ValidationError as error:
         message = str(error)
     except RecursionError:
         raise InvalidArgument("the configuration is nested too deeply") from None
-    raise InvalidArgument(_explained(message, value, kind))
+    raise InvalidArgument(_error_text(message, value, kind))
 
 
 def refuse_duplicates(key: str, tables: Sequence[Table], field: str) -> None:
-    """Refuse tables of the list at `key` that have the same value in a field."""
+    """Raise InvalidArgument if two tables of the list `key` have the same value in `field`."""
     first: dict[Hashable, int] = {}
     for number, table in enumerate(tables):
         value = getattr(table, field)
@@ -111,31 +111,31 @@ def secrets_in(value: object, place: str = "") -> Iterator[tuple[str, Secret]]:
             yield from secrets_in(one, f"{place}[{number}]" if isinstance(value, tuple) else place)
 
 
-def _explained(message: str, value: Any, kind: Any, place: str = "") -> str:  # noqa: ANN401
-    """Explain the first part of a value that is wrong; a message of msgspec does not name the keys of a dict."""
-    kind = _bare(kind)
+def _error_text(message: str, value: Any, kind: Any, place: str = "") -> str:  # noqa: ANN401
+    """Return a message about the first wrong part of a value; that of msgspec does not name the keys of a dict."""
+    kind = _bare_type(kind)
     for place_of_part, part, kind_of_part in _parts(value, kind, place):
         try:
-            msgspec.convert(part, kind_of_part, dec_hook=_parsed)
+            msgspec.convert(part, kind_of_part, dec_hook=_parse)
         except msgspec.ValidationError as error:
-            return _explained(str(error), part, kind_of_part, place_of_part)
+            return _error_text(str(error), part, kind_of_part, place_of_part)
     what, _, where = message.partition(" - at `")
     if where.startswith("key` in "):
         return f"{place or 'the configuration'}: every key must be a text"
-    if unknown := _UNKNOWN.fullmatch(what):
+    if unknown := _UNKNOWN_FIELD.fullmatch(what):
         allowed = kind.__struct_fields__
         near = difflib.get_close_matches(unknown[1], allowed, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]}?" if near else ";"
-        return f"{_joined(place, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
-    if missing := _MISSING.fullmatch(what):
-        return f"{_joined(place, missing[1])}: this key is missing"
+        return f"{_joined_path(place, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
+    if missing := _MISSING_FIELD.fullmatch(what):
+        return f"{_joined_path(place, missing[1])}: this key is missing"
     if get_origin(kind) is Literal:
-        got = "another text" if isinstance(value, str) else _kind_of(value)
+        got = "another text" if isinstance(value, str) else _type_name(value)
         return f"{place}: expected one of {', '.join(get_args(kind))}, got {got}"
-    if _OWN_KEY.match(what):
-        return _joined(place, what)
-    what = re.sub(r"`([^`]*)`", lambda types: " or ".join(_WORDS.get(t, t) for t in types[1].split(" | ")), what)
-    # Only numbers are shown: a text may be a secret at the wrong place.
+    if _OWN_MESSAGE.match(what):
+        return _joined_path(place, what)
+    what = re.sub(r"`([^`]*)`", lambda types: " or ".join(_TYPE_NAMES.get(t, t) for t in types[1].split(" | ")), what)
+    # Show only numbers: a text may be a secret under the wrong key.
     if kind in (int, float) and isinstance(value, int | float) and " got " not in what and abs(value) < 1e12:
         what = f"{what}, got {value}"
     return f"{place or 'the configuration'}: {what[0].lower()}{what[1:]}"
@@ -145,53 +145,53 @@ def _parts(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     """Yield the place, the value and the type of each part of a table or list."""
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(value, Mapping) and origin is dict:
-        yield from ((_joined(place, str(name)), part, arguments[1]) for name, part in value.items())
+        yield from ((_joined_path(place, str(name)), part, arguments[1]) for name, part in value.items())
     elif isinstance(value, Mapping) and origin is None and issubclass(kind, Table):
         hints = get_type_hints(kind, include_extras=True)
-        yield from ((_joined(place, name), part, hints[name]) for name, part in value.items() if name in hints)
+        yield from ((_joined_path(place, name), part, hints[name]) for name, part in value.items() if name in hints)
     elif isinstance(value, list | tuple | frozenset) and origin in (tuple, frozenset):
         yield from ((f"{place}[{number}]", part, arguments[0]) for number, part in enumerate(value))
 
 
-def _bare(kind: Any) -> Any:  # noqa: ANN401
-    """Return a type without its limits, and without the None of an optional one."""
+def _bare_type(kind: Any) -> Any:  # noqa: ANN401
+    """Return a type without its limits (Meta) and without ``| None``."""
     if get_origin(kind) is Annotated:
-        return _bare(get_args(kind)[0])
+        return _bare_type(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
-        return _bare(next(one for one in get_args(kind) if one is not NoneType))
+        return _bare_type(next(one for one in get_args(kind) if one is not NoneType))
     return kind
 
 
-def _kind_of(value: object) -> str:
-    return "an empty text" if value == "" else _WORDS.get(type(value).__name__, type(value).__name__)
+def _type_name(value: object) -> str:
+    return "an empty text" if value == "" else _TYPE_NAMES.get(type(value).__name__, type(value).__name__)
 
 
-def _joined(place: str, key: str) -> str:
+def _joined_path(place: str, key: str) -> str:
     shown = key if key.isprintable() and len(key) <= 300 else f"{key[:60]!a}..."
     return f"{place}.{shown}" if place else shown
 
 
-def _parsed(kind: type, value: Any) -> object:  # noqa: ANN401
-    """Parse a value of a class that msgspec does not know; it adds the path to the error."""
+def _parse(kind: type, value: Any) -> object:  # noqa: ANN401
+    """Parse a value for a class that msgspec does not know; msgspec adds the path of the key to the error."""
     if isinstance(value, kind):
         return value
     if kind not in _PARSERS:
-        raise ValueError(f"expected a {kind.__name__}, got {_kind_of(value)}")
+        raise ValueError(f"expected a {kind.__name__}, got {_type_name(value)}")
     parse, expected = _PARSERS[kind]
     try:
         return parse(value)
-    # AttributeError, TypeError: not even a text.
+    # AttributeError, TypeError: the value is not even a text.
     except (ZoneInfoNotFoundError, AttributeError, OSError, TypeError, ValueError):
-        raise ValueError(f"expected {expected}, got {_kind_of(value)}") from None
+        raise ValueError(f"expected {expected}, got {_type_name(value)}") from None
 
 
-def _secret(value: str) -> Secret:
+def _parse_secret(value: str) -> Secret:
     if not value:
         raise ValueError
     return Secret(value)
 
 
-def _time_of_day(value: object) -> TimeOfDay:
+def _parse_time_of_day(value: object) -> TimeOfDay:
     at = TimeOfDay.fromisoformat(str(value))
     if at.tzinfo is not None:
         raise ValueError
@@ -199,8 +199,8 @@ def _time_of_day(value: object) -> TimeOfDay:
 
 
 _PARSERS: dict[type, tuple[Callable[[Any], object], str]] = {
-    Secret: (_secret, "a text, not an empty one"),
+    Secret: (_parse_secret, "a text, not an empty one"),
     Path: (absolute_path, "the path of a folder"),
     ZoneInfo: (ZoneInfo, "a time zone such as Europe/Berlin"),
-    TimeOfDay: (_time_of_day, "a time of the day without a zone, such as 22:00"),
+    TimeOfDay: (_parse_time_of_day, "a time of the day without a zone, such as 22:00"),
 }

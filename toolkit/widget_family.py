@@ -1,6 +1,6 @@
 """The base of all widgets: controls, a status line, a busy state, and a picture where widgets cannot run.
 
-Every control is an attribute and every result a trait, so that what a person clicks can also be typed. The styles are
+Every control is an attribute and every result a trait, so that code can do whatever a person clicks. The styles are
 in ``widget_family.css``. JupyterLab may call widgets from two threads; `working` and `in_turn` serialise the calls.
 """
 
@@ -22,21 +22,21 @@ from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.notebook_cell import close_earlier
 
-_SHEET = Path(__file__).with_suffix(".css").read_text("utf-8")
+_STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
 
-_Given = ParamSpec("_Given")
-_Told = TypeVar("_Told")
+_Parameters = ParamSpec("_Parameters")
+_ResultT = TypeVar("_ResultT")
 
-# One for all widgets: where an observer of one changes another, two locks could wait for each other.
-_turn = threading.RLock()
+# One lock for all widgets: an observer of one widget may change another, and two locks could deadlock.
+_widget_lock = threading.RLock()
 
 
-def in_turn(method: Callable[_Given, _Told]) -> Callable[_Given, _Told]:
-    """Make a method wait until no other thread works on any widget."""
+def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _ResultT]:
+    """Decorate a method so that it waits until no other thread works on any widget."""
 
     @wraps(method)
-    def wait(*given: _Given.args, **named: _Given.kwargs) -> _Told:
-        with _turn:
+    def wait(*given: _Parameters.args, **named: _Parameters.kwargs) -> _ResultT:
+        with _widget_lock:
             return method(*given, **named)
 
     return wait
@@ -45,13 +45,13 @@ def in_turn(method: Callable[_Given, _Told]) -> Callable[_Given, _Told]:
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     """A column: controls, the status line, results.
 
-    Subclasses define `picture` and `summary`, and lay themselves out with `show`. When the cell that made a widget
-    runs again, the earlier widget is closed.
+    Subclasses define `picture` and `summary`, and set their parts with `show`. When the cell that made a widget runs
+    again, the earlier widget is closed.
     """
 
     #: CSS of a subclass, in addition to that of all widgets.
     sheet = ""
-    #: Controls stay enabled while it is busy: a disabled button loses the keyboard's focus and clicks.
+    #: Controls stay enabled while the widget is busy: a disabled button loses the keyboard focus and clicks.
     busy = traitlets.Bool(False)
     #: The error in the status line.
     error = traitlets.Instance(Exception, allow_none=True)
@@ -59,25 +59,25 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", overflow="visible"))
         self.add_class("toolkit-widget")
-        # Screen readers read it aloud: what changes many times a second belongs elsewhere.
+        # Screen readers read the status aloud, so values that change many times a second are not shown here.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
-        self._sheet = ipywidgets.HTML(f"<style>{_SHEET}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
+        self._sheet = ipywidgets.HTML(f"<style>{_STYLES}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
         self.made_in = close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
-        """Show parts that contain the status line somewhere."""
+        """Set the parts of the widget; one of them must contain the status line."""
         self.children = (self._sheet, *parts)
 
     def beside(self, *columns: ipywidgets.Widget) -> ipywidgets.Widget:
-        """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, where there is room."""
+        """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, if there is room."""
         return row(*columns).add_class("toolkit-beside")
 
     def stop(self) -> None:
-        """Stop background work, if there is any; what is shown stays."""
+        """Stop background work, if there is any; the results stay visible."""
 
     def close(self) -> None:
         """Stop, and remove the widget with all of its parts from the page."""
-        if not hasattr(self, "status"):  # wrong arguments: it was never made
+        if not hasattr(self, "status"):  # __init__ has raised an error
             return
         self.stop()
         for part in _parts_of(self):
@@ -86,33 +86,33 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def say(self, text: str) -> None:
         self.error = None
-        self.status.value = _line("status", text)
+        self.status.value = _status_html("status", text)
 
-    def complain(self, error: Exception, about: str = "") -> None:
+    def show_error(self, error: Exception, about: str = "") -> None:
         self.error = error
-        self.status.value = _line("alert", f"{about}: {worded(error)}" if about else worded(error))
+        self.status.value = _status_html("alert", f"{about}: {error_text(error)}" if about else error_text(error))
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
         (self.add_class if self.busy else self.remove_class)("toolkit-busy")
 
     @contextmanager
-    def complaining(self) -> Iterator[None]:
+    def showing_errors(self) -> Iterator[None]:
         """Show an error of the block in the status line, and keep it in ``.error``."""
         try:
             yield
-        except Exception as error:  # a person sees a sentence, a programmer has .error
-            self.complain(error)
+        except Exception as error:  # a person sees a sentence; code can read .error
+            self.show_error(error)
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Be busy while the block runs, and show its error; the block itself says what it did."""
-        with _turn:
+        """Be busy while the block runs, and show its error; the block itself shows a success."""
+        with _widget_lock:
             self.busy = True
             self.error = None
-            self.status.value = _line("status", f"{text} ...", _PROGRESS)
+            self.status.value = _status_html("status", f"{text} ...", _PROGRESS_BAR)
             try:
-                with self.complaining():
+                with self.showing_errors():
                     yield
             finally:
                 self.busy = False
@@ -122,14 +122,14 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         raise TypeError(f"{type(self).__name__} has no picture")
 
     def summary(self) -> str:
-        """Return one short line, without times and addresses: notebooks save it."""
+        """Return one short line, without times and addresses, because notebooks save the line."""
         return type(self).__name__
 
     def __repr__(self) -> str:
         return f"<{self.summary()}>" if hasattr(self, "status") else f"<{type(self).__name__}, not made>"
 
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
-        """Show the widget, a picture where widgets cannot run, a line of text where pictures cannot be shown."""
+        """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
         shown: dict[str, Any] = super()._repr_mimebundle_() or {}
         return shown | {
             "image/png": base64.b64encode(self.picture()).decode("ascii"),
@@ -138,7 +138,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """Yield all parts of a widget, the deepest first: ipywidgets keeps each of them until it is closed itself."""
+    """Yield all parts of a widget, the deepest first: ipywidgets keeps each part in memory until it is closed."""
     for child in getattr(widget, "children", ()):
         yield from _parts_of(child)
         yield child
@@ -148,19 +148,19 @@ def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
             yield part
 
 
-def part_of(tk: object, name: str) -> Any:  # noqa: ANN401
+def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
     """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
-    # A frame has an attribute dweets, too.
+    # The attribute "operator" tells a connection from a DataFrame, which may have an attribute "dweets" too.
     if not all(hasattr(type(tk), each) for each in (name, "operator")):
         raise InvalidArgument(f"tk is what toolkit.connect() returns, not {described(tk)}")
     return getattr(tk, name)
 
 
 class CheckList(ipywidgets.VBox):  # type: ignore[misc]
-    """Check boxes for any number of options: Tab and Space, or a click; a search and *all* and *none* where many.
+    """A list of check boxes, for keyboard (Tab and Space) and mouse; a long list has a search field, *all* and *none*.
 
-    JupyterLab takes the arrow keys that a list with several selected rows needs. ``value`` is in the order of
-    ``options``. *All* and *none* are for the boxes that the search shows.
+    An HTML list with several selected rows would need the arrow keys, which JupyterLab takes. ``value`` is in the order
+    of ``options``. *All* and *none* are for the boxes that the search shows.
     """
 
     options = traitlets.Tuple()
@@ -169,23 +169,23 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
     def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
         search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
-        self.search = explained(search, f"List only those under {description} that have these words")
+        self.search = add_tip(search, f"List only those under {description} that have these words")
         self.all = button("all", tooltip=f"Choose all that are listed under {description}")
         self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
-        self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW + 4}px"))
+        self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW_PIXELS + 4}px"))
         self._list.add_class("toolkit-checklist")
         title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
         self._head = ipywidgets.HBox((title, self.all, self.none), layout=ipywidgets.Layout(align_items="center"))
         self._head.add_class("toolkit-checklist-head")
         super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
         self._rows = rows
-        self.all.on_click(lambda _button: self._choose(True))
-        self.none.on_click(lambda _button: self._choose(False))
-        self.search.observe(lambda _change: self._list_found(), "value")
+        self.all.on_click(lambda _button: self._set_listed(True))
+        self.none.on_click(lambda _button: self._set_listed(False))
+        self.search.observe(lambda _change: self._show_matches(), "value")
         self.options = tuple(options)
 
     @traitlets.validate("value")
-    def _checked(self, proposal: Any) -> tuple[str, ...]:  # noqa: ANN401
+    def _checked_value(self, proposal: Any) -> tuple[str, ...]:  # noqa: ANN401
         if unknown := [name for name in proposal["value"] if name not in self.options]:
             raise traitlets.TraitError(f"{', '.join(map(repr, unknown))} is not among the options")
         return tuple(name for name in self.options if name in proposal["value"])
@@ -196,59 +196,59 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         before = self.boxes
         self.boxes = [check_box(name, name in kept) for name in self.options]
         for box in self.boxes:
-            box.observe(self._take, "value")
+            box.observe(self._update_value, "value")
         many = len(self.options) > self._rows
         self.search.layout.display = None if many else "none"
         for choice in (self.all, self.none):
             choice.layout.display = None if len(self.options) > 1 else "none"
-        self._list_found()
+        self._show_matches()
         for part in (part for box in before for part in (*_parts_of(box), box)):
             part.close()
         self.value = tuple(kept)
 
-    def _list_found(self) -> None:
+    def _show_matches(self) -> None:
         words = self.search.value.casefold().split()
         self._list.children = [box for box in self.boxes if all(word in box.description.casefold() for word in words)]
 
     @in_turn
-    def _choose(self, chosen: bool) -> None:
+    def _set_listed(self, chosen: bool) -> None:
         listed = {box.description for box in self._list.children}
         self.value = tuple(name for name in self.options if (chosen if name in listed else name in self.value))
 
     @traitlets.observe("value")
     @in_turn
-    def _tick(self, _change: object) -> None:
+    def _update_boxes(self, _change: object) -> None:
         for box in self.boxes:
             box.value = box.description in self.value
 
     @in_turn
-    def _take(self, change: Any) -> None:  # noqa: ANN401
+    def _update_value(self, change: Any) -> None:  # noqa: ANN401
         name = change["owner"].description
         if change["new"] != (name in self.value):
             others = tuple(other for other in self.value if other != name)
             self.value = (*others, name) if change["new"] else others
 
 
-#: Pixels of a check box in a list; the style sheet has the same.
-_ROW = 24
+#: Height of a check box in a list, in pixels; the style sheet has the same height.
+_ROW_PIXELS = 24
 
 
 def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
-    """Put parts side by side; they wrap where the page is narrow."""
+    """Put parts side by side; they wrap if the page is narrow."""
     layout = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", width="100%", overflow="visible")
     return ipywidgets.HBox(parts, layout=layout)
 
 
 def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
-    """Set the width of a control and of its description, which takes as much as it needs by default."""
+    """Set the width of a control and of its description; by default, a description is as wide as its text."""
     control.style.description_width = label
     control.layout.width = width
     return control
 
 
-def explained(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
-    """Give a control a tooltip; that of a text field, a list or a check box is at its description."""
-    # Of these, ipywidgets shows it only without a description. A check box with both shows the HTML as its tooltip.
+def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+    """Give a control a tooltip; a text field, a list or a check box shows the tooltip at its description."""
+    # For these, ipywidgets shows a tooltip only without a description, and a check box would show the HTML as tooltip.
     if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
         control.description_allow_html = True
         control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
@@ -260,7 +260,7 @@ def explained(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
 def slider(
     description: str, value: float, least: float, most: float, step: float, tooltip: str, *, readout: str = ""
 ) -> ipywidgets.Widget:
-    """Return a slider as wide as its column, under its description; of whole numbers if `step` is an int."""
+    """Return a slider as wide as its column, under its description; for whole numbers if `step` is an int."""
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
     made = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
     made.readout_format = readout or made.readout_format
@@ -269,7 +269,7 @@ def slider(
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
-    """Return a text field that takes its value on Enter or when it loses the focus; `size` as in `sized`."""
+    """Return a text field whose value changes on Enter or when the field loses focus; `size` as in `sized`."""
     text = ipywidgets.Text(value, description=description, placeholder=placeholder, continuous_update=False)
     return sized(text, **size)
 
@@ -304,8 +304,8 @@ def scrolled(wide_html: str, *, caption: str) -> str:
     )
 
 
-def worded(error: Exception) -> str:
-    """Return an error as a sentence for a person."""
+def error_text(error: Exception) -> str:
+    """Return a sentence about an error, for a person."""
     if isinstance(error, ToolkitError):
         hint = " Trying again may help." if error.retryable else ""
         text = str(error)
@@ -317,9 +317,9 @@ def worded(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"
 
 
-_PROGRESS = '<progress class="toolkit-progress" aria-label="Working"></progress>'
+_PROGRESS_BAR = '<progress class="toolkit-progress" aria-label="Working"></progress>'
 
 
-def _line(role: str, text: str, bar: str = "") -> str:
+def _status_html(role: str, text: str, bar: str = "") -> str:
     mark = "⚠ " if role == "alert" else ""
     return f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'

@@ -1,7 +1,7 @@
 """A child process that does one job at a time and that its parent can kill: for work that can block the interpreter.
 
-``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. These
-children end when their input ends.
+``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. A child
+of this module ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Death(Enum):
 
 
 class WorkerDied(Exception):
-    """The child ended before it finished its job; ``answers`` are those it gave to this job."""
+    """The child ended before it finished its job; ``answers`` are the answers to this job until then."""
 
     def __init__(self, death: Death, detail: str, answers: list[Any]) -> None:
         super().__init__(f"{death.value} ({detail})")
@@ -65,10 +65,10 @@ class WorkerProcess:
         return process.pid if process is not None else None
 
     def do(self, job: object, seconds: float) -> list[Any]:
-        """Return the answers to a job; raises WorkerDied, also if the job takes longer than `seconds`."""
+        """Return the answers to a job; raise WorkerDied if the child ends or the job takes longer than `seconds`."""
         answers: list[Any] = []
         try:
-            process = self._started()
+            process = self._running_process()
             assert process.stdin is not None
             assert process.stdout is not None
             with self._time_limit(process, seconds):
@@ -77,19 +77,19 @@ class WorkerProcess:
                 while (answer := pickle.load(process.stdout)) is not None:
                     answers.append(answer[0])
         except (EOFError, OSError, pickle.UnpicklingError) as error:
-            raise self._died(error, answers) from None
+            raise self._death_error(error, answers) from None
         except BaseException:  # such as KeyboardInterrupt: the next job would get the remaining answers
-            self._discard()
+            self._end_child()
             raise
         return answers
 
     def kill(self) -> None:
-        """End the child at once; a job that it is doing raises WorkerDied."""
+        """End the child at once; its current job raises WorkerDied."""
         if (process := self._process) is not None:
             process.kill()
 
     def close(self) -> None:
-        """End the child at once and start no other. Call `join` after the last job."""
+        """End the child at once, and start no other child. Call `join` after the last job."""
         with self._lock:
             self._is_closed = True
         self.kill()
@@ -97,24 +97,24 @@ class WorkerProcess:
     def join(self) -> None:
         """Wait until the child has ended; no job may run any more."""
         self.close()
-        self._discard()
+        self._end_child()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and (self._is_overdue or self._process.poll() is not None):
-            self._discard()  # it died between two jobs: neither of them is to blame
+            self._end_child()  # it died between two jobs: neither of them is to blame
         if self._process is not None:
             return self._process
         with self._lock:
             if self._is_closed:
                 raise BrokenPipeError("closed")
-            process = self._process = _start(self._module)
+            process = self._process = _start_child(self._module)
             self._is_overdue = False
         try:
             assert process.stdout is not None
             with self._time_limit(process, _START_SECONDS):
                 pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            self._discard()  # it had no job yet, so no job is to blame
+            self._end_child()  # it had no job yet, so no job is to blame
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         return process
 
@@ -133,7 +133,7 @@ class WorkerProcess:
             timer.cancel()
             timer.join()
 
-    def _died(self, error: Exception, answers: list[Any]) -> WorkerDied:
+    def _death_error(self, error: Exception, answers: list[Any]) -> WorkerDied:
         process = self._process
         if process is None:
             return WorkerDied(Death.OTHER, str(error), answers)
@@ -142,11 +142,11 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        death = Death.WALL_LIMIT if self._is_overdue else _death_of(code)
-        self._discard()
+        death = Death.WALL_LIMIT if self._is_overdue else _death_of_exit_code(code)
+        self._end_child()
         return WorkerDied(death, f"exit code {code}", answers)
 
-    def _discard(self) -> None:
+    def _end_child(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -158,7 +158,7 @@ class WorkerProcess:
                 pipe.close()
 
 
-def _start(module: str) -> subprocess.Popen[bytes]:
+def _start_child(module: str) -> subprocess.Popen[bytes]:
     # The child has the same import path, with what a notebook added to it. It does not get our settings: they hold keys
     # and passwords, and the child may run untrusted code.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
@@ -169,20 +169,20 @@ def _start(module: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # "Interrupt kernel" and Ctrl-C go to a whole session or group of processes.
+        # "Interrupt kernel" and Ctrl-C signal a whole group of processes, so the child is in another group.
         start_new_session=True,
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
 
 
-def _death_of(code: int) -> Death:
+def _death_of_exit_code(code: int) -> Death:
     if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
         return Death.CPU_LIMIT
     return Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER
 
 
 def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
-    """Do the jobs from standard input until it ends; an error in `work` counts as a crash. Runs in the child only."""
+    """Do jobs from standard input until the input ends; an error in `work` counts as a crash. For the child only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
@@ -212,17 +212,17 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """End this child after `seconds` more of CPU time; 0 removes the limit. No limit on Windows."""
+    """Make the kernel end this child after `seconds` more of CPU time; 0 removes the limit. Windows has no limit."""
     # The signal has no handler, so the kernel ends the process whatever code is running.
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def limit_memory(size: int) -> None:
-    """Limit what this child can allocate from now on, in bytes; beyond it comes a MemoryError. Linux only."""
+    """Let this child allocate `size` more bytes; a further allocation raises MemoryError. Linux only."""
     if sys.platform == "linux":
         import resource
 
-        # Libraries have allocated more on a machine with more cores: stacks and buffers of their threads.
+        # The limit is relative: on a machine with more cores, libraries have allocated more, for their threads.
         has = int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_DATA, (has + size, has + size))

@@ -1,7 +1,7 @@
 """Threads that run jobs for an event loop.
 
-When a process ends, Python ends the threads of executors, also those of `asyncio.to_thread`, before gateways stop.
-What a gateway writes then runs in these.
+When a process ends, Python ends the threads of executors (also of `asyncio.to_thread`) before gateways stop. Gateways
+still write while they stop, so they use the threads of this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class WorkerThread:
-    """Run jobs one after the other."""
+    """A thread that runs jobs one after the other."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
@@ -34,7 +34,7 @@ class WorkerThread:
         return asyncio.wrap_future(future)
 
     def end(self) -> None:
-        """Finish the jobs that were given, then end."""
+        """Finish the queued jobs, then end the thread."""
         self._jobs.put(None)
         self._thread.join()
 
@@ -45,11 +45,11 @@ class WorkerThread:
                     future.set_result(job())
                 except BaseException as error:  # raised to the caller, who awaits it
                     future.set_exception(error)
-            del job, future  # while it waits, it would keep a large result in memory
+            del job, future  # or a large result would stay in memory until the next job
 
 
 async def run_in_thread(job: Callable[[], T]) -> T:
-    """Run one job in a thread that ends with it."""
+    """Run one job in a thread that ends with the job."""
     worker = WorkerThread("gateway-job")
     try:
         return await worker.run(job)

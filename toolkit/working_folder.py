@@ -14,7 +14,7 @@ APPLICATION = "gateway-toolkit"
 FOLDERS = ("notebooks", "data")
 
 _PACKAGE = Path(__file__).resolve().parent
-_RECORD = ".gateway-toolkit.json"
+_RECORD_FILE = ".gateway-toolkit.json"
 
 
 def gateway_folder() -> Path:
@@ -38,14 +38,14 @@ def originals() -> Path:
 
 
 def copy_originals(source: Path, folder: Path) -> list[str]:
-    """Copy notebooks and data to a folder, and never overwrite what a person changed.
+    """Copy notebooks and data to a folder, and never overwrite a file that a person changed.
 
-    A file that nobody changed since an earlier copy is updated; a file that is gone is copied again. Returns the names
-    of files that a person changed and whose original has a newer version.
+    A file that nobody changed since an earlier copy is updated; a missing file is copied again. Returns the names of
+    the files that a person changed and that have a newer original.
     """
-    record_file = folder / _RECORD
+    record_file = folder / _RECORD_FILE
     written, kept = _read_record(record_file), []
-    for name in _names(source):
+    for name in _file_names(source):
         original, target = (source / name).read_bytes(), folder / name
         digest = _digest(original)
         present = _digest(target.read_bytes()) if target.exists() else None
@@ -59,7 +59,7 @@ def copy_originals(source: Path, folder: Path) -> list[str]:
     return kept
 
 
-def _names(source: Path) -> Iterator[str]:
+def _file_names(source: Path) -> Iterator[str]:
     for path in sorted(path for name in FOLDERS for path in (source / name).rglob("*")):
         parts = path.relative_to(source).parts
         if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
@@ -70,13 +70,13 @@ def _read_record(path: Path) -> dict[str, str]:
     try:
         record = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
-        # Without the record, every file counts as changed.
+        # Without a record of earlier copies, every file counts as changed by a person.
         return {}
     return record if isinstance(record, dict) else {}
 
 
 def _write(path: Path, content: bytes) -> None:
-    # Beside it first: a full disk must not leave half a notebook.
+    # Write to another name first: a full disk must not leave half a notebook.
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     try:

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from toolkit.charts.chart import Chart
 from toolkit.charts.figure import chart_figure, series_axes
 from toolkit.charts.numerals import tick_labels
-from toolkit.charts.series import Marks, chosen_columns, lines_of, panels_of, thinned
+from toolkit.charts.series import ChartMarks, chosen_columns, lines_of, panels_of, thinned
 from toolkit.charts.styles import PALETTE, Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.charts.vendor import UPLOT, WrongArchive, sha512, unpack
@@ -99,7 +99,7 @@ def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
 
 def test_a_chart_is_closed_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> Chart:
-        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun("cell", run))
         return Chart(MIXED, ["celsius"])
 
     first, beside = runs("run 1"), runs("run 1")
@@ -215,7 +215,7 @@ def test_every_kind_of_panel_is_drawn(steep: int) -> None:
     gaps = pd.DataFrame({"start": [HOURS[3]], "end": [HOURS[9]]})
     found = pd.DataFrame({"field": ["celsius"], "value": [3.0], "expected": [4.0]}, index=HOURS[3:4])
     frame = MIXED.assign(celsius=MIXED["celsius"] * steep)
-    figure = chart_figure(lines_of(frame, ["celsius", "open", "mode"], gaps), Marks(gaps, found))
+    figure = chart_figure(lines_of(frame, ["celsius", "open", "mode"], gaps), ChartMarks(gaps, found))
     numbers, truths, texts = figure.axes
     assert len(numbers.patches) == 1
     assert [line.get_label() for line in numbers.lines] == ["celsius", "outlier"]

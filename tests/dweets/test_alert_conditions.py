@@ -91,7 +91,7 @@ def peak_memory(worker: ConditionWorker) -> int:
     ],
 )
 def test_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
-    worker.compile(source)
+    worker.check_compiles(source)
     assert verdicts(worker, source, {"c": 31}, {"c": 30}) == [
         Verdict("true", returned=True),
         Verdict(None, returned=True),
@@ -112,7 +112,7 @@ def test_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
     ],
 )
 def test_the_value_of_a_condition(worker: ConditionWorker, source: str, message: str | None) -> None:
-    worker.compile(source)
+    worker.check_compiles(source)
     assert messages(worker, source, {"c": 31}) == [message]
 
 
@@ -133,7 +133,7 @@ def test_the_value_of_a_condition(worker: ConditionWorker, source: str, message:
 )
 def test_what_returns_nothing_is_refused(worker: ConditionWorker, source: str) -> None:
     with pytest.raises(MalformedRequest, match=r"neither an expression nor returns a value; write dweet\.celsius > 30"):
-        worker.compile(source)
+        worker.check_compiles(source)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_returns_nothing_is_refused(worker: ConditionWorker, source: str) -
     ],
 )
 def test_a_function_as_the_value_is_a_fault(worker: ConditionWorker, source: str) -> None:
-    worker.compile(source)
+    worker.check_compiles(source)
     fault = "it returns a function and does not call it; write dweet.celsius > 30"
     assert verdicts(worker, source, {"c": 31}) == [Verdict(None, fault)]
 
@@ -195,13 +195,13 @@ def test_a_thrown_value_without_a_text(worker: ConditionWorker, value: str) -> N
 @pytest.mark.parametrize("source", ["dweet.c >", "return (", "x" * 2001, " ", "\0", "'\ud800'"])
 def test_what_does_not_compile_is_refused(worker: ConditionWorker, source: str) -> None:
     with pytest.raises(MalformedRequest, match="the condition doesn't compile: "):
-        worker.compile(source)
+        worker.check_compiles(source)
 
 
 @pytest.mark.parametrize("source", BREAKOUTS)
 def test_no_source_leaves_its_wrapper(worker: ConditionWorker, source: str) -> None:
     with pytest.raises(MalformedRequest, match="the condition doesn't compile: SyntaxError: "):
-        worker.compile(source)
+        worker.check_compiles(source)
     (verdict,) = verdicts(worker, source, 1)  # as where an earlier version has stored it
     assert str(verdict.fault).startswith("it doesn't compile: SyntaxError: ")
 
@@ -241,7 +241,7 @@ def test_many_contents_have_their_verdicts_in_order(worker: ConditionWorker) -> 
 @kinds("toString of what it throws", "sort", "digits")
 def test_one_that_overruns_is_killed_and_stopped(worker: ConditionWorker, kind: str) -> None:
     source = f"if (dweet === 'bad') {{ {HOSTILE[kind]} }} return dweet"
-    worker.compile(source)
+    worker.check_compiles(source)
     found = verdicts(worker, source, "one", "two", "bad", "three")
     assert [verdict.message for verdict in found] == ["one", "two", None, None]
     assert found[2:] == [Verdict(None, OVERRAN, stops=True)] * 2
@@ -251,7 +251,7 @@ def test_one_that_overruns_is_killed_and_stopped(worker: ConditionWorker, kind: 
 def test_a_source_that_overruns_while_it_is_compiled(worker: ConditionWorker) -> None:
     source = "1)}), (() => { throw {toString() { while (1); }} })(), (function() { return (1"
     with pytest.raises(MalformedRequest, match=f"the condition doesn't compile: {OVERRAN}"):
-        worker.compile(source)
+        worker.check_compiles(source)
     assert messages(worker, "dweet", "next") == ["next"]
 
 
@@ -269,7 +269,7 @@ def test_after_so_many_faults_the_rest_is_not_evaluated(worker: ConditionWorker)
 def end_it_at_work(worker: ConditionWorker, number: int) -> list[Verdict]:
     """Send a signal to the child while it evaluates; return the verdicts until then."""
     found: list[Verdict] = []
-    worker.compile("dweet")  # now there is a child
+    worker.check_compiles("dweet")  # now there is a child
     child = psutil.Process(worker.pid)
 
     def kill() -> None:
@@ -297,7 +297,7 @@ def test_two_crashes_stop_a_condition() -> None:
         assert stopped not in end_it_at_work(worker, signal.SIGSEGV)
         assert messages(worker, "dweet", "other") == ["other"]
         assert stopped in end_it_at_work(worker, signal.SIGSEGV)
-        worker.compile(SLOW)
+        worker.check_compiles(SLOW)
         assert stopped not in end_it_at_work(worker, signal.SIGSEGV), "set again, it begins again"
 
 

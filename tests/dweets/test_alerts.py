@@ -375,7 +375,7 @@ def test_a_condition_that_always_loops_is_left_alone_and_the_others_work(gateway
     other.post(1)
     eventually(lambda: other.subjects() == ["true"], 60)
     assert time.process_time() - began < 20, "900 loops of 50 ms would take 45 seconds"
-    assert alarm.status()["message"].startswith("stopped after 20 failures in a row, set it again: ")
+    assert alarm.status()["message"].startswith("stopped after 20 failures in a row, set the alert again: ")
     assert alarm.set("return 'again'")["this"] == "succeeded"
     alarm.post(1)
     assert alarm.status()["message"] == "again"

@@ -130,7 +130,7 @@ def test_debts_are_paid_off_in_a_minute() -> None:
 
 
 def test_debts_that_are_paid_off_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(condition_turns, "_MANY_DEBTS", 10)
+    monkeypatch.setattr(condition_turns, "_DEBTS_BEFORE_CLEANUP", 10)
     now = 0.0
     debts = Debts(6.0, lambda: now)
     for number in range(1_000):

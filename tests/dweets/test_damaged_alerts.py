@@ -16,7 +16,7 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place, in_places
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.stored_records import write_record
+from toolkit.dweets.service.stored_records import encode_record
 
 THINGS = ["attic", "garage", "kitchen"]
 LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
@@ -40,7 +40,7 @@ ALERT_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "of another thing": lambda record: other(record, thing="kitchen"),
 }
 MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "damaged", "text")
-STORED = write_record(MAIL)
+STORED = encode_record(MAIL)
 MAIL_DAMAGES: dict[str, bytes] = {
     "no JSON": b"\xff",
     "cut off": STORED[:-7],
@@ -129,7 +129,7 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: p
 @in_places(MAIL_DAMAGES, ["no JSON", "of another mail"])
 def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
     good = [Mail(f"{thing}:1", 1_000, thing, ["a@b.example"], thing, "text") for thing in ("attic", "kitchen")]
-    place.change({mail.key: write_record(mail) for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})
+    place.change({mail.key: encode_record(mail) for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent", "sent"])
         assert len(server.mails) == 2

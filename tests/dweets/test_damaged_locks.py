@@ -21,8 +21,8 @@ from tests.dweets.damaged_places import Changes, Place, in_places
 from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.lock_records import Damage, LockRecord, LockTable
-from toolkit.dweets.service.stored_records import SPACE, write_record
+from toolkit.dweets.service.lock_records import LockDamage, LockRecord, LockTable
+from toolkit.dweets.service.stored_records import SPACE, encode_record
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records
@@ -286,7 +286,7 @@ def test_a_damage_and_its_repair_reach_a_running_gateway(tmp_path: Path, caplog:
 
 # -- the table of records ---------------------------------------------------------------------------------
 
-RECORD = write_record(LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen"))
+RECORD = encode_record(LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen"))
 VALUES = st.sampled_from(
     [None, b"{", RECORD, other(RECORD, thing=None), other(RECORD, thing="a"), other(RECORD, lock="b")]
 )
@@ -297,18 +297,20 @@ KEYS = st.sampled_from([THING, LOCK, "thing:a", "lock:b"])
 def test_the_states_follow_from_the_records_in_any_order(changes: list[tuple[str, bytes | None, bool]]) -> None:
     told, records = LockTable(), dict[str, bytes]()
     for key, value, is_asked in changes:
-        told.change(key, value)
+        told.apply(key, value)
         records.pop(key, None)
         if value is not None:
             records[key] = value
         if is_asked:
-            told.state("kitchen")
+            told.state_of_thing("kitchen")
     fresh = LockTable()
     for key, value in records.items():
-        fresh.change(key, value)
+        fresh.apply(key, value)
     for thing in ("kitchen", "a"):
-        assert bool(isinstance(told.state(thing), Damage)) == isinstance(fresh.state(thing), Damage)
-        assert (told.state(thing) is None) == (fresh.state(thing) is None)
+        assert bool(isinstance(told.state_of_thing(thing), LockDamage)) == isinstance(
+            fresh.state_of_thing(thing), LockDamage
+        )
+        assert (told.state_of_thing(thing) is None) == (fresh.state_of_thing(thing) is None)
     assert told.locked == fresh.locked
     for key in (THING, LOCK, "thing:a", "lock:b"):
         assert (told.damage_at(key) is None) == (fresh.damage_at(key) is None)
@@ -322,8 +324,8 @@ def test_no_single_changed_byte_opens_a_thing() -> None:
             damaged[at] ^= 1 << chance.randrange(8)
             table = LockTable()
             for name in (THING, LOCK):
-                table.change(name, bytes(damaged) if name == key else RECORD)
-            assert isinstance(table.state("kitchen"), Damage), (key, at)
+                table.apply(name, bytes(damaged) if name == key else RECORD)
+            assert isinstance(table.state_of_thing("kitchen"), LockDamage), (key, at)
 
 
 # -- a store that does not do what is asked ----------------------------------------------------------------

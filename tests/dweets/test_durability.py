@@ -164,7 +164,7 @@ def test_things_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.Monkey
     with Gateway() as gateway:
         call = Caller(gateway)
         held = gateway._services.dweets.things
-        monkeypatch.setattr(held, "_cache_bytes", 10 * things._THING_BYTES + 1_000)
+        monkeypatch.setattr(held, "_max_cache_bytes", 10 * things._THING_OVERHEAD + 1_000)
         with call.stream("/listen/for/dweets/from/heard") as stream:
             for number in range(100):
                 call.get(f"/get/latest/dweet/for/nobody-{number}")

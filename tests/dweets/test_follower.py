@@ -180,7 +180,7 @@ def followed(store: FlakyStore, folder: Path) -> Iterator[tuple[Follower, StoreS
 
 def test_a_store_that_fails_between_two_reads_loses_nothing(tmp_path: Path) -> None:
     with followed(FlakyStore(700), tmp_path) as (follower, source):
-        source.floor("t")
+        source.note_post("t")
         with pytest.raises(SourceUnavailable):
             follower.flush()
         assert follower.flush() == 700

@@ -97,7 +97,7 @@ def test_a_hostile_alert_stops_nobody_else(command: Command, kind: str) -> None:
             running.post("kitchen", number)
         assert running.status("kitchen")["message"] == "6"
         eventually(lambda: running.mails() == 6)
-        eventually(lambda: running.status("oven")["message"] == f"stopped, set it again: {OVERRAN}")
+        eventually(lambda: running.status("oven")["message"] == f"stopped, set the alert again: {OVERRAN}")
         assert running.set("oven", "dweet > 100")["this"] == "succeeded"
         running.post("oven", 101)
         assert running.status("oven")["message"] == "true"
@@ -173,7 +173,8 @@ def test_a_killed_child_is_retried_and_two_crashes_stop(command: Command) -> Non
             if "crashed" in running.status("oven")["message"]:
                 break
         assert (
-            running.status("oven")["message"] == "stopped, set it again: the process that ran it crashed or hung twice"
+            running.status("oven")["message"]
+            == "stopped, set the alert again: the process that ran it crashed or hung twice"
         )
         running.post("kitchen", 7)
         assert running.status("kitchen")["message"] == "7"

@@ -202,7 +202,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
     tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
-        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun(cell, run))
+        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
 
     first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")
@@ -277,10 +277,10 @@ def test_the_rate_is_of_the_last_minute() -> None:
         return readings.html(["roof"], now).rpartition("<td>")[2].partition("</td>")[0]
 
     for second in range(0, 600, 10):
-        readings.take([{"thing": "roof", "content": 1}], float(second))
+        readings.add([{"thing": "roof", "content": 1}], float(second))
         assert rate(second) == ("6.0 / min" if second else "–")
     for tick in range(1, 601):
-        readings.take([{"thing": "roof", "content": 1}] * 5, 590 + tick / 10)
+        readings.add([{"thing": "roof", "content": 1}] * 5, 590 + tick / 10)
     assert rate(650) == "50.0 / s"
     assert rate(650 + 580).endswith("/ min")
 
@@ -288,7 +288,7 @@ def test_the_rate_is_of_the_last_minute() -> None:
 def test_names_without_end_do_not_fill_the_table() -> None:
     readings = LiveReadings()
     for number in range(20):
-        readings.take([{"thing": "roof", "content": {f"{number} {n}": n for n in range(200)}}], 0)
+        readings.add([{"thing": "roof", "content": {f"{number} {n}": n for n in range(200)}}], 0)
     assert len(readings.fields) == 1_000
     assert "and 940 more" in readings.html(["roof"], 1)
 

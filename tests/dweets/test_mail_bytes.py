@@ -24,7 +24,7 @@ from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
 from toolkit.dweets.service.delivery import MailFolder
 from toolkit.dweets.service.mail import Mail, OutgoingMail
-from toolkit.dweets.service.stored_records import SPACE, write_record
+from toolkit.dweets.service.stored_records import SPACE, encode_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
 from toolkit.outside_world import OutsideWorld
@@ -178,7 +178,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(PARTS)).map("".join)
 @given(message=TEXTS, text=TEXTS, thing=TEXTS)
 @example(message="\ud800", text="\udfff\r.\r", thing="\ud800")
 def test_any_text_is_read_back_as_it_was(message: str, text: str, thing: str) -> None:
-    mail = Mail.about(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
+    mail = Mail.for_alert(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
     content = mail.outgoing("alerts@gateway.invalid").content
     assert subject_in(content) == mail.subject
     body = email.message_from_bytes(content).get_payload(decode=True)
@@ -249,7 +249,7 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path, caplog: pyte
         store = EmbeddedStore(tmp_path, OutsideWorld().clock.now)
         await store.open()
         for mail in [*bad, replace(good, id="oven:nobody", at=0, to=[]), good]:
-            await store.records.put(SPACE, mail.key, write_record(mail))
+            await store.records.put(SPACE, mail.key, encode_record(mail))
         await store.close()
 
     asyncio.run(leave())

@@ -469,11 +469,11 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog
         await second.open()
         assert (first.is_active, second.is_active) == (True, False)
         await post(store, 0)
-        await become(lambda: second.floor("t") == 50)  # every gateway learns what is archived
+        await become(lambda: second.note_post("t") == 50)  # every gateway learns what is archived
         clock.at += 301  # the first one cannot renew its lease any more: its clock stands still
         await become(lambda: second.is_active and not first.is_active)
         await post(store, 50)
-        await become(lambda: first.floor("t") == 100)
+        await become(lambda: first.note_post("t") == 100)
         assert archived_so_far(tmp_path, "t") == 100
         await second.close()
         await first.close()

@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[toolkit.Connection, str], pd.DataFrame]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_reading_warns_of_dweets_that_are_gone(tk: toolkit.Connection, call: str) -> None:
-    with pytest.warns(UserWarning, match="deleted 700 dweets of 'full', all of those before 2026-01-") as warned:
+    with pytest.warns(UserWarning, match="deleted 700 dweets of 'full', all before 2026-01-") as warned:
         CALLS[call](tk, "full")
     assert [warning.filename for warning in warned] == [__file__]
     with warnings.catch_warnings():

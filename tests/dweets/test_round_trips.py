@@ -36,7 +36,7 @@ def there_and_back(gateway: Gateway, name: str, value: Any) -> None:
         with tk.dweets.listen(name, since=0) as listener:
             *_, last = [next(listener)]
             assert last.thing == name
-        records = tk.dweets._calls.records(toolkit.dweets.wire.LATEST, name, None)
+        records = tk.dweets._calls.records(toolkit.dweets.wire.GET_LATEST, name, None)
     assert records[0]["thing"] == name
     assert orjson.dumps(records[0]["content"]) == orjson.dumps(value)
 

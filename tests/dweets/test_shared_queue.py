@@ -20,7 +20,7 @@ from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
-from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
+from toolkit.dweets.service.stored_records import SPACE, Changes, encode_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.outside_world import OutsideWorld, Timings
@@ -264,7 +264,7 @@ def test_two_gateways_that_start_at_once_issue_the_same_given_lock_once() -> Non
 class HeldDelivery:
     """Delivers when the test says so."""
 
-    delivered = "sent"
+    final_state = "sent"
 
     def __init__(self, *, goes_on: bool = False) -> None:
         self.mails: list[OutgoingMail] = []
@@ -284,7 +284,7 @@ class HeldDelivery:
 class FailingDelivery:
     """Delivers nothing, and keeps the numbers of its attempts."""
 
-    delivered = "sent"
+    final_state = "sent"
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -313,7 +313,7 @@ async def queues(
 
 
 async def put(store: EmbeddedStore, mail: Mail) -> None:
-    await store.records.put(SPACE, mail.key, write_record(mail))
+    await store.records.put(SPACE, mail.key, encode_record(mail))
 
 
 async def in_store(store: EmbeddedStore) -> list[Mail]:

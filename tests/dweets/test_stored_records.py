@@ -12,7 +12,7 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.stored_records import write_record
+from toolkit.dweets.service.stored_records import encode_record
 
 LOCKS = {"kitchen-lock": "key"}
 
@@ -60,7 +60,7 @@ def test_alerts_written_otherwise_are_evaluated(place: Place) -> None:
 def test_mails_written_otherwise_are_sent_once(tmp_path: Path) -> None:
     place = Place("folder", tmp_path)
     mail = Mail("kitchen:1", 1_000, "kitchen", ["a@b.example"], "subject", "text")
-    place.change({mail.key: otherwise(write_record(mail), "lease", "due", "attempts", "error", "state")})
+    place.change({mail.key: otherwise(encode_record(mail), "lease", "due", "attempts", "error", "state")})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
         assert len(server.mails) == 1

@@ -22,7 +22,7 @@ from toolkit.dweets.widgets.exploration import HistorySource
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.notebook_cell import CellRun
-from toolkit.widget_family import CheckList, ServiceWidget, worded
+from toolkit.widget_family import CheckList, ServiceWidget, error_text
 
 HOSTILE = '<img src=x onerror="boom()">'
 
@@ -138,7 +138,7 @@ def test_millions_of_rows_are_read_when_asked_again(
     tk: toolkit.Connection, weather: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tk.dweets.post_frame("seattle", weather.head(30), progress=False)
-    monkeypatch.setattr(HistorySource, "rows", lambda *_given: 3_000_000)
+    monkeypatch.setattr(HistorySource, "row_count", lambda *_given: 3_000_000)
     explorer = HistoryExplorer(tk, things=["seattle"], time="date")
     assert "These are 3,000,000 rows: Reload reads them" in explorer.status.value
     assert explorer.frame.empty
@@ -377,7 +377,7 @@ def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd
 
 
 def test_frames_without_time_or_numbers_are_said() -> None:
-    assert "no time in this" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
+    assert "has no times" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
     words = pd.DataFrame({"a": ["x"]}, index=pd.to_datetime(["2026-01-01"]))
     assert "no field" in HistoryExplorer(frame=words, fields=["b"]).status.value
     nothing = HistoryExplorer(frame=pd.DataFrame({"a": [{}]}, index=words.index))
@@ -440,7 +440,7 @@ def test_frames_are_analysed_without_a_connection(name: str) -> None:
     ],
 )
 def test_errors_are_sentences(error: Exception, words: str) -> None:
-    assert worded(error).startswith(words)
+    assert error_text(error).startswith(words)
 
 
 def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
@@ -460,7 +460,7 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
 
 def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
-        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun("cell", run))
         return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
 
     kept = set(_instances)

@@ -23,7 +23,7 @@ from toolkit.identity.service.callers import IdentitySettings
 from toolkit.rewards.configuration import Configuration as Rules
 from toolkit.rewards.configuration import Limits, RewardItem
 from toolkit.secret import Secret
-from toolkit.settings import MOST_BYTES, Table
+from toolkit.settings import MAX_FILE_BYTES, Table
 
 DEMO = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
 DEMO_PARTNER = DEMO["rewards"]["partners"][0]
@@ -193,7 +193,7 @@ def test_the_page_on_configuration_is_true() -> None:
             session.authenticate(names["gateway"].handset("no_challenge"))
     for table in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE):
         assert table in Configuration.__struct_fields__
-    assert f"at most {MOST_BYTES // 1_000_000} MB" in page
+    assert f"at most {MAX_FILE_BYTES // 1_000_000} MB" in page
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "latin.toml": (b'a = "\xe9"', r"latin\.toml is not TOML"),
     "deep.toml": (b"a = " + b"[" * 100_000, r"deep\.toml is not TOML"),
     "digits.toml": (b"a = " + b"9" * 100_000, r"digits\.toml is not TOML"),
-    "large.toml": (b"# " + b"x" * 10_000_000, rf"large\.toml is larger than {MOST_BYTES // 1_000_000} MB"),
+    "large.toml": (b"# " + b"x" * 10_000_000, rf"large\.toml is larger than {MAX_FILE_BYTES // 1_000_000} MB"),
     "broken.json": (b'{"a": "hush-hush', r"broken\.json is not JSON"),
     "list.json": (b"[]", r"list\.json is not a table of keys and values"),
     "wrong.toml": (b"[gateway]\nprot = 1", r"wrong\.toml: gateway\.prot: unknown key"),

@@ -205,7 +205,7 @@ def test_n05_a_timeout_says_only_what_was_asked(monkeypatch: pytest.MonkeyPatch)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         tk = toolkit.connect(base_url, credentials={"ApiClientId": CANARY})
-        monkeypatch.setattr("toolkit.http_client._TIMEOUT", (1.0, 0.05))
+        monkeypatch.setattr("toolkit.http_client._TIMEOUT_SECONDS", (1.0, 0.05))
         with pytest.raises(ToolkitError, match="did not answer in time") as caught:
             tk.identity.echo("x")
         tk.close()

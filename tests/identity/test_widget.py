@@ -226,7 +226,7 @@ def test_the_real_clock_says_why_it_stands() -> None:
 def test_an_arrow_shows_its_request_and_response(walkthrough: IdentityWalkthrough) -> None:
     assert "Click an arrow" in walkthrough.exchange.value
     walkthrough.run_all()
-    parts = [part["said"] for part in walkthrough.sequence.drawing["parts"]]
+    parts = [part["description"] for part in walkthrough.sequence.drawing["parts"]]
     assert len(parts) == 15
     assert walkthrough.sequence.chosen == 14, "the newest"
     walkthrough.sequence.chosen = parts.index("3 alias, code")
@@ -243,7 +243,7 @@ def test_diagrams_are_drawn_from_the_table() -> None:
     again = {(row.state, row.next) for row in TRANSITIONS if row.event is Event.ELIGIBILITY}
     assert all(a is b or b in (State.EXPIRED, State.REVOKED) or (a, b) in again for a, b in left_out)
     drawing = states_drawing({State.PROVEN, State.FAILED})
-    assert drawing.said == "State diagram, the flow is failed or proven"
+    assert drawing.description == "State diagram, the flow is failed or proven"
     assert sum(shape["text"].startswith("● ") for shape in drawing.shapes if shape["kind"] == "text") == 2
 
 
@@ -251,8 +251,8 @@ def test_every_control_has_a_word_for_those_who_cannot_see_it(walkthrough: Ident
     controls = [*(getattr(walkthrough, step) for step in STEPS), walkthrough.again, walkthrough.attack_button]
     assert all(control.description for control in controls)
     assert all(control.description for control in (walkthrough.preset, walkthrough.answer, walkthrough.attack))
-    assert walkthrough.states.drawing["said"] == "State diagram, the flow is new"
-    assert walkthrough.sequence.drawing["said"] == "Sequence of calls: no requests yet"
+    assert walkthrough.states.drawing["description"] == "State diagram, the flow is new"
+    assert walkthrough.sequence.drawing["description"] == "Sequence of calls: no requests yet"
 
 
 def words(walkthrough: IdentityWalkthrough) -> str:

@@ -168,7 +168,7 @@ def test_the_clock_of_the_demo_gateway_is_read_and_advanced(demo: Gateway) -> No
     assert before == pd.Timestamp(demo.clock.now(), unit="ms", tz="UTC")
     assert operator.advance(300.5) == before + pd.Timedelta(seconds=300.5) == operator.clock()
     for wrong in (-1, float("nan"), float("inf"), "soon", None, [1]):
-        with pytest.raises(InvalidArgument, match="seconds is a number"):
+        with pytest.raises(InvalidArgument, match="seconds (is a number|must be 0 or more)"):
             operator.advance(wrong)  # type: ignore[arg-type]
 
 
@@ -218,7 +218,7 @@ def test_a_reset_revokes_the_code_and_forgets_answers(demo: Gateway) -> None:
 def test_a_reset_of_an_unknown_user_is_refused(tk: toolkit.Connection) -> None:
     with pytest.raises(NotFound, match="no user with this alias"):
         tk.operator.reset_user("3bd00683-97c7-4ea5-90ff-28dc4992f4f3")
-    with pytest.raises(InvalidArgument, match="is not empty"):
+    with pytest.raises(InvalidArgument, match="must not be empty"):
         tk.operator.reset_user("")
 
 

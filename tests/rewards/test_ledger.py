@@ -145,7 +145,7 @@ def call(device: str, moment: str = "m") -> RewardRequest:
 async def service_on(store: Any, clock: Clock | None = None, look: float = 20.0) -> RewardService:
     rewards = configuration_of({"rewards": settings(SCARCE)}).rewards
     assert rewards is not None
-    service = RewardService(store, OutsideWorld(clock, timings=Timings(reward_look=look)), rewards)
+    service = RewardService(store, OutsideWorld(clock, timings=Timings(reward_takeover=look)), rewards)
     await service.open()
     return service
 

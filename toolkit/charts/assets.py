@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 
 _STATIC = Path(__file__).parent / "static"
-#: Each imports from those before it only.
+#: In this order, because a module imports only from earlier ones.
 _MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "files.js", "panel.js", "chart.js")
-_IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
-_EXPORT = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
+_IMPORT_LINE = re.compile(r"^import .*;\n", re.MULTILINE)
+_EXPORT_KEYWORD = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
 
 
 @cache
@@ -21,7 +21,7 @@ def chart_module() -> str:
 
 @cache
 def widget_module() -> str:
-    """Return the same for anywidget: its default export renders a model."""
+    """Return the ES module of the chart for anywidget: the default export renders a widget model."""
     return _bundle((*_MODULES, "widget.js"))
 
 
@@ -32,4 +32,4 @@ def chart_styles() -> str:
 
 def _bundle(names: tuple[str, ...]) -> str:
     # anywidget takes one module without relative imports.
-    return "".join(_EXPORT.sub("", _IMPORT.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)
+    return "".join(_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)

@@ -14,7 +14,7 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure, figure_file, units_of
-from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, thinned
+from toolkit.charts.series import NO_MARKS, ChartMarks, Line, lines_of, seconds_of, thinned
 from toolkit.charts.styles import Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.errors import InvalidArgument
@@ -24,7 +24,7 @@ from toolkit.notebook_cell import close_earlier
 _MOST_POINTS = 2_000_000
 _MICROSECOND = 1e-6
 
-Range = tuple[pd.Timestamp, pd.Timestamp]
+TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
 
 class Chart(anywidget.AnyWidget):
@@ -37,22 +37,22 @@ class Chart(anywidget.AnyWidget):
     fields
         Columns of numbers, truth values (drawn as steps) or texts (drawn as a band of states).
     unit
-        Of the values, for all fields or by field.
+        The unit of the values, for all fields or by field.
     marks
-        Gaps and outliers to point out.
+        Gaps and outliers to mark in the chart.
     regular
-        The frame was resampled: a missing value interrupts a line.
+        Whether the frame was resampled, so that a missing value interrupts a line.
     height
-        Pixels of the plots; several panels may need more.
+        Height of the plots in pixels; several panels may need more.
     max_height
-        Pixels beyond which the plots scroll.
+        Height in pixels above which the plots scroll.
     file_name
-        Of downloads, without the ending.
+        Name of downloaded files, without suffix.
 
     Attributes
     ----------
     visible_range : tuple of two pandas.Timestamp, or None
-        What is visible, None for everything. Set it to zoom, observe it to follow.
+        The range that is visible; None for everything. Set it to zoom; observe it to get each zoom.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Chart(anywidget.AnyWidget):
         fields: Sequence[str] = (),
         *,
         unit: str | Mapping[str, str] | None = None,
-        marks: Marks = NO_MARKS,
+        marks: ChartMarks = NO_MARKS,
         regular: bool = False,
         height: int = 300,
         max_height: int = 480,
@@ -98,11 +98,11 @@ class Chart(anywidget.AnyWidget):
         fields: Sequence[str],
         *,
         unit: str | Mapping[str, str] | None = None,
-        marks: Marks = NO_MARKS,
+        marks: ChartMarks = NO_MARKS,
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
-        """Show other data; `empty` is said where there is none. Lines keep their colours, and the range stays."""
+        """Show other data, or the text `empty` if there is none. Lines keep their colours, and the range stays."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
         self._frame, self._marks, self._units = frame, marks, units_of(fields, unit)
@@ -114,7 +114,7 @@ class Chart(anywidget.AnyWidget):
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
         self._data = {
-            "lines": [self._sent(line, pieces) for line in self._lines],
+            "lines": [self._line_message(line, pieces) for line in self._lines],
             "gaps": _ends_of(marks.gaps),
             "empty": empty,
             "zone": self._zone,
@@ -122,7 +122,7 @@ class Chart(anywidget.AnyWidget):
             "isThinned": is_thinned,
         }
 
-    def _sent(self, line: Line, pieces: int | None) -> dict[str, Any]:
+    def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
         style, rings = self._styles[line.name], line.outliers(self._marks)
         told = (
@@ -142,19 +142,19 @@ class Chart(anywidget.AnyWidget):
         }
 
     @traitlets.validate("visible_range")
-    def _checked_range(self, proposal: Any) -> Range | None:  # noqa: ANN401
+    def _checked_range(self, proposal: Any) -> TimeRange | None:  # noqa: ANN401
         value = proposal["value"]
         if value is None:
             return None
         try:
-            start, end = (self._moment(one) for one in value)
+            start, end = (self._time_in_zone(one) for one in value)
         except (TypeError, ValueError):
             raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
         if not start < end:
-            raise InvalidArgument(f"visible_range ends at {end}, and that is not after {start}")
+            raise InvalidArgument(f"visible_range must end after its start {start}, not at {end}")
         return start, end
 
-    def _moment(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
+    def _time_in_zone(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
         moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
         # Without a zone, a frame is in UTC.
         return moment.tz_localize(zone) if moment.tzinfo is None else moment.tz_convert(zone)
@@ -168,7 +168,7 @@ class Chart(anywidget.AnyWidget):
             self._range = new
 
     @traitlets.observe("_range")
-    def _take_range(self, change: Any) -> None:  # noqa: ANN401
+    def _receive_range(self, change: Any) -> None:  # noqa: ANN401
         utc = [pd.Timestamp(seconds, unit="s", tz="UTC").round("us") for seconds in change["new"]]
         self.visible_range = tuple(utc) if len(utc) == 2 else None
 
@@ -180,16 +180,16 @@ class Chart(anywidget.AnyWidget):
         """Put a text on the clipboard of the browsers that show this chart, where they allow it."""
         self.send({"copy": text})
 
-    def _answer(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
+    def _on_message(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
         if make := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
             self.offer_download(f"{self.file_name}.{message['ask']}", make(message["lines"]))
 
-    def _some(self, names: Sequence[str] | None) -> list[Line]:
+    def _lines_named(self, names: Sequence[str] | None) -> list[Line]:
         return [line for line in self._lines if names is None or line.name in names]
 
-    def _drawn(self, kind: Any, names: Sequence[str] | None = None) -> bytes:  # noqa: ANN401
+    def _picture(self, kind: Any, names: Sequence[str] | None = None) -> bytes:  # noqa: ANN401
         figure = chart_figure(
-            self._some(names),
+            self._lines_named(names),
             self._marks,
             self._units,
             time_name=self._data["timeName"],
@@ -202,7 +202,7 @@ class Chart(anywidget.AnyWidget):
     def csv(self, lines: Sequence[str] | None = None) -> bytes:
         """Return the visible range as CSV, of the lines with these names; None for all."""
         start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
-        rows, some = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._some(lines)
+        rows, some = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._lines_named(lines)
         columns = list(dict.fromkeys(line.field for line in some))
         if "thing" in rows.columns:
             rows, columns = rows[rows["thing"].isin([line.thing for line in some])], ["thing", *columns]
@@ -210,18 +210,18 @@ class Chart(anywidget.AnyWidget):
 
     def svg(self, lines: Sequence[str] | None = None) -> bytes:
         """Return the visible range as SVG, of the lines with these names; None for all."""
-        return self._drawn("svg", lines)
+        return self._picture("svg", lines)
 
     def png(self) -> bytes:
         """Return the visible range as PNG."""
-        return self._drawn("png")
+        return self._picture("png")
 
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
 
     def _repr_mimebundle_(self, **_given: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - as in IPython
-        """Show the widget, a picture where widgets cannot run, a line of text where pictures cannot be shown."""
+        """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
         shown, about = super()._repr_mimebundle_() or ({}, {})
         picture = base64.b64encode(self.png()).decode("ascii")
         return shown | {"image/png": picture, "text/plain": repr(self)}, about

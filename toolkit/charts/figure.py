@@ -1,4 +1,4 @@
-"""The chart as a matplotlib picture, for ``df.dweets.plot`` and where widgets cannot run."""
+"""The chart as a matplotlib picture, for ``df.dweets.plot`` and for pages where widgets cannot run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.charts.numerals import distinct_numerals, tick_labels
-from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, lonely, panels_of
+from toolkit.charts.series import NO_MARKS, ChartMarks, Line, isolated, lines_of, panels_of
 from toolkit.charts.styles import PALETTE, Style, styles_of
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import Formatter
 
-_INCHES = (9.0, 3.2)
-_MOST_IN_LEGEND = 20
-_INK = "0.15"  # of the rings around outliers: no line has it
+_FIGURE_INCHES = (9.0, 3.2)
+_MOST_LEGEND_ENTRIES = 20
+_RING_COLOUR = "0.15"  # of the rings around outliers: no line has this colour
 
 
 def units_of(fields: Sequence[str], unit: str | Mapping[str, str] | None) -> dict[str, str]:
@@ -33,7 +33,7 @@ def units_of(fields: Sequence[str], unit: str | Mapping[str, str] | None) -> dic
 def series_axes(
     frame: pd.DataFrame,
     fields: Sequence[str],
-    marks: Marks = NO_MARKS,
+    marks: ChartMarks = NO_MARKS,
     *,
     unit: str | Mapping[str, str] | None = None,
     title: str | None = None,
@@ -47,7 +47,7 @@ def series_axes(
     if axes is not None:
         places = [axes]
     else:
-        figure = pyplot.figure(figsize=_size(panels), layout="constrained")
+        figure = pyplot.figure(figsize=_figure_size(panels), layout="constrained")
         places = _places_on(figure, panels)
         if len(panels) > 1:
             figure.suptitle(title or "")
@@ -58,7 +58,7 @@ def series_axes(
 
 def chart_figure(
     lines: Sequence[Line],
-    marks: Marks = NO_MARKS,
+    marks: ChartMarks = NO_MARKS,
     units: Mapping[str, str] | None = None,
     *,
     time_name: str = "",
@@ -66,11 +66,11 @@ def chart_figure(
     range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
     empty: str = "no data",
 ) -> Figure:
-    """Return the panels of a chart, or the text `empty` without lines, as a figure that pyplot does not know."""
+    """Return a figure that pyplot does not know, with the panels of a chart, or the text `empty` without lines."""
     from matplotlib.figure import Figure
 
     panels = panels_of(lines, dict(units or {})) or [[]]
-    figure = Figure(figsize=_size(panels), layout="constrained")
+    figure = Figure(figsize=_figure_size(panels), layout="constrained")
     places = _places_on(figure, panels)
     _draw_panels(places, panels, marks, dict(units or {}), time_name, None, known)
     if not lines:  # axes without data would show the year 1970
@@ -87,17 +87,17 @@ def figure_file(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
     return file.getvalue()
 
 
-def _size(panels: Sequence[Sequence[Line]]) -> tuple[float, float]:
-    return _INCHES if len(panels) == 1 else (_INCHES[0], sum(map(_height, panels)))
+def _figure_size(panels: Sequence[Sequence[Line]]) -> tuple[float, float]:
+    return _FIGURE_INCHES if len(panels) == 1 else (_FIGURE_INCHES[0], sum(map(_panel_height, panels)))
 
 
 def _places_on(figure: Figure, panels: Sequence[Sequence[Line]]) -> list[Axes]:
-    heights = [_height(panel) for panel in panels]
+    heights = [_panel_height(panel) for panel in panels]
     return list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
 
 
-def _height(panel: Sequence[Line]) -> float:
-    """Return the inches of one of several panels."""
+def _panel_height(panel: Sequence[Line]) -> float:
+    """Return the height in inches of one of several panels."""
     if not panel or panel[0].kind == "number":
         return 2.2
     return 0.9 if panel[0].kind == "boolean" else 0.6 + 0.2 * len(panel)
@@ -106,7 +106,7 @@ def _height(panel: Sequence[Line]) -> float:
 def _draw_panels(
     places: Sequence[Axes],
     panels: Sequence[Sequence[Line]],
-    marks: Marks,
+    marks: ChartMarks,
     units: Mapping[str, str],
     time_name: str,
     title: str | None,
@@ -118,28 +118,28 @@ def _draw_panels(
             _draw_bands(place, panel)
         else:
             _draw_lines(place, panel, marks, styles)
-        _decorate(place, panel, units, title, marks)
+        _finish(place, panel, units, title, marks)
     places[-1].set_xlabel(time_name)
 
 
-def _draw_lines(axes: Axes, lines: Sequence[Line], marks: Marks, styles: Mapping[str, Style]) -> None:
+def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Mapping[str, Style]) -> None:
     for line in lines:
         colour, dash = styles[line.name]
         values, steps = line.values, "steps-post" if line.kind == "boolean" else "default"
         (drawn,) = axes.plot(values.index, values, label=line.name, color=colour, linewidth=1.2, drawstyle=steps)
         if dash:
             drawn.set_dashes([length / 2 for length in dash])
-        if (alone := lonely(values.notna().to_numpy())).any():
+        if (alone := isolated(values.notna().to_numpy())).any():
             axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
     ringed = [found for line in lines if (found := line.outliers(marks)) is not None and len(found)]
     for place, found in enumerate(ringed):
         label = None if place else "outlier"
-        axes.plot(found.index, found["value"], "o", mfc="none", color=_INK, markersize=7, label=label)
+        axes.plot(found.index, found["value"], "o", mfc="none", color=_RING_COLOUR, markersize=7, label=label)
     if lines and lines[0].kind == "boolean":
         axes.set_yticks([0, 1], ["false", "true"])
         axes.set_ylim(-0.15, 1.15)
     else:
-        axes.yaxis.set_major_formatter(_value_labels())
+        axes.yaxis.set_major_formatter(_value_formatter())
 
 
 def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
@@ -166,7 +166,7 @@ def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
     axes.set_yticks(rows if any(named) else [], named if any(named) else [])
 
 
-def _decorate(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title: str | None, marks: Marks) -> None:
+def _finish(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title: str | None, marks: ChartMarks) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     if marks.gaps is not None and lines:
@@ -189,14 +189,14 @@ def _decorate(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title
     if title:
         axes.set_title(title, loc="left", pad=24 if legend else None)
     if legend:
-        shown = handles[:_MOST_IN_LEGEND], names[:_MOST_IN_LEGEND]
+        shown = handles[:_MOST_LEGEND_ENTRIES], names[:_MOST_LEGEND_ENTRIES]
         axes.legend(
             *shown, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, fontsize=8
         )
 
 
-def _value_labels() -> Formatter:
-    """Return labels that differ, in place of an offset that readers must add."""
+def _value_formatter() -> Formatter:
+    """Return a formatter whose labels differ without an offset, which readers would have to add."""
     from matplotlib.ticker import FuncFormatter
 
     class ValueLabels(FuncFormatter):

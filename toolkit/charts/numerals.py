@@ -1,14 +1,14 @@
-"""Numbers as text: ticks of an axis that differ, values with as many digits as tell them apart."""
+"""Numbers as text: labels of an axis that differ, and values with enough digits to tell them apart."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-_MOST_DIGITS = 17  # what tells any two floats apart
+_MOST_DIGITS = 17  # enough to tell any two floats apart
 _FEWEST_DIGITS = 4
-_LEAST, _GREATEST = 1e-4, 1e15  # outside of these, as 1.5e-09
-_NOISE = 1e-12  # a smaller relative difference comes from rounding
+_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # other numbers are written as 1.5e-09
+_ROUNDING = 1e-12  # a smaller relative difference comes from rounding
 
 
 def tick_labels(ticks: Sequence[float]) -> list[str]:
@@ -26,14 +26,14 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     exact = [0.0 if abs(tick) < step / 100 else float(tick) for tick in ticks]
     scientific = not _is_plain(max(abs(tick) for tick in exact))
     for decimals in range(_MOST_DIGITS):
-        texts = [_written(tick, decimals, scientific) for tick in exact]
-        if all(abs(_read(text) - tick) <= step / 100 for text, tick in zip(texts, exact, strict=True)):
+        texts = [_formatted(tick, decimals, scientific) for tick in exact]
+        if all(abs(_parsed(text) - tick) <= step / 100 for text, tick in zip(texts, exact, strict=True)):
             break
     return texts
 
 
 def distinct_numerals(values: Sequence[float]) -> list[str]:
-    """Return each value with four digits, and those that would look alike with as many as tell them apart.
+    """Return each value as text with four digits, or with more if two values would look alike.
 
     Whole digits are never rounded away. Missing values are empty.
 
@@ -47,7 +47,7 @@ def distinct_numerals(values: Sequence[float]) -> list[str]:
         alike = [
             place
             for place, (text, value) in enumerate(pairs)
-            if text and any(text == other and not math.isclose(value, its, rel_tol=_NOISE) for other, its in pairs)
+            if text and any(text == other and not math.isclose(value, its, rel_tol=_ROUNDING) for other, its in pairs)
         ]
         if not alike or max(digits[place] for place in alike) == _MOST_DIGITS:
             return texts
@@ -63,19 +63,19 @@ def _with_digits(value: float, most: int) -> str:
     if not _is_plain(abs(value)):
         return f"{value:.{most - 1}e}"
     decimals = max(0, most - 1 - math.floor(math.log10(abs(value))))
-    text = _written(value, decimals, scientific=False)
+    text = _formatted(value, decimals, scientific=False)
     return text.rstrip("0").rstrip(".") if decimals else text
 
 
 def _is_plain(size: float) -> bool:
-    return size == 0 or _LEAST <= size < _GREATEST
+    return size == 0 or _LEAST_PLAIN <= size < _GREATEST_PLAIN
 
 
-def _written(value: float, decimals: int, scientific: bool) -> str:
+def _formatted(value: float, decimals: int, scientific: bool) -> str:
     if value == 0 and scientific:
         return "0"
     return f"{value:.{decimals}e}" if scientific else f"{value:,.{decimals}f}"
 
 
-def _read(text: str) -> float:
+def _parsed(text: str) -> float:
     return float(text.replace(",", ""))

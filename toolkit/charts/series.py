@@ -1,4 +1,4 @@
-"""The lines of a chart: columns of a frame by thing and field, with what is pointed out in them."""
+"""The lines of a chart: columns of a frame by thing and field, and the gaps and outliers marked in them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Kind = Literal["number", "boolean", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMBERS = KINDS[:1]
 
-_TENFOLD = 10
-#: Texts beyond so many different ones are drawn as one state: nobody tells their colours apart.
+_MAX_MAGNITUDE_RATIO = 10
+#: Of more different texts, the rest is drawn as one state: nobody could tell so many colours apart.
 _MOST_STATES = 1000
-_OTHER, _LONGEST_STATE = "other", 100
+_OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
 
 
-class Marks(NamedTuple):
-    """What is pointed out in a chart: frames as `toolkit.dweets.gaps` and `outliers` return them."""
+class ChartMarks(NamedTuple):
+    """The gaps and outliers to mark in a chart: frames as `toolkit.dweets.gaps` and `outliers` return them."""
 
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None
 
 
-NO_MARKS = Marks()
+NO_MARKS = ChartMarks()
 
 
 class Line(NamedTuple):
-    """The values of a field of a thing, ascending in time; NaN interrupts them. Of texts, they count `states`."""
+    """A line of a chart: the values of a field of a thing, ascending in time. Values of texts index `states`."""
 
     name: str
     field: str
@@ -42,8 +42,8 @@ class Line(NamedTuple):
     values: pd.Series[float]
     states: Sequence[str] = ()
 
-    def outliers(self, marks: Marks) -> pd.DataFrame | None:
-        """Return those of this line, None without any."""
+    def outliers(self, marks: ChartMarks) -> pd.DataFrame | None:
+        """Return the outliers of this line; None if there are none."""
         if marks.outliers is None or marks.outliers.empty:
             return None
         own = marks.outliers["field"] == self.field
@@ -62,13 +62,13 @@ def kind_of(column: pd.Series[Any]) -> Kind | None:
 
 
 def drawable_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = KINDS) -> list[str]:
-    """Name the columns that a chart draws: first those of numbers, then truth values, then texts."""
+    """Return the names of the columns that a chart can draw: numbers first, then truth values, then texts."""
     found = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
     return [name for kind in kinds for name, its in found.items() if its == kind]
 
 
 def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS) -> list[str]:
-    """Return these columns, or all of numbers; raise InvalidArgument where one is of another kind."""
+    """Return the names of the chosen columns (None: all numbers); raise InvalidArgument if one is not of `kinds`."""
     if not frame.columns.is_unique:
         raise InvalidArgument("two columns have the same name: rename one of them")
     if not all(isinstance(name, str) for name in frame.columns):
@@ -89,12 +89,12 @@ def lines_of(
 ) -> list[Line]:
     """Return a line for each thing and field.
 
-    Lines are interrupted at `gaps`; with `regular` (the frame was resampled) at missing values too. Otherwise those are
-    passed over, as not every dweet has every field.
+    Lines are interrupted at `gaps`; with `regular` (the frame was resampled) at missing values too. Otherwise missing
+    values are skipped, because not every dweet has every field.
     """
     lines = []
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
-    for thing, rows in _things(frame):
+    for thing, rows in _rows_by_thing(frame):
         own = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
         for field in fields:
             kind = kind_of(frame[field]) or "number"
@@ -104,11 +104,11 @@ def lines_of(
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
-            shown = [str(state)[:_LONGEST_STATE] for state in states.get(field, [])[:_MOST_STATES]]
-            drawn = _line(values, own, kind, regular)
+            shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
+            drawn = _line_values(values, own, kind, regular)
             lines.append(Line(line_name(thing, field, fields), field, thing, kind, drawn, shown))
             if len(states.get(field, ())) > _MOST_STATES:
-                shown.append(_OTHER)
+                shown.append(_OTHER_STATES)
     return lines
 
 
@@ -118,7 +118,7 @@ def line_name(thing: str, field: str, fields: Sequence[str]) -> str:
     return f"{thing} {field}" if len(fields) > 1 else thing
 
 
-def _things(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+def _rows_by_thing(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     if "thing" not in frame.columns:
         yield "", frame
         return
@@ -126,10 +126,10 @@ def _things(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(thing), rows
 
 
-def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
+def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
     values = (column if regular else column.dropna()).astype("float64")
     if gaps is not None and len(gaps):
-        # In the middle, where no value is near; but a state would last until there.
+        # NaN goes into the middle of a gap, far from values; for a state to the start, or the state would last longer.
         within = (gaps["end"] - gaps["start"]) / 2 if kind == "number" else pd.Timedelta("1us")
         inside = pd.DatetimeIndex(gaps["start"] + within)
         values = pd.concat([values, pd.Series(float("nan"), index=inside, dtype="float64")])
@@ -137,14 +137,14 @@ def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular
 
 
 def panels_of(lines: Sequence[Line], units: dict[str, str]) -> list[list[Line]]:
-    """Group lines as `panelsOf` of lines.js does: unlike magnitudes or units, truth values and texts apart."""
+    """Group lines into panels, as `panelsOf` of lines.js does, by magnitude and unit; truth values and texts apart."""
     sizes: dict[str, float] = {}
     for line in lines:
         finite = line.values[np.isfinite(line.values)].abs()
         if line.kind == "number" and len(finite):
             sizes[line.field] = max(float(finite.max()), sizes.get(line.field, 0.0))
     positive = [size for size in sizes.values() if size > 0]
-    alike = not positive or max(positive) <= _TENFOLD * min(positive)
+    alike = not positive or max(positive) <= _MAX_MAGNITUDE_RATIO * min(positive)
     alike &= len({units.get(line.field, "") for line in lines if line.kind == "number"}) < 2
     panels: dict[str, list[Line]] = {}
     for line in lines:
@@ -159,10 +159,10 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
     return seconds
 
 
-def lonely(there: Flags) -> Flags:
-    """Return which of the values that are there have none beside them: no line shows these."""
-    beside = np.append(there[1:], False) | np.append(False, there[:-1])
-    alone: Flags = there & ~beside
+def isolated(present: Flags) -> Flags:
+    """Return which present values have no present neighbour, so that a line does not show them."""
+    beside = np.append(present[1:], False) | np.append(False, present[:-1])
+    alone: Flags = present & ~beside
     return alone
 
 

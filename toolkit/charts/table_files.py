@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument
 
-_FORMULA, _NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+_FORMULA_START, _PLAIN_NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
@@ -28,12 +28,12 @@ def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
 
 
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    # Things, fields and texts come from devices; all other cells are times and numbers.
-    inert = frame.rename(columns=_as_text).rename_axis(_as_text(frame.index.name))
+    # Devices choose the names of things and fields and the texts; all other cells are times and numbers.
+    inert = frame.rename(columns=_escaped_formula).rename_axis(_escaped_formula(frame.index.name))
     texts = [name for name in inert.columns if pd.api.types.is_string_dtype(inert[name].dtype)]
-    return inert.assign(**{name: inert[name].map(_as_text) for name in texts})
+    return inert.assign(**{name: inert[name].map(_escaped_formula) for name in texts})
 
 
-def _as_text(name: Any) -> Any:  # noqa: ANN401
-    is_formula = isinstance(name, str) and _FORMULA.match(name) and not _NUMBER.fullmatch(name)
+def _escaped_formula(name: Any) -> Any:  # noqa: ANN401
+    is_formula = isinstance(name, str) and _FORMULA_START.match(name) and not _PLAIN_NUMBER.fullmatch(name)
     return f"'{name}" if is_formula else name

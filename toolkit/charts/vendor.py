@@ -1,7 +1,7 @@
 """Update the copy of uPlot: ``python -m toolkit.charts.vendor [VERSION]``. Needs npm.
 
-npm says which hash the archive of a version must have, and fetches it from the registry it is configured for. The
-hash is kept in ``static/uplot/package.json``, and that of each file, so that a test sees a change without a network.
+npm gives the hash of a version's archive, and downloads the archive from the configured registry. The hashes of the
+archive and of each file are in ``static/uplot/package.json``, so that a test finds a change without a network.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 UPLOT = Path(__file__).parent / "static" / "uplot"
-#: File here, file in the archive, what is added: the package has no minified ES module.
+#: File here -> (file in the archive, text to append); the package has no minified ES module, so an export is appended.
 _FILES = {
     "uPlot.js": ("package/dist/uPlot.iife.min.js", b"\nexport default uPlot;\n"),
     "uPlot.css": ("package/dist/uPlot.min.css", b"\n"),
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def unpack(archive: Path, version: str, integrity: str, folder: Path) -> None:
-    """Write the files of an archive, and what they are; WrongArchive if its sha512 is not `integrity`."""
+    """Write the files of an archive and a package.json with their hashes; WrongArchive if `integrity` does not fit."""
     if (found := sha512(archive.read_bytes())) != integrity:
         raise WrongArchive(f"{archive.name} has {found}, and the registry says {integrity}")
     hashes = {}

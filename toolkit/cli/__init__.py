@@ -1,6 +1,6 @@
 """The command line: one file per command.
 
-Nothing heavy is imported before a command runs, so that ``toolkit --help`` answers at once.
+Large libraries are imported only when a command runs, so that ``toolkit --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from toolkit.cli.gateway import gateway
 from toolkit.cli.history import history
 from toolkit.cli.lab import lab
 from toolkit.cli.lock import lock
-from toolkit.cli.pipes import ends_as_in_a_pipe
+from toolkit.cli.pipes import one_line_errors
 from toolkit.cli.post import post
 from toolkit.cli.record import record
 from toolkit.cli.tail import tail
@@ -22,13 +22,13 @@ from toolkit.cli.write import write
 COMMANDS = [config, doctor, gateway, history, lab, lock, post, record, tail, write]
 
 
-class _Group(click.Group):
+class _ToolkitGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
-        with ends_as_in_a_pipe():
+        with one_line_errors():
             return super().invoke(ctx)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, commands=COMMANDS)
+@click.group(cls=_ToolkitGroup, context_settings={"help_option_names": ["-h", "--help"]}, commands=COMMANDS)
 @click.version_option(package_name="gateway-toolkit", prog_name="toolkit")
 def main() -> None:
     """Four services in a notebook, and the gateway behind them.

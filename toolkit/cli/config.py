@@ -1,4 +1,4 @@
-"""`toolkit config`: an example of a gateway's configuration, and the check of one; and the option ``--config``."""
+"""`toolkit config` prints an example of a gateway's configuration or checks a file; and the option ``--config``."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import click
 
 
-def _tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
+def _read_tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
     from toolkit.gateway.configuration import tables_of
 
     return tables_of(path)
 
 
-#: The tables of a configuration file, checked; empty without one.
+#: The option gives a command the checked tables of the file; none without a file.
 CONFIG = click.option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    callback=_tables,
+    callback=_read_tables,
     envvar="TOOLKIT_CONFIG",
     show_envvar=True,
     help="Take settings, partners, clients and subscribers from this TOML or JSON file; options replace what it says. "
@@ -41,9 +41,9 @@ def example() -> None:
 
 
 @config.command()
-@click.argument("file", type=click.Path(path_type=Path), callback=_tables, metavar="FILE")
+@click.argument("file", type=click.Path(path_type=Path), callback=_read_tables, metavar="FILE")
 def check(file: dict[str, Any]) -> None:
-    """Check a configuration and say what a gateway has with it.
+    """Check a configuration file and say what a gateway has with it.
 
     Exit code 2 and one line with the key if something in it is wrong.
     """

@@ -1,4 +1,4 @@
-"""`toolkit doctor`: what is missing on this machine, and what that costs."""
+"""`toolkit doctor`: what is missing on this machine, and what does not work without it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.options import USUAL_PORT, is_listening
+from toolkit.cli.options import DEFAULT_PORT, is_listening
 from toolkit.extras import install_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
-_WIDTH = 14
+_SUBJECT_WIDTH = 14
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for."""
+    """One thing that `toolkit doctor` looked for."""
 
     subject: str
-    #: Where it is or which version; None where it is missing.
+    #: The path or the version that was found; None if it is missing.
     found: str | None
-    #: What does not work without it, and what to do.
+    #: What does not work without the subject, and what to do.
     cost: str
-    #: Nothing works without it.
+    #: Whether nothing works without the subject.
     needed: bool = False
 
 
 def examine() -> list[Finding]:
-    """Look for everything, in the order in which a newcomer needs it; changes nothing."""
+    """Look for everything, in the order in which a newcomer needs it; change nothing."""
     jupyter = install_command("lab")
     return [
         _data_folder(gateway_folder()),
-        _port(USUAL_PORT),
+        _port(DEFAULT_PORT),
         _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter}"),
         _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter}"),
         _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
@@ -57,12 +57,12 @@ def report(findings: list[Finding]) -> str:
     lines = [f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     for finding in findings:
         mark, text = ("ok", finding.found) if finding.found else ("missing", finding.cost)
-        lines.append(f"  {mark:8} {finding.subject:{_WIDTH}} {text}")
+        lines.append(f"  {mark:8} {finding.subject:{_SUBJECT_WIDTH}} {text}")
     return "\n".join(lines)
 
 
 def _data_folder(folder: Path) -> Finding:
-    # The folder itself may not be there yet: what counts is the nearest one above that is.
+    # The folder itself may not exist yet, so the nearest existing folder above is tested.
     present = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=present):
@@ -102,7 +102,7 @@ def _mail_server(host: str, port: int) -> Finding:
 
 @click.command()
 def doctor() -> None:
-    """Say what is missing on this machine, and what that costs."""
+    """Say what is missing on this machine, and what does not work without it."""
     findings = examine()
     click.echo(report(findings))
     sys.exit(any(finding.needed and finding.found is None for finding in findings))

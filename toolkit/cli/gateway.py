@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.cli.config import CONFIG
-from toolkit.cli.options import FOLDER, PORT, STORE, USUAL_PORT
+from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, STORE
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
 if TYPE_CHECKING:
     from toolkit.secret import Secret
 
-LEAST_KEPT = 500
+MIN_KEPT_DWEETS = 500
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
-    # No message shows what was typed: it holds a key.
+def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
+    # No message shows the argument: it holds a key.
     from toolkit.secret import Secret
 
     locks: dict[str, Secret] = {}
@@ -37,7 +37,7 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 @click.command(context_settings={"allow_extra_args": True, "show_default": True})
 @CONFIG
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=PORT, help=f"Port to listen on; 0 takes a free one.  [default: {USUAL_PORT}]")
+@click.option("--port", type=PORT, help=f"Port to listen on; 0 takes a free one.  [default: {DEFAULT_PORT}]")
 @click.option("--data", "folder", type=FOLDER, help="Keep everything here; without it all is gone at the end.")
 @STORE
 @click.option(
@@ -51,7 +51,7 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     "locks",
     metavar="LOCK=MASTERKEY",
     multiple=True,
-    callback=_locks,
+    callback=_parse_locks,
     envvar="TOOLKIT_LOCKS",
     show_envvar=True,
     help="Issue this lock with this master key. Better in $TOOLKIT_LOCKS (several with spaces between): every user of "
@@ -64,7 +64,7 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     show_envvar=True,
     help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox.",
 )
-@click.option("--keep", type=click.IntRange(min=LEAST_KEPT), help="Dweets kept of each thing.  [default: 10000]")
+@click.option("--keep", type=click.IntRange(min=MIN_KEPT_DWEETS), help="Dweets kept of each thing.  [default: 10000]")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
 @click.option(
@@ -107,8 +107,8 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     The first line it prints is "gateway at http://HOST:PORT", once it accepts calls.
     """
     if context.args:
-        # click would print the surplus, and it may well be a key.
-        raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+        # click would print the surplus arguments, and one may be a key.
+        raise click.UsageError("too many arguments: write --lock before each LOCK=MASTERKEY, and nothing else")
     from toolkit.gateway import Gateway
     from toolkit.gateway.configuration import overlaid
 
@@ -117,10 +117,10 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
         "dweets": {key: options.pop(key) for key in ("locks", "smtp", "keep", "rate", "archive")},
         "gateway": options,
     }
-    settings = overlaid(overlaid({"gateway": {"port": USUAL_PORT}}, config), tables)
-    # Signals first: one that comes while the gateway starts ends it right after.
+    settings = overlaid(overlaid({"gateway": {"port": DEFAULT_PORT}}, config), tables)
+    # Handle signals first: a signal during the start ends the gateway right after its start.
     with signals_to_end() as ended, Gateway(config=settings) as running:
-        # What the start made stays, and need not be examined in each garbage collection.
+        # The objects of the start stay in use, so garbage collections need not examine them.
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
         click.echo(f"gateway at {running.base_url}")

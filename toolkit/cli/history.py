@@ -41,8 +41,8 @@ def history(
 ) -> None:
     """Print past dweets of a thing as CSV.
 
-    The last 500, or with --since, --until or -n all that the gateway keeps of these; the oldest first. Nested names are
-    joined with dots. The exit code is 1 if there are no dweets.
+    Without options the last 500; --since, --until and -n select from all that the gateway keeps. Oldest first; nested
+    names are joined with dots. The exit code is 1 if there are no dweets.
 
     \b
       toolkit history kitchen -n 1
@@ -50,13 +50,13 @@ def history(
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
         raise click.UsageError("give one of --csv, --parquet and --json")
-    from toolkit.dweets.client.reading import Wanted, kept_records
+    from toolkit.dweets.client.reading import Selection, kept_records
     from toolkit.dweets.wire import HISTORY_LENGTH
 
     calls = dweet_calls(url)
     if (since, until, last) == (None, None, None):
         last = HISTORY_LENGTH
-    records = kept_records(calls, thing, key, Wanted.asked(last, since, until), sys.stderr.isatty())
+    records = kept_records(calls, thing, key, Selection.checked(last, since, until), sys.stderr.isatty())
     if not records:
         raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
     if as_json:
@@ -67,8 +67,8 @@ def history(
         _write_frame(records, csv_file or "-", ".csv")
 
 
-def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return records as `tk.dweets.history` does; columns of mixed or nested values become JSON text."""
+def _flat_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return the frame of `tk.dweets.history`, but with JSON text in columns of mixed or nested values."""
     from toolkit.dweets.content_frame import history_frame
 
     frame = history_frame(records)
@@ -82,8 +82,8 @@ def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> N
 
     from toolkit.charts.table_files import table_bytes
 
-    frame = _frame(records)
-    if suffix == ".csv":  # times as they came
+    frame = _flat_frame(records)
+    if suffix == ".csv":  # times as the gateway writes them
         frame.index = pd.Index([record["created"] for record in records], name="created")
     content = table_bytes(frame, suffix)
     if file != "-":

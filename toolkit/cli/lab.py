@@ -17,7 +17,7 @@ from urllib.parse import quote
 import click
 
 from toolkit.cli.config import CONFIG
-from toolkit.cli.options import FOLDER, PORT, USUAL_PORT
+from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, at_end_signals
 from toolkit.errors import ToolkitError
 from toolkit.extras import install_command
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
     from toolkit.gateway import Gateway
 
-_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
-_POSIX = os.name == "posix"
+_JUPYTER_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
+_IS_POSIX = os.name == "posix"
 
 
 class LabCannotStart(ToolkitError):
-    """Something that the lab needs is missing; the message says how to get it."""
+    """Something that the lab needs is missing; the message says what to do."""
 
 
-def _root(folder: Path | None) -> Path:
-    """Return the folder that JupyterLab shows, with copies of the notebooks where they are needed."""
+def _notebook_root(folder: Path | None) -> Path:
+    """Return the folder that JupyterLab shows; outside of a checkout it gets copies of the notebooks."""
     if folder is None and is_checkout():
         return originals()
     root = (folder or notebook_folder()).resolve()
@@ -50,8 +50,8 @@ def _root(folder: Path | None) -> Path:
     return root
 
 
-def _settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
-    """Return the configuration with the options; without a folder or a store it keeps everything in your own folder."""
+def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
+    """Return the configuration with the options; without a folder or a store, it gets the user's own data folder."""
     from toolkit.gateway.configuration import overlaid
 
     own = overlaid({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
@@ -60,14 +60,14 @@ def _settings(config: dict[str, Any], data: Path | None, port: int | None) -> di
     return own
 
 
-def _gateway(settings: dict[str, Any]) -> Gateway:
+def _start_gateway(settings: dict[str, Any]) -> Gateway:
     from toolkit.errors import CannotServe
     from toolkit.gateway import Gateway
 
     if "port" in settings["gateway"]:
         return Gateway(config=settings)
     try:
-        return Gateway(config=settings, port=USUAL_PORT)
+        return Gateway(config=settings, port=DEFAULT_PORT)
     except CannotServe:
         return Gateway(config=settings, port=0)
 
@@ -80,16 +80,16 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
         f"--LabApp.default_url=/{_first_page(root)}",
         f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
         "--LabApp.extension_manager=readonly",
-        # A notebook is not marked as changed when it is opened.
+        # Opening a notebook does not mark it as changed.
         "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
         # Only this user and this machine can connect; in a container the user is root.
         "--ServerApp.allow_root=True",
-        # A newcomer's terminal has three lines; "not trusted" and the like are not for them.
+        # A newcomer should see three lines in the terminal, and no warnings such as "not trusted".
         "--Application.log_level=ERROR",
     ]
     if lab_port is not None:
         arguments += [f"--ServerApp.port={lab_port}", "--ServerApp.port_retries=0"]
-    if _POSIX:
+    if _IS_POSIX:
         # Kernels on sockets that only this user can open, instead of TCP ports.
         arguments.append("--KernelManager.transport=ipc")
     return arguments
@@ -104,23 +104,23 @@ def _first_page(root: Path) -> str:
 def _runtime_folder() -> Iterator[Path]:
     """Make a private, temporary folder for the keys and sockets of the kernels."""
     # The path of a socket may have about 100 characters.
-    short = "/tmp" if _POSIX and os.access("/tmp", os.W_OK) else None
+    short = "/tmp" if _IS_POSIX and os.access("/tmp", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def _set_environment(gateway: Gateway, runtime: Path) -> None:
-    """Set the gateway's URL and keys, and the demo world's, for the kernels, and our settings for Jupyter."""
+    """Set environment variables: URL and keys of the gateway for the kernels, and our settings for Jupyter."""
     os.environ["TOOLKIT_URL"] = gateway.base_url
     os.environ["TOOLKIT_OPERATOR_KEY"] = gateway.operator_key.reveal()
     for name, key in gateway.credentials.items():
         os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
-    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # of settings, of front-end extensions
-        os.environ[name] = os.pathsep.join(path for path in (str(_SETTINGS), os.environ.get(name, "")) if path)
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # folders of settings, and of front-end extensions
+        os.environ[name] = os.pathsep.join(path for path in (str(_JUPYTER_SETTINGS), os.environ.get(name, "")) if path)
 
 
-def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) -> None:
+def _print_urls(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) -> None:
     token = jupyter.identity_provider.token
     query = f"?token={token}" if token else ""
     click.echo(f"gateway at {gateway.base_url}")
@@ -128,12 +128,12 @@ def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) ->
     click.echo(f"notebooks in {root}, dweets kept in {kept}; Ctrl-C ends both")
 
 
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
 def _stop_at_signals(jupyter: ServerApp) -> None:
-    """Stop JupyterLab at the first signal, without its question whether one is sure."""
+    """Stop JupyterLab at the first signal, without JupyterLab's request to confirm."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for again in END_SIGNALS:
@@ -147,7 +147,7 @@ def _stop_at_signals(jupyter: ServerApp) -> None:
 @click.command(context_settings={"show_default": True})
 @CONFIG
 @click.option("--data", type=FOLDER, help="Folder of the gateway.  [default: in your own data folder]")
-@click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {USUAL_PORT}, or a free one]")
+@click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {DEFAULT_PORT}, or a free one]")
 @click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
 @click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there.")
@@ -167,16 +167,16 @@ def lab(
     """
     if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
         raise LabCannotStart(f"JupyterLab is not installed here; run: {install_command('lab')}")
-    root = _root(folder)
-    settings = _settings(config, data, port)
-    # While the lab starts, a signal unwinds everything.
-    with at_end_signals(_leave), _gateway(settings) as running, _runtime_folder() as runtime:
+    root = _notebook_root(folder)
+    settings = _gateway_settings(config, data, port)
+    # A signal while the lab starts ends the gateway and removes the folder.
+    with at_end_signals(_exit), _start_gateway(settings) as running, _runtime_folder() as runtime:
         _set_environment(running, runtime)
         from jupyterlab.labapp import LabApp
 
         arguments = [*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options]
         jupyter: ServerApp = LabApp.initialize_server(argv=arguments)
         _stop_at_signals(jupyter)
-        # On its loop, after the callback that binds the port: a reader of the address may call it at once.
-        jupyter.io_loop.add_callback(_announce, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
+        # Print on JupyterLab's loop, after the callback that binds the port: a reader may call the address at once.
+        jupyter.io_loop.add_callback(_print_urls, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
         jupyter.start()

@@ -11,7 +11,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 
 
 class LabContents(AsyncLargeFileManager):
-    """JupyterLab's file manager; a notebook names its kernel as JupyterLab does. The file itself is not changed."""
+    """JupyterLab's file manager, which adds the kernel's name to a notebook that is opened, but not to its file."""
 
     async def get(self, path: str, content: bool = True, *given: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401
         model: dict[str, Any] = await super().get(path, content, *given, **named)  # type: ignore[no-untyped-call]
@@ -20,7 +20,7 @@ class LabContents(AsyncLargeFileManager):
         return model
 
     def _name_kernel(self, notebook: dict[str, Any]) -> None:
-        # JupyterLab writes this when the kernel has started, and the notebook would count as changed.
+        # JupyterLab adds the name when the kernel has started, and would then mark the notebook as changed.
         if self.parent is None or notebook["metadata"].get("kernelspec", {}).get("name") != NATIVE_KERNEL_NAME:
             return
         with suppress(NoSuchKernel):

@@ -27,8 +27,8 @@ def lock() -> None:
     """
 
 
-def _place(folder: click.Path) -> Callable[[Command], Command]:
-    """Add --data and --store to a command: where the gateway keeps everything."""
+def _store_options(folder: click.Path) -> Callable[[Command], Command]:
+    """Add the options --data and --store to a command; they say where the gateway keeps everything."""
 
     def add(command: Command) -> Command:
         data = click.option("--data", type=folder, help="The folder of the gateway, which may be running.")
@@ -38,7 +38,7 @@ def _place(folder: click.Path) -> Callable[[Command], Command]:
 
 
 @lock.command("new")
-@_place(FOLDER)
+@_store_options(FOLDER)
 def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once."""
     from toolkit.dweets.service.locks import Locks
@@ -52,12 +52,12 @@ def new_lock(data: Path | None, store: str | None) -> None:
 
 
 @lock.command("list")
-@_place(EXISTING_FOLDER)
+@_store_options(EXISTING_FOLDER)
 def list_locks(data: Path | None, store: str | None) -> None:
     """Print each lock, the thing that uses it, and what is damaged."""
-    from toolkit.dweets.service.lock_records import listed
+    from toolkit.dweets.service.lock_records import lock_rows
 
-    rows = _operate(data, store, listed, _rows_of)
+    rows = _operate(data, store, lock_rows, _lock_rows)
     for row in rows:
         on = f"on {row['thing']}" if row["thing"] is not None else ""
         click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())
@@ -67,9 +67,9 @@ def list_locks(data: Path | None, store: str | None) -> None:
 
 @lock.command("revoke")
 @click.argument("lock_name", metavar="LOCK")
-@_place(EXISTING_FOLDER)
+@_store_options(EXISTING_FOLDER)
 def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
-    """Remove LOCK for good: its keys end.
+    """Remove LOCK for good: its keys no longer work.
 
     The thing that uses it is unlocked: everybody can read and write it. Its alert is removed.
     """
@@ -86,12 +86,12 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
 @lock.command("repair")
 @click.argument("thing", required=False)
 @click.option("--lock", "lock_name", metavar="LOCK", help="Repair a damaged lock that is on no thing.")
-@_place(EXISTING_FOLDER)
+@_store_options(EXISTING_FOLDER)
 def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, store: str | None) -> None:
     """Unlock THING, whose lock is damaged.
 
     A damaged lock shuts its thing for everybody; the log of the gateway names the thing. The repair removes the
-    damaged record and says what else it does. Where a key still works, it changes nothing.
+    damaged record and says what else it does. If a key still works, the repair changes nothing.
     """
     if (thing is None) == (lock_name is None):
         raise click.UsageError("give a THING, or --lock LOCK")
@@ -106,7 +106,7 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
         click.echo(sentence)
 
 
-def _rows_of(operator: OperatorClient) -> list[Any]:
+def _lock_rows(operator: OperatorClient) -> list[Any]:
     frame = operator.locks()
     return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
@@ -129,7 +129,7 @@ def _operate(
     from toolkit.outside_world import OutsideWorld
 
     store = _store_without_folder(folder, store)
-    # To open the store would create it, and an empty one would say that there is no lock.
+    # Opening a missing store would create an empty one, and the command would say that there is no lock.
     if folder is not None and not creates and not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
 
@@ -144,8 +144,8 @@ def _operate(
     try:
         return asyncio.run(run())
     except FolderInUse as error:
-        running = OperatorFolder(folder).running()
-        if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
+        running = OperatorFolder(folder).running_gateway()
+        if running is None:  # a gateway that is starting, or `toolkit lock` in another terminal, has the folder
             advice = "run this command again once that gateway accepts calls, or has ended"
             raise FolderInUse(error.problem, advice) from None
     url, key = running
@@ -158,7 +158,7 @@ def _operate(
 
 
 def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
-    """Return the store; None where a folder is given, which counts more than $TOOLKIT_STORE."""
+    """Return the URL of the store; None if a folder is given, which has priority over $TOOLKIT_STORE."""
     if folder is None and store is None:
         raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
     if folder is None or store is None:

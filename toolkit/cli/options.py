@@ -14,7 +14,7 @@ from toolkit.working_folder import gateway_folder
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
 
-USUAL_PORT = 8787
+DEFAULT_PORT = 8787
 _CONNECT_SECONDS = 0.5
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -33,7 +33,7 @@ URL = click.option(
     metavar="URL",
     envvar="TOOLKIT_URL",
     show_envvar=True,
-    help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {USUAL_PORT} of this machine.",
+    help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {DEFAULT_PORT} of this machine.",
 )
 KEY = click.option(
     "--key",
@@ -45,7 +45,7 @@ KEY = click.option(
 
 
 def dweet_calls(url: str | None) -> DweetCalls:
-    """Return what calls thing messaging of the gateway, without pandas, which takes a second to import."""
+    """Return the calls of thing messaging without a client, which would import pandas for a second."""
     from toolkit.dweets.client.calls import DweetCalls
     from toolkit.http_client import HttpSession
 
@@ -53,20 +53,20 @@ def dweet_calls(url: str | None) -> DweetCalls:
 
 
 def gateway_url(given: str | None) -> str:
-    """Return the URL that was given, or that of a gateway on this machine; a ClickException if there is none."""
+    """Return the given URL, or the URL of a gateway on this machine; raise ClickException if no gateway runs."""
     if found := given or local_url():
         return found
     raise click.ClickException(
-        f"no gateway runs in {gateway_folder()} or on port {USUAL_PORT}: start one with `toolkit lab` or "
+        f"no gateway runs in {gateway_folder()} or on port {DEFAULT_PORT}: start one with `toolkit lab` or "
         "`toolkit gateway`, or name another one with --url"
     )
 
 
 def local_url() -> str | None:
-    """Return the URL of the gateway on the default folder, or of what listens on the usual port."""
-    if running := OperatorFolder(gateway_folder()).running():
+    """Return the URL of the gateway with the default folder, else of one on the default port; None without both."""
+    if running := OperatorFolder(gateway_folder()).running_gateway():
         return running[0]
-    return f"http://127.0.0.1:{USUAL_PORT}" if is_listening("127.0.0.1", USUAL_PORT) else None
+    return f"http://127.0.0.1:{DEFAULT_PORT}" if is_listening("127.0.0.1", DEFAULT_PORT) else None
 
 
 def is_listening(host: str, port: int) -> bool:

@@ -14,14 +14,14 @@ import click
 
 from toolkit.errors import InvalidArgument, ToolkitError
 
-# As the shell reports a command that SIGINT ended.
-_INTERRUPTED = 130
+# The exit code that a shell reports for a command that SIGINT ended.
+_SIGINT_EXIT_CODE = 130
 # A content may be nested 1,024 levels deep.
 _RECURSION_LIMIT = 5_000
-# What a terminal may obey or a reader cannot see; JSON leaves these as they are, and they are always inside of a text.
-_CONTROL = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
-# Replaced in what a terminal shows and others have written: a CSV, the message of a service.
-_OBEYED = dict.fromkeys([*_CONTROL, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
+# JSON escapes for characters that terminals execute or readers cannot see, and that json.dumps leaves in texts.
+_ESCAPES = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+# Replacements for such characters in texts of others that a terminal shows: a CSV, the message of a service.
+_TERMINAL_SAFE = dict.fromkeys([*_ESCAPES, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
 
 
 class WrongArgument(click.ClickException):
@@ -29,8 +29,8 @@ class WrongArgument(click.ClickException):
 
 
 @contextmanager
-def ends_as_in_a_pipe() -> Iterator[None]:
-    """Report an error or warning in one line; end with 130 at Ctrl-C, with 0 if nobody reads stdout any more.
+def one_line_errors() -> Iterator[None]:
+    """Report an error or warning in one line; exit with 130 at Ctrl-C, with 0 if the reader of stdout has gone.
 
     The exit code of an error is 2 for a wrong argument, and otherwise 1.
     """
@@ -45,10 +45,10 @@ def ends_as_in_a_pipe() -> Iterator[None]:
                 sys.stdout.flush()
     except ToolkitError as error:
         kind = WrongArgument if isinstance(error, InvalidArgument) else click.ClickException
-        raise kind(plain(str(error))) from None
+        raise kind(terminal_safe(str(error))) from None
     except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
-    except BrokenPipeError:  # as with `| head -1`, which is no error
+        raise SystemExit(_SIGINT_EXIT_CODE) from None
+    except BrokenPipeError:  # the reader has gone, as with `| head -1`: no error
         _discard_stdout()
         raise SystemExit(0) from None
     except OSError as error:
@@ -60,8 +60,8 @@ def ends_as_in_a_pipe() -> Iterator[None]:
 
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *_: object, **_named: object) -> None:
-    if category is UserWarning:  # ours; deprecations in other libraries do not concern users of a command
-        click.echo(f"Warning: {plain(str(message))}", err=True)
+    if category is UserWarning:  # a warning of the toolkit; deprecations in libraries do not concern users
+        click.echo(f"Warning: {terminal_safe(str(message))}", err=True)
 
 
 def stdin() -> BinaryIO:
@@ -71,18 +71,18 @@ def stdin() -> BinaryIO:
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401
-    """Return compact JSON without a character that a terminal would obey."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_CONTROL)
+    """Return compact JSON without characters that a terminal would execute."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
 
 
-def plain(text: str) -> str:
-    """Return a text without what a terminal would obey."""
-    return text.translate(_OBEYED)
+def terminal_safe(text: str) -> str:
+    """Return a text without characters that a terminal would execute."""
+    return text.translate(_TERMINAL_SAFE)
 
 
 def write_text(text: str) -> None:
     """Write to stdout in UTF-8, whatever the locale is."""
-    shown = plain(text) if sys.stdout is not None and sys.stdout.isatty() else text
+    shown = terminal_safe(text) if sys.stdout is not None and sys.stdout.isatty() else text
     write_bytes(shown.encode("utf-8", "backslashreplace"))
 
 
@@ -94,6 +94,6 @@ def write_bytes(data: bytes) -> None:
 
 
 def _discard_stdout() -> None:
-    # What is still buffered would fail once more when Python ends, with a message and another exit code.
+    # At its end, Python would write the buffered rest, fail again, and print a message with another exit code.
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.pipes import json_text, plain, stdin, write_text
+from toolkit.cli.pipes import json_text, stdin, terminal_safe, write_text
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Line = tuple[int, bytes]
 Receipts = list[dict[str, Any]]
 
-_PIECE_BYTES = 256 * 1024
+_READ_BYTES = 256 * 1024
 _LINES_A_REQUEST = 1_000
 
 
@@ -42,7 +42,7 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
     from toolkit.dweets.client.calls import checked_records
 
     is_stream = content == ("-",)
-    body = b"" if is_stream else _content(content)
+    body = b"" if is_stream else _content_of_arguments(content)
     checked_name(thing)
     calls = dweet_calls(url)
     if is_stream:
@@ -54,8 +54,8 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
             write_text("".join(f"{json_text(receipt)}\n" for receipt in receipts))
 
 
-def _content(arguments: Sequence[str]) -> bytes:
-    """Return key=value arguments as JSON, with the values that the gateway gives to those of a GET."""
+def _content_of_arguments(arguments: Sequence[str]) -> bytes:
+    """Return KEY=VALUE arguments as JSON; values become numbers, booleans or null as in a GET request."""
     import orjson
 
     from toolkit.dweets.content import coerced
@@ -64,9 +64,9 @@ def _content(arguments: Sequence[str]) -> bytes:
     for number, argument in enumerate(arguments, 1):
         name, equals, value = argument.partition("=")
         if not (name and equals):  # not shown: it may be a key
-            raise click.UsageError(f"number {number} of the content is not KEY=VALUE; for JSON on stdin give - alone")
+            raise click.UsageError(f"part {number} of the content is not KEY=VALUE; for JSON on stdin, give only -")
         if name in values:
-            raise click.UsageError(f"number {number} of the content has the name of an earlier one")
+            raise click.UsageError(f"part {number} of the content has the name of an earlier part")
         values[name] = coerced(value)
     try:
         return orjson.dumps(values)
@@ -75,12 +75,12 @@ def _content(arguments: Sequence[str]) -> bytes:
 
 
 def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
-    """Post lines as they come; a ClickException names the line that cannot be posted, and says what was sent."""
+    """Post lines as they arrive; a ClickException names a line that was not posted, and how many were."""
     from toolkit.errors import ToolkitError, Unreachable
 
     sent = 0
-    for lines in _batches(source):
-        contents, refusal = _checked(lines)
+    for lines in _line_batches(source):
+        contents, refusal = _checked_lines(lines)
         try:
             receipts = calls.post_rows(thing, contents, key) if contents else []
         except ToolkitError as error:
@@ -88,20 +88,20 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
             first, last = lines[0][0], lines[len(contents) - 1][0]
             where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
             raise click.ClickException(
-                f"{where}: {plain(str(error))}{unknown}; before that {_dweets(sent)} sent"
+                f"{where}: {terminal_safe(str(error))}{unknown}; before that {_count_text(sent)} sent"
             ) from None
         sent += len(receipts)
         yield receipts
         if refusal:
-            raise click.ClickException(f"{refusal}; before that {_dweets(sent)} sent")
+            raise click.ClickException(f"{refusal}; before that {_count_text(sent)} sent")
 
 
-def _batches(source: BinaryIO) -> Iterator[list[Line]]:
-    """Yield lines that are not blank, together what one read returns: the dweet of a slow sensor is sent at once."""
+def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
+    """Yield the lines of each read without blank ones, so that the dweet of a slow sensor is sent at once."""
     number, rest = 0, b""
-    while piece := source.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+    while piece := source.read1(_READ_BYTES):  # type: ignore[attr-defined]
         *complete, rest = (rest + piece).split(b"\n")
-        if len(rest) > _PIECE_BYTES:  # longer than any dweet, and perhaps without end
+        if len(rest) > _READ_BYTES:  # longer than any dweet, and perhaps without end
             complete, rest = [*complete, rest], b""
         lines = [(number + place, line) for place, line in enumerate(complete, 1) if line.strip()]
         number += len(complete)
@@ -110,8 +110,8 @@ def _batches(source: BinaryIO) -> Iterator[list[Line]]:
         yield [(number + 1, rest)]
 
 
-def _checked(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
-    """Return the contents before the first line that is no dweet, and why that one is none."""
+def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
+    """Return the contents before the first invalid line, and what is wrong with that line."""
     from toolkit.dweets.content import checked_content
     from toolkit.errors import MalformedRequest
 
@@ -125,5 +125,5 @@ def _checked(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
     return contents, None
 
 
-def _dweets(count: int) -> str:
+def _count_text(count: int) -> str:
     return f"{count:,} dweet{'s were' if count != 1 else ' was'}"

@@ -1,4 +1,4 @@
-"""A command that runs until a signal: the signals that end it, and its log."""
+"""Signal handlers and log output of commands that run until a signal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: Signals that end a command; a closed terminal (SIGHUP) too, where there is such a signal.
+#: Signals that end a command; Windows has no SIGHUP, the signal of a closed terminal.
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 

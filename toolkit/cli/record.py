@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from toolkit.secret import Secret
 
 
-def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
-    # From the environment or typed unseen, never as an argument, which every user of the machine can read.
+def _read_keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
+    # Keys come from the environment or a prompt, never from an argument, which every user of the machine can read.
     from toolkit.secret import Secret
 
     keys: dict[str, Secret] = {}
@@ -40,18 +40,18 @@ def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapp
     "--ask-key",
     "keys",
     is_flag=True,
-    callback=_keys,
+    callback=_read_keys,
     help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
 )
-@click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Write what has come so often.")
-@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write at once when so many have come.")
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Seconds between two writes.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write as soon as so many dweets arrived.")
 def record(
     things: tuple[str, ...], folder: Path, url: str | None, keys: Mapping[str, Secret], seconds: float, rows: int
 ) -> None:
     """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
 
-    It begins with what the gateway still keeps, and resumes where it ended: no dweet is lost that the gateway has,
-    none is there twice. `tk.dweets.archive(FOLDER)` also reads it while it is written.
+    It begins with the dweets that the gateway still keeps. The next run on the folder resumes where this one ended: no
+    dweet that the gateway keeps is missing, none is written twice. `tk.dweets.archive(FOLDER)` can read at any time.
     """
     from toolkit.connection import connect
     from toolkit.errors import counted

@@ -34,7 +34,7 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
 
     calls = dweet_calls(url)
     with Listener(lambda position: calls.stream(thing, key, position), None, patience) as dweets:
-        dweets.on_connection = _say_connection
+        dweets.on_connection = _report_connection
         click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
         for dweet in dweets:
             if as_json:
@@ -43,5 +43,5 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
                 write_text(f"{dweet.time} {json_text(dweet.content)}\n")
 
 
-def _say_connection(is_there: bool) -> None:
-    click.echo("connected again" if is_there else "the connection is lost; reconnecting", err=True)
+def _report_connection(is_connected: bool) -> None:
+    click.echo("connected again" if is_connected else "the connection is lost; reconnecting", err=True)

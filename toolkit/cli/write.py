@@ -11,11 +11,11 @@ from toolkit.cli.options import URL, local_url
 from toolkit.cli.pipes import stdin
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS, Format
 
-_KINDS: dict[str, Format] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
+_FORMAT_OF_SUFFIX: dict[str, Format] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 
-def _output(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
-    if path.suffix.lower() not in _KINDS:
+def _check_output(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    if path.suffix.lower() not in _FORMAT_OF_SUFFIX:
         raise click.BadParameter("the name must end in .png, .pdf or .svg", context, parameter)
     return path
 
@@ -29,8 +29,8 @@ def _output(context: click.Context, parameter: click.Parameter, path: Path) -> P
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
-    callback=_output,
-    help="Where to write; the end of its name says what: .png, .pdf or .svg.",
+    callback=_check_output,
+    help="The file to write; its name ends in .png, .pdf or .svg.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="The same writing every time; the seed is printed.")
 @click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")
@@ -69,7 +69,7 @@ def write(
     from toolkit.connection import connect
     from toolkit.handwriting.client.style import Style
 
-    kind, sides = _KINDS[output.suffix.lower()], None if page is None else _page(page)
+    kind, sides = _FORMAT_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
     with connect(url or local_url()) as tk:
         if sides is not None and kind == "pdf":
             given = {name: value for name, value in look.items() if value is not None}
@@ -85,7 +85,7 @@ def write(
         click.echo(f"Warning: some ink did not fit and was cut off, from the line {done.cut!r} on", err=True)
 
 
-def _page(text: str) -> str | tuple[str, str]:
+def _page_size(text: str) -> str | tuple[str, str]:
     width, by, height = text.lower().partition("x")
     return (width, height) if by and height else text
 

@@ -19,5 +19,5 @@ if TYPE_CHECKING:
 
 __all__ = ["gaps", "on_time_axis", "outliers", "rate", "resample", "statistics"]
 
-_FILES = dict.fromkeys(__all__, "toolkit.dweets.analysis.series") | {"gaps": "toolkit.dweets.analysis.gaps"}
-__getattr__, __dir__ = lazy_names(__name__, _FILES)
+_MODULE_OF_NAME = dict.fromkeys(__all__, "toolkit.dweets.analysis.series") | {"gaps": "toolkit.dweets.analysis.gaps"}
+__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)

@@ -31,7 +31,7 @@ def checked_names(things: str | Iterable[str]) -> list[str]:
 
 
 def checked_date(date: TimeLike) -> str:
-    """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument where there is no such day."""
+    """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument if there is no such day."""
     if not isinstance(date, str):
         from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
 
@@ -43,7 +43,7 @@ def checked_date(date: TimeLike) -> str:
 
 
 def checked_addresses(who: str | Iterable[str]) -> str:
-    """Return e-mail addresses as the wire has them, or raise InvalidArgument where one cannot be."""
+    """Return e-mail addresses as one comma-separated text, or raise InvalidArgument if one is not valid."""
     addresses = who if isinstance(who, str) else ",".join(who)
     try:
         wire.checked_recipients(addresses)
@@ -53,17 +53,17 @@ def checked_addresses(who: str | Iterable[str]) -> str:
 
 
 def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str, Key]:
-    """Return the key of each thing, where one is given for all or a table of them."""
+    """Return the key of each thing; `key` is one key for all things, or a table of keys by thing."""
     keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
     if unknown := set(keys) - set(names):
-        raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
+        raise InvalidArgument(f"key has keys of things that are not recorded: {', '.join(sorted(unknown))}")
     return {name: keys.get(name) for name in names}
 
 
 def checked_count(n: int) -> int:
-    """Return a number of dweets, or raise InvalidArgument where it is not positive."""
+    """Return a number of dweets, or raise InvalidArgument if the number is not positive."""
     if n < 1:
-        raise InvalidArgument(f"n is at least 1, not {n}")
+        raise InvalidArgument(f"n must be at least 1, not {n}")
     return int(n)
 
 

@@ -1,8 +1,8 @@
 """The child process that evaluates alert conditions in QuickJS.
 
 Each evaluation has its own context without host objects: a condition cannot read files, use the network, or keep data
-for the next dweet. The engine ignores its time limit in native loops and while it converts an error to a string; then
-the kernel ends the process.
+for the next dweet. The engine ignores its time limit in native loops and while it converts an error to a string; in
+these cases, the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import quickjs
 from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
-#: Memory of one engine and a job.
+#: Memory that the process may allocate for one engine and one job.
 PROCESS_BYTES = 48 * 1024 * 1024
 SECONDS = 0.05
 #: CPU seconds of one evaluation or compilation, after which the kernel ends the process.
@@ -28,18 +28,18 @@ JOB_SECONDS = 0.25
 #: Longer messages of alerts are truncated.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
-# Characters of a thrown string that are read; it may have megabytes.
-_LONGEST_FAULT = 1_000
+# Only this many characters of a thrown string are read, because the string may have megabytes.
+_MAX_FAULT_CHARACTERS = 1_000
 #: The engine returns this in place of a function; it equals neither true nor false.
-_A_FUNCTION = 2
+_FUNCTION_RESULT = 2
 
 # The binding cannot convert every value to Python: not a concatenated string (a rope in the engine), half a surrogate
 # pair or a BigInt. So the engine converts the result, with methods that were saved before the condition runs.
-_EVALUATE = f"""
+_EVALUATION_SCRIPT = f"""
 ((condition, slice, wellFormed, replaceAll) => dweets => {{
     const result = condition(dweets[0]);
     if (typeof result === 'boolean') return result;
-    if (typeof result === 'function') return {_A_FUNCTION};
+    if (typeof result === 'function') return {_FUNCTION_RESULT};
     if (typeof result !== 'string') return null;
     return replaceAll(wellFormed(slice(result, 0, {MAX_MESSAGE_CHARACTERS})), '\\0', ' ');
 }})(%s, ...['slice', 'toWellFormed', 'replaceAll'].map(
@@ -49,21 +49,21 @@ _EVALUATE = f"""
 # A source could leave a single wrapper: "1) || (2" closes the parenthesis and opens another one, and the Function
 # constructor of QuickJS accepts "}), (function(){". So it must compile in two wrappers that it would have to leave in
 # different ways: by ")" or "]"; for a body by "}" followed by "," or "}" in an object, but by neither in a script.
-_AS_EXPRESSION = ("(function(dweet){ return (%s\n) })", "(function(dweet){ return [%s\n] })")
-_AS_BODY = ("({ condition(dweet) {%s\n} })", "function condition(dweet) {%s\n}")
+_EXPRESSION_WRAPPERS = ("(function(dweet){ return (%s\n) })", "(function(dweet){ return [%s\n] })")
+_BODY_WRAPPERS = ("({ condition(dweet) {%s\n} })", "function condition(dweet) {%s\n}")
 # In a script, a return outside of a nested function is a syntax error, which the parser finds before anything runs.
-_WITHOUT_RETURN, _NO_RETURN = "throw 0;\n%s", "0"
+_RETURN_TEST, _NO_RETURN_ERROR = "throw 0;\n%s", "0"
 _END_OF_STATEMENT = re.compile(r";(?:[;\s]|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+\Z", re.DOTALL)
-_RETURNS_NOTHING = (
+_NO_VALUE_FAULT = (
     "it is neither an expression nor returns a value; "
     "write dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
 )
-_RETURNS_A_FUNCTION = "it returns a function and does not call it; write dweet.celsius > 30"
-# The message of the binding if a value, such as a symbol, cannot be converted to a string.
-_NO_TEXT = "(Failed obtaining QuickJS error string. Concurrency issue?)"
-_TOO_LARGE = "what it returned or threw is too large"
+_FUNCTION_FAULT = "it returns a function and does not call it; write dweet.celsius > 30"
+# The error message of the binding if it cannot convert a value, such as a symbol, to a string.
+_BINDING_ERROR = "(Failed obtaining QuickJS error string. Concurrency issue?)"
+_TOO_LARGE_FAULT = "what it returned or threw is too large"
 # If no memory is left for an error, the engine throws null.
-_THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
+_NULL_FAULT = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
 #: A source, and contents as JSON (None: only compile).
 Job = tuple[str, Sequence[bytes] | None]
@@ -79,11 +79,11 @@ def main() -> None:
 def work(job: Job) -> Iterator[Outcome | str | float | None]:
     """Yield an outcome per content, or the fault of the compilation; then the CPU seconds used."""
     began = time.process_time()
-    yield from _outcomes(*job)
+    yield from _job_answers(*job)
     yield time.process_time() - began
 
 
-def _outcomes(source: str, contents: Sequence[bytes] | None) -> Iterator[Outcome | str | None]:
+def _job_answers(source: str, contents: Sequence[bytes] | None) -> Iterator[Outcome | str | None]:
     limit_cpu(CPU_SECONDS)
     compiled = compiled_condition(source)
     limit_cpu(0)
@@ -93,7 +93,7 @@ def _outcomes(source: str, contents: Sequence[bytes] | None) -> Iterator[Outcome
     until = time.monotonic() + JOB_SECONDS
     for content in contents:
         limit_cpu(CPU_SECONDS)
-        outcome = _outcome(compiled, content)
+        outcome = _evaluate(compiled, content)
         limit_cpu(0)
         yield outcome
         if time.monotonic() > until:
@@ -109,55 +109,55 @@ class CompiledCondition(NamedTuple):
 
 @lru_cache(256)
 def compiled_condition(source: str) -> CompiledCondition:
-    """Compile an expression or a function body; some clients send ``+`` for a space, so that is tried last."""
-    compiled = _read(source)
+    """Compile an expression or a function body; if neither compiles, read ``+`` as a space, as some clients send."""
+    compiled = _compile(source)
     if compiled.fault is not None and "+" in source:
-        spaced = _read(source.replace("+", " "))
+        spaced = _compile(source.replace("+", " "))
         if spaced.fault is None:
             return spaced
     return compiled
 
 
-def _read(source: str) -> CompiledCondition:
+def _compile(source: str) -> CompiledCondition:
     for expression in (source, _END_OF_STATEMENT.sub("", source)):
-        if _fault(_AS_EXPRESSION, expression) is None:
-            return CompiledCondition(_AS_EXPRESSION[0] % expression)
-    fault = _fault(_AS_BODY, source)
-    if fault is None and _fault([_WITHOUT_RETURN], source) == _NO_RETURN:
-        fault = _RETURNS_NOTHING
+        if _compile_fault(_EXPRESSION_WRAPPERS, expression) is None:
+            return CompiledCondition(_EXPRESSION_WRAPPERS[0] % expression)
+    fault = _compile_fault(_BODY_WRAPPERS, source)
+    if fault is None and _compile_fault([_RETURN_TEST], source) == _NO_RETURN_ERROR:
+        fault = _NO_VALUE_FAULT
     return CompiledCondition(f"(function(dweet) {{{source}\n}})", fault)
 
 
-def _fault(wrappers: Sequence[str], source: str) -> str | None:
+def _compile_fault(wrappers: Sequence[str], source: str) -> str | None:
     for wrapper in wrappers:
         try:
             # A source that leaves its wrapper runs here, so each wrapper has its own context.
-            _context().eval(wrapper % source)
+            _new_context().eval(wrapper % source)
         except (quickjs.JSException, quickjs.StackOverflow) as error:
             return _first_line(error)
     return None
 
 
-def _outcome(compiled: CompiledCondition, content: bytes) -> Outcome:
+def _evaluate(compiled: CompiledCondition, content: bytes) -> Outcome:
     if compiled.fault is not None:
         return None, f"it doesn't compile: {compiled.fault}", False
-    context = _context()
+    context = _new_context()
     try:
-        # In an array: the binding would convert a string to Python and fail on half a surrogate pair.
+        # Inside an array, because the binding would convert a string to Python and fail on half a surrogate pair.
         dweets = context.parse_json(f"[{content.decode('utf-8')}]")
-        value = context.eval(_EVALUATE % compiled.function)(dweets)
+        value = context.eval(_EVALUATION_SCRIPT % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:
         return None, _first_line(error), False
     except MemoryError:
-        return None, _TOO_LARGE, False
+        return None, _TOO_LARGE_FAULT, False
     if isinstance(value, str):
         return value, None, True
-    if value == _A_FUNCTION:
-        return None, _RETURNS_A_FUNCTION, False
+    if value == _FUNCTION_RESULT:
+        return None, _FUNCTION_FAULT, False
     return ("true" if value is True else None), None, value is not None
 
 
-def _context() -> quickjs.Context:
+def _new_context() -> quickjs.Context:
     context = quickjs.Context()
     context.set_memory_limit(MEMORY_BYTES)
     context.set_time_limit(SECONDS)
@@ -166,9 +166,9 @@ def _context() -> quickjs.Context:
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error)[:_LONGEST_FAULT].strip()
+    text = str(error)[:_MAX_FAULT_CHARACTERS].strip()
     if text == "null":
-        return _THREW_NULL
-    if text == _NO_TEXT:
+        return _NULL_FAULT
+    if text == _BINDING_ERROR:
         return "it threw a value that cannot be converted to a text"
     return text.splitlines()[0][:200] if text else "it threw an empty value"

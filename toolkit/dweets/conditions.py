@@ -1,6 +1,6 @@
-"""Alert conditions: JavaScript of ``dweet``, compiled and evaluated in a child process that can be killed.
+"""Alert conditions: JavaScript that reads ``dweet``, compiled and evaluated in a child process that can be killed.
 
-A condition is an expression or the body of a function. `toolkit.dweets.condition_engine` is the child's side.
+A condition is an expression or the body of a function. `toolkit.dweets.condition_engine` is the code of the child.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.gateway.alerts")
 
-_ENGINE = "toolkit.dweets.condition_engine"
-#: Far above the child's CPU limit, so only a starved or suspended child takes this long.
+_ENGINE_MODULE = "toolkit.dweets.condition_engine"
+#: Wall-clock limit of a job, far above the CPU limit of the child: only a starved or suspended child exceeds it.
 WALL_SECONDS = 30.0
 #: At most this many contents are evaluated in one job.
 CONTENTS_A_JOB = 200
 _CRASHES_TO_STOP = 2
 # CPU seconds charged to a condition that killed the child: its CPU limit and the start of the next child.
-_SECONDS_OF_A_DEATH = 0.6
-_SOURCES_REMEMBERED = 1_000
-#: Seconds to wait after a child was killed from outside before its first verdict; the last one is repeated.
-PAUSES = (0.1, 0.5, 1.0, 5.0)
+_SECONDS_CHARGED = 0.6
+_MAX_CRASHED_SOURCES = 1_000
+#: Seconds to wait if a child was killed from outside before its first verdict; the last pause is repeated.
+RESTART_PAUSES = (0.1, 0.5, 1.0, 5.0)
 _ATTEMPTS_TO_COMPILE = 3
 #: A condition that cannot be evaluated this often in a row is stopped until the alert is set again.
 FAULTS_TO_STOP = 20
-_UNREADABLE = re.compile("[\x00\ud800-\udfff]")
-_OVERRAN = "it ran past its limit of CPU time and had to be killed"
-_CRASHED = "the process that ran it crashed or hung twice"
+_UNREADABLE_CHARACTER = re.compile("[\x00\ud800-\udfff]")
+_OVERRUN_FAULT = "it ran past its limit of CPU time and had to be killed"
+_CRASH_FAULT = "the process that ran it crashed or hung twice"
 
 
 class Verdict(NamedTuple):
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
 
 
 class ConditionWorker:
-    """Compiles and evaluates conditions in a child process. Calls block, and come from one thread at a time.
+    """Compiles and evaluates conditions in a child process. Calls block; only one thread at a time may call.
 
     A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
     outside, the condition is tried again.
@@ -60,18 +60,18 @@ class ConditionWorker:
 
     def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
         self._wall_seconds = wall_seconds
-        self._process = WorkerProcess(_ENGINE)
-        self._crashes: LRUCache[str, int] = LRUCache(_SOURCES_REMEMBERED)
+        self._process = WorkerProcess(_ENGINE_MODULE)
+        self._crashes: LRUCache[str, int] = LRUCache(_MAX_CRASHED_SOURCES)
         self.seconds = 0.0  # of CPU time, by all conditions together
 
     @property
     def pid(self) -> int | None:
         return self._process.pid
 
-    def compile(self, source: str) -> None:
-        """Check that a condition compiles, and forget its earlier crashes."""
+    def check_compiles(self, source: str) -> None:
+        """Raise MalformedRequest if a condition does not compile, and reset the count of its crashes."""
         problem = ""
-        if _UNREADABLE.search(source):
+        if _UNREADABLE_CHARACTER.search(source):
             problem = "it must be UTF-8 without NUL"
         elif not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
             problem = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
@@ -80,9 +80,9 @@ class ConditionWorker:
         self._crashes.pop(source, None)
         for _ in range(_ATTEMPTS_TO_COMPILE):
             try:
-                (fault,) = self._do(source, None)
+                (fault,) = self._run_job(source, None)
             except WorkerDied as died:
-                fault = self._blame(source, died)
+                fault = self._reason_to_stop(source, died)
                 if fault is None:
                     continue
             if fault is not None:
@@ -93,15 +93,15 @@ class ConditionWorker:
     def evaluate(self, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate contents in order, until the time is up or the child dies."""
         try:
-            outcomes = self._do(source, contents[:CONTENTS_A_JOB])
+            outcomes = self._run_job(source, contents[:CONTENTS_A_JOB])
         except WorkerDied as died:
-            fault = self._blame(source, died)
+            fault = self._reason_to_stop(source, died)
             verdicts = [Verdict(*outcome) for outcome in died.answers]
             return verdicts if fault is None else [*verdicts, Verdict(None, fault, stops=True)]
         return [Verdict(*outcome) for outcome in outcomes]
 
     def close(self) -> None:
-        """End the child at once and start no other; from any thread. Call `join` after the last call."""
+        """End the child at once, and start no other; any thread may call this. Call `join` after the last call."""
         self._process.close()
 
     def join(self) -> None:
@@ -113,33 +113,33 @@ class ConditionWorker:
     def __exit__(self, *error: object) -> None:
         self.join()
 
-    def _do(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
+    def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:
             *answers, seconds = self._process.do((source, contents), self._wall_seconds)
         except WorkerDied as died:
-            self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_OF_A_DEATH
+            self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_CHARGED
             raise
         self.seconds += seconds
         return answers
 
-    def _blame(self, source: str, died: WorkerDied) -> str | None:
+    def _reason_to_stop(self, source: str, died: WorkerDied) -> str | None:
         """Return why this condition is stopped, or None if it may be tried again."""
         # The owner sees an overrun in the status of the alert, so the operator needs no warning.
         level = logging.INFO if died.death is Death.CPU_LIMIT else logging.WARNING
         log.log(level, "the process that evaluates alert conditions ended: %s", died)
         if died.death is Death.CPU_LIMIT:
-            return _OVERRAN
+            return _OVERRUN_FAULT
         if died.death is Death.OTHER:
             return None
-        # One crash proves nothing: the wall-clock limit also passes while a machine is suspended.
+        # The first crash does not stop the condition: a suspended machine also exceeds the wall-clock limit.
         crashes = self._crashes[source] = self._crashes.get(source, 0) + 1
-        return _CRASHED if crashes >= _CRASHES_TO_STOP else None
+        return _CRASH_FAULT if crashes >= _CRASHES_TO_STOP else None
 
 
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]) -> list[Verdict]:
-    """Evaluate all contents; if the condition is stopped or fails too often in a row, repeat its last verdict."""
+    """Evaluate all contents; once the condition is stopped or fails too often in a row, repeat the last verdict."""
     verdicts: list[Verdict] = []
-    faults, pauses = 0, iter(PAUSES)
+    faults, pauses = 0, iter(RESTART_PAUSES)
     while len(verdicts) < len(contents):
         evaluated = worker.evaluate(source, contents[len(verdicts) :])
         for verdict in evaluated:
@@ -148,9 +148,9 @@ def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]
             if verdict.stops or faults >= FAULTS_TO_STOP:
                 return verdicts + [verdict] * (len(contents) - len(verdicts))
         if evaluated:
-            pauses = iter(PAUSES)
+            pauses = iter(RESTART_PAUSES)
         elif (pause := next(pauses, None)) is not None:
             time.sleep(pause)
         else:
-            raise ServiceFailure("something outside keeps killing the process that evaluates conditions")
+            raise ServiceFailure("another program keeps killing the process that evaluates conditions")
     return verdicts

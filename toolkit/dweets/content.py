@@ -13,16 +13,16 @@ import orjson
 from toolkit.dweets.wire import MAX_BATCH_DWEETS, MAX_DWEET_BYTES, NOT_CONTENT, NOT_JSON, too_large
 from toolkit.errors import MalformedRequest
 
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # Characters of the longest float, -2.2250738585072014e-308.
-_LONGEST_NUMBER = 24
-_LARGEST_INTEGER = 2**53
-_MOST_LINES = 2 * MAX_BATCH_DWEETS
-_WORDS = {"true": True, "false": False, "null": None}
+_MAX_NUMBER_CHARACTERS = 24
+_MAX_EXACT_INTEGER = 2**53
+_MAX_BATCH_LINES = 2 * MAX_BATCH_DWEETS
+_JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 def checked_content(body: bytes) -> bytes:
-    """Return the body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
+    """Return a body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
     content = body.strip(b" \t\r\n")
     if len(content) > MAX_DWEET_BYTES:
         raise too_large()
@@ -36,7 +36,7 @@ def checked_content(body: bytes) -> bytes:
 def checked_batch(body: bytes) -> list[bytes]:
     """Split a body of one JSON value per line; an error names the line."""
     # Counted first, because splitting millions of blank lines would take a second.
-    lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") <= _MOST_LINES else []
+    lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") <= _MAX_BATCH_LINES else []
     if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
         raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")
     contents = []
@@ -69,19 +69,19 @@ def content_of_form(body: bytes) -> bytes:
 
 
 def coerced(text: str) -> object:
-    """Return a number, boolean or null if the text is one; a number that a float cannot represent stays text."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if len(text) > _LONGEST_NUMBER or _NUMBER.fullmatch(text) is None:
+    """Return a number, boolean or null if the text is one; a number that no float represents exactly stays text."""
+    if text in _JSON_WORDS:
+        return _JSON_WORDS[text]
+    if len(text) > _MAX_NUMBER_CHARACTERS or _JSON_NUMBER.fullmatch(text) is None:
         return text
     if text.lstrip("-").isdigit():
-        return int(text) if abs(int(text)) <= _LARGEST_INTEGER else text
+        return int(text) if abs(int(text)) <= _MAX_EXACT_INTEGER else text
     number = float(text)
     return number if isfinite(number) and Decimal(repr(number)) == Decimal(text) else text
 
 
 def content_of(record: bytes) -> bytes:
     """Return the bytes of the content within a dweet record."""
-    # Found by the fixed length of the time: the name of the thing may contain the word "content".
+    # Count from the time, which has a fixed length: the name of the thing may contain the word "content".
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]

@@ -1,7 +1,7 @@
 """Dweets as DataFrames: nested content in typed columns.
 
-``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column is int64, float64, boolean or str if all
-of its values are; integers with missing values are Int64; anything else is object.
+``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column of values of one type is int64, float64,
+boolean or str; integers with missing values are Int64; any other column is object.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from toolkit.frames import declared_frame, utc_from_iso
 Columns = str | Sequence[str] | None
 
 # The default str of pandas 3, with NaN for missing values.
-_TEXT = pd.StringDtype(na_value=np.nan)
+_TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 
 
 def history_frame(
     records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False
 ) -> pd.DataFrame:
-    """Return records (of one thing oldest first) as a frame with index ``created`` and a typed column for each leaf."""
+    """Return records as a frame with index ``created`` and a typed column for each leaf; `with_thing` also sorts."""
     things = None
     if with_thing:
         records = sorted(records, key=itemgetter("created"))
@@ -50,7 +50,7 @@ def content_frame(
             )
     else:
         leaves = named_leaves(contents, _leaf_names(columns, things))
-    found: dict[str, Any] = {name: _typed(values) for name, values in leaves.items()}
+    found: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
     if things is not None:
         if "thing" in found:  # the content also has a field called "thing"
             found["content.thing"] = found.pop("thing")
@@ -80,7 +80,7 @@ def times_of(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
         raise UnexpectedReply("the response holds a time that is not ISO 8601 in UTC") from None
 
 
-def _typed(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
+def _typed_column(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
     kinds = set(map(type, values))
     gaps = type(None) in kinds
     kinds.discard(type(None))
@@ -94,7 +94,7 @@ def _typed(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
     if kinds == {bool}:
         return pd.array(values, dtype="boolean")
     if kinds == {str}:
-        return pd.arrays.ArrowStringArray(pa.array(values, type=pa.large_string()), dtype=_TEXT)  # type: ignore[call-arg]
+        return pd.arrays.ArrowStringArray(pa.array(values, type=pa.large_string()), dtype=_TEXT_DTYPE)  # type: ignore[call-arg]
     array: np.ndarray[Any, Any] = np.empty(len(values), dtype="object")
     array[:] = values
     return array

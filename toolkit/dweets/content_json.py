@@ -1,4 +1,4 @@
-"""Contents as JSON: of any value and of the rows of a frame, cut into requests that a gateway accepts."""
+"""Write values and rows of a frame as JSON contents, in batches that a gateway accepts as one request."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def _fault(name: str, values: Sequence[Any]) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Return a value of pandas or numpy, which orjson does not know, as JSON."""
+    """Convert a value of pandas or numpy that orjson cannot write."""
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # such as a slice with steps
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write a slice with steps
         return value.tolist()
     advice = "a text or a number" if not hasattr(value, "to_dict") else "its to_dict(), or a frame with post_frame"
     raise TypeError(f"it holds {described(value)}: send {advice}")
@@ -128,7 +128,7 @@ def _holds_nan(value: Any) -> bool:  # noqa: ANN401
         return not np.isfinite(value)
     if value is pd.NA or value is pd.NaT:
         return True
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # written as null otherwise, without a word
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # orjson would write null
         return not np.isfinite(value).all()
     if isinstance(value, dict):
         return any(map(_holds_nan, value.values()))

@@ -12,9 +12,9 @@ from typing import Any
 MOST_COLUMNS = 200
 
 _Column = list[Any]
-# (number of the parent, key) -> number; the root is 0. Names are built only for leaves that get a column: with long
-# keys, the names of all leaves would be many times larger than the contents.
-_Places = dict[tuple[int, str], int]
+# (number of the parent node, key) -> number of the node; the root is 0. Names are built only for leaves that get a
+# column: with long keys, the names of all leaves would be many times larger than the contents.
+_NodeNumbers = dict[tuple[int, str], int]
 
 
 def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
@@ -23,9 +23,9 @@ def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
     A missing value is None. A content that is not an object is a leaf named ``content``.
     """
     try:
-        return _even_leaves(contents, ""), 0
+        return _leaves_of_same_keys(contents, ""), 0
     except (KeyError, TypeError):  # the contents differ in their keys
-        return _uneven_leaves(contents)
+        return _leaves_of_any_keys(contents)
 
 
 def named_leaves(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Column]:
@@ -45,8 +45,8 @@ def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
     return None
 
 
-def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
-    """Fast path for contents with the same keys, five times as fast; KeyError or TypeError for others."""
+def _leaves_of_same_keys(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
+    """Fast path for contents with the same keys, five times as fast; KeyError or TypeError for other contents."""
     first = contents[0] if contents else None
     if type(first) is not dict or set(map(len, contents)) != {len(first)} or prefix.count(".") > MOST_COLUMNS:
         raise KeyError
@@ -57,7 +57,7 @@ def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
         if dict not in kinds:
             columns[prefix + key] = values
         elif kinds == {dict} and all(values):
-            columns |= _even_leaves(values, prefix + key + ".")
+            columns |= _leaves_of_same_keys(values, prefix + key + ".")
         else:
             raise KeyError
         if len(columns) > MOST_COLUMNS:
@@ -65,12 +65,12 @@ def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
     return columns
 
 
-def _uneven_leaves(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
-    places: _Places = {}
-    rows = [_row(content, places) for content in contents]
+def _leaves_of_any_keys(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
+    nodes: _NodeNumbers = {}
+    rows = [_leaves_of_content(content, nodes) for content in contents]
     counts = Counter(chain.from_iterable(rows))
     kept = set(heapq.nlargest(MOST_COLUMNS, counts, key=counts.__getitem__))
-    keys = {place: key for key, place in places.items()}
+    keys = {place: key for key, place in nodes.items()}
     columns: dict[str, _Column] = {}
     for leaf in (leaf for leaf in counts if leaf in kept):
         values = [row.get(leaf) for row in rows]
@@ -81,15 +81,15 @@ def _uneven_leaves(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
     return columns, len(counts) - len(kept)
 
 
-def _row(content: Any, places: _Places) -> dict[int, Any]:  # noqa: ANN401
-    """Return the leaves of one content by number, in order. Not recursive: contents nest up to 1,024 levels."""
+def _leaves_of_content(content: Any, nodes: _NodeNumbers) -> dict[int, Any]:  # noqa: ANN401
+    """Return the leaves of one content by node, in order. Not recursive, because contents nest up to 1,024 levels."""
     row: dict[int, Any] = {}
     objects = [(0, iter((content if type(content) is dict and content else {"content": content}).items()))]
     while objects:
         above, items = objects[-1]
         for key, value in items:
             at = (above, key)
-            place = places.get(at) or places.setdefault(at, len(places) + 1)
+            place = nodes.get(at) or nodes.setdefault(at, len(nodes) + 1)
             if type(value) is dict and value:
                 objects.append((place, iter(value.items())))
                 break

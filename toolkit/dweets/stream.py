@@ -12,15 +12,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-Encode = Callable[[int, bytes], bytes]
+#: Encodes the sequence number and the record of a dweet for a stream.
+Encoder = Callable[[int, bytes], bytes]
 
-# Eight digits are 4 GB, far above the size of a dweet.
-_HEX = re.compile(rb"[0-9A-Fa-f]{1,8}")
-_LONGEST_LINE = 16 * 1024 * 1024
+# A length in hexadecimal: eight digits are 4 GB, far above the size of a dweet.
+_FRAME_LENGTH = re.compile(rb"[0-9A-Fa-f]{1,8}")
+_MAX_LINE_BYTES = 16 * 1024 * 1024
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-#: Seconds that a client waits before each attempt to reconnect; the last one is repeated.
+#: Seconds that a client waits before each attempt to reconnect; the last wait is repeated.
 RECONNECT_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-#: A comment line: proxies keep the event stream open, and the client sees that the server is alive.
+#: A comment line, so that proxies keep the event stream open and the client sees that the server is alive.
 EVENT_HEARTBEAT = b":\n\n"
 
 
@@ -40,7 +41,7 @@ def encode_event(sequence: int, record: bytes) -> bytes:
 
 
 def encode_position(sequence: int) -> bytes:
-    """Return an event without data, whose id says where a client can resume."""
+    """Return an event without data; its id is the sequence number after which a client can resume."""
     return b"id: %d\n\n" % sequence
 
 
@@ -52,15 +53,15 @@ class FrameReader:
         self._in_frame = False
 
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
-        """Yield each complete dweet; a JSON value that is not a string is a heartbeat."""
+        """Yield each complete dweet; a line with any JSON value but a string is a heartbeat."""
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\r\n")
-        if len(self._buffer) > _LONGEST_LINE:
+        if len(self._buffer) > _MAX_LINE_BYTES:
             raise ValueError("a frame is too long")
         for line in lines:
             # Split by lines, not by the length: servers count it differently, and a JSON string holds no line end.
             if not self._in_frame:
-                if line and _HEX.fullmatch(line) is None:
+                if line and _FRAME_LENGTH.fullmatch(line) is None:
                     raise ValueError("a frame begins with its length in hexadecimal digits")
                 self._in_frame = bool(line)  # blank lines between frames are skipped
                 continue

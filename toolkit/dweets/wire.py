@@ -38,14 +38,14 @@ POST_QUIETLY = Endpoint("POST", "/dweet/quietly/for/{thing}", (KEY,))
 GET_DWEET = Endpoint("GET", "/dweet/for/{thing}", (KEY, CALLBACK))
 GET_UNNAMED = Endpoint("GET", "/dweet", (CALLBACK,))
 GET_QUIETLY = Endpoint("GET", "/dweet/quietly/for/{thing}", (KEY,))
-LATEST = Endpoint("GET", "/get/latest/dweet/for/{thing}", (KEY, CALLBACK))
-HISTORY = Endpoint("GET", "/get/dweets/for/{thing}", (KEY, CALLBACK))
-STORED = Endpoint(
+GET_LATEST = Endpoint("GET", "/get/latest/dweet/for/{thing}", (KEY, CALLBACK))
+GET_HISTORY = Endpoint("GET", "/get/dweets/for/{thing}", (KEY, CALLBACK))
+GET_STORED = Endpoint(
     "GET",
     "/get/stored/dweets/for/{thing}",
     (KEY, Parameter("date", required=True), Parameter("hour"), Parameter("responseType"), CALLBACK),
 )
-STATS = Endpoint("GET", "/get/stats", (CALLBACK,))
+GET_STATS = Endpoint("GET", "/get/stats", (CALLBACK,))
 LISTEN = Endpoint("GET", "/listen/for/dweets/from/{thing}", (KEY, SINCE))
 SET_LOCK = Endpoint("GET", "/lock/{thing}", (LOCK, KEY, CALLBACK))
 UNLOCK = Endpoint("GET", "/unlock/{thing}", (KEY, CALLBACK))
@@ -75,21 +75,19 @@ RETENTION_HEADER = "X-Dweet-Retention"
 GONE_HEADER = "X-Dweet-Gone"
 
 
-class Gone(NamedTuple):
+class DeletedDweets(NamedTuple):
     """How many dweets of a thing the gateway has deleted, and the time of the oldest one it keeps."""
 
     number: int
     before: str
 
+    def header_value(self) -> str:
+        return f"{self.number}; before={self.before}"
 
-def gone_text(number: int, before: int) -> str:
-    return f"{number}; before={created_text(before)}"
-
-
-def gone_of(text: str | None) -> Gone | None:
-    """Parse the value of a `GONE_HEADER`."""
-    number, _, before = (text or "").partition("; before=")
-    return Gone(int(number), before) if number.isascii() and number.isdigit() and before else None
+    @classmethod
+    def parse(cls, header_value: str | None) -> DeletedDweets | None:
+        number, _, before = (header_value or "").partition("; before=")
+        return cls(int(number), before) if number.isascii() and number.isdigit() and before else None
 
 
 DWEET_FIELDS = ("thing", "created", "content")
@@ -104,7 +102,7 @@ class IssuedLock(NamedTuple):
     read_key: Secret
 
 
-# The texts of failures, which clients match.
+# The texts of failures. Clients compare with them, so they must not change.
 NOT_FOUND = "we couldn't find this"
 KEY_NEEDED = "this thing is locked and requires a key"
 KEY_WRONG = "the key you provided doesn't work with this thing"
@@ -119,7 +117,7 @@ ALERT_DAMAGED = "the record of this alert is damaged: remove the alert, or set i
 NOT_JSON = "the body is not valid JSON"
 WHO_UNREADABLE = "who must be a comma-separated list of e-mail addresses"
 RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
-BAD_THING = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
+INVALID_THING_NAME = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
 
 _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
     THING_LOCKED: ThingAlreadyLocked,
@@ -133,22 +131,22 @@ def too_large() -> MalformedRequest:
     return MalformedRequest(f"a dweet holds at most {MAX_DWEET_BYTES} bytes", status=413)
 
 
-def quoted(text: str) -> bytes:
+def json_string(text: str) -> bytes:
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:  # most names
         return b'"%b"' % text.encode("ascii")
     return json.dumps(text, ensure_ascii=False).encode("utf-8")
 
 
 def succeeded(by: str, the: str, data: bytes) -> bytes:
-    return b'{"this":"succeeded","by":%b,"the":%b,"with":%b}' % (quoted(by), quoted(the), data)
+    return b'{"this":"succeeded","by":%b,"the":%b,"with":%b}' % (json_string(by), json_string(the), data)
 
 
 def failed(error: ServiceError) -> bytes:
-    return b'{"this":"failed","with":%d,"because":%b}' % (error.status, quoted(error.message))
+    return b'{"this":"failed","with":%d,"because":%b}' % (error.status, json_string(error.message))
 
 
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
-    """Return the error that a failure reply stands for."""
+    """Return the error of a failure response."""
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
     fallback = ServiceFailure if status >= 500 else MalformedRequest
@@ -158,12 +156,12 @@ def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
 
 def dweet_record(thing: str, at: int, content: bytes) -> bytes:
     second, milliseconds = divmod(at, 1000)
-    return b'%b%b.%03dZ","content":%b}' % (_opening(thing), _second_text(second), milliseconds, content)
+    return b'%b%b.%03dZ","content":%b}' % (_record_start(thing), _second_text(second), milliseconds, content)
 
 
 @lru_cache(16_384)
-def _opening(thing: str) -> bytes:
-    return b'{"thing":%b,"created":"' % quoted(thing)
+def _record_start(thing: str) -> bytes:
+    return b'{"thing":%b,"created":"' % json_string(thing)
 
 
 def receipt(record: bytes, transaction: str) -> bytes:
@@ -188,10 +186,10 @@ def _second_text(second: int) -> bytes:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode("ascii")
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# An address that every mail server accepts and reads alike: ASCII, no quotes, comments or groups, dots only between
-# other characters, and no "=?", which starts an encoded word.
-_ADDRESS = re.compile(
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# An e-mail address that every mail server parses alike: ASCII, no quotes, comments or groups, dots only between other
+# characters, and no "=?", which starts an encoded word.
+_EMAIL_ADDRESS = re.compile(
     r"(?!.*=\?)(?=[^@]{1,64}@.{1,253}\Z)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
 )
@@ -200,13 +198,13 @@ _ADDRESS = re.compile(
 def checked_thing(thing: str) -> str:
     if 0 < len(thing) <= MAX_THING_BYTES and thing.isascii() and thing.isprintable():  # most names
         return thing
-    if not thing or _CONTROL.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
-        raise MalformedRequest(BAD_THING)
+    if not thing or _CONTROL_CHARACTER.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
+        raise MalformedRequest(INVALID_THING_NAME)
     return thing
 
 
 def checked_lock(lock: str) -> str:
-    if not lock or _CONTROL.search(lock) or len(lock.encode("utf-8")) > MAX_THING_BYTES:
+    if not lock or _CONTROL_CHARACTER.search(lock) or len(lock.encode("utf-8")) > MAX_THING_BYTES:
         raise KeyRejected(LOCK_OR_KEY_WRONG)
     return lock
 
@@ -215,7 +213,7 @@ def is_callback(text: str) -> bool:
     return re.fullmatch(CALLBACK.pattern or "", text) is not None
 
 
-def script_around(callback: str) -> tuple[bytes, bytes]:
+def jsonp_wrapper(callback: str) -> tuple[bytes, bytes]:
     # The comment keeps browsers from taking the script for another type of content.
     return b"/**/%b(" % callback.encode("ascii"), b");"
 
@@ -224,13 +222,13 @@ def safe_in_script(json_text: bytes) -> bytes:
     return json_text.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
 
 
-def is_address(text: str) -> bool:
-    return _ADDRESS.fullmatch(text) is not None
+def is_email_address(text: str) -> bool:
+    return _EMAIL_ADDRESS.fullmatch(text) is not None
 
 
 def checked_recipients(who: str) -> list[str]:
     """Split a comma-separated list of 1 to 20 e-mail addresses, or raise MalformedRequest."""
     addresses = [address.strip(" ") for address in who.split(",")]
-    if len(addresses) > MAX_RECIPIENTS or not all(map(is_address, addresses)):
+    if len(addresses) > MAX_RECIPIENTS or not all(map(is_email_address, addresses)):
         raise MalformedRequest(WHO_UNREADABLE)
     return addresses

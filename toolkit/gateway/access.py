@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
-from toolkit.endpoint import address_in, is_loopback
+from toolkit.endpoint import is_loopback, parsed_address
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.exchange import HOST, Request
 from toolkit.rate_limit import LimitReached, RateLimit
@@ -79,7 +79,7 @@ class Proxies:
     def _last_untrusted(self, caller: str, hops: list[str]) -> str:
         for hop in reversed(hops):
             match = _HOP.fullmatch(hop.strip())
-            address = address_in(match["v6"] or match["v4"] or match["bare"]) if match is not None else None
+            address = parsed_address(match["v6"] or match["v4"] or match["bare"]) if match is not None else None
             if address is None:  # "unknown" or nonsense: keep the address of the proxy that reported it
                 break
             caller = str(address)
@@ -88,7 +88,7 @@ class Proxies:
         return caller
 
     def _is_trusted(self, address: str) -> bool:
-        parsed = address_in(address)
+        parsed = parsed_address(address)
         return parsed is not None and any(parsed in network for network in self._networks)
 
 

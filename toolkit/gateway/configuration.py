@@ -18,7 +18,7 @@ from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.rewards.configuration import RewardSettings, with_inherited_limits
 from toolkit.secret import Secret
-from toolkit.settings import Table, Text, checked, table_in
+from toolkit.settings import Table, Text, checked, read_table
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
@@ -109,7 +109,7 @@ def tables_of(source: Source | None) -> dict[str, Any]:
         return dict(source)
     if not isinstance(source, str | os.PathLike):
         raise InvalidArgument(f"config is the path of a file or a dict, not {type(source).__name__}")
-    table = table_in(source)
+    table = read_table(source)
     try:
         _checked(table)
     except InvalidArgument as error:

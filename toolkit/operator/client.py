@@ -21,7 +21,7 @@ from toolkit.rewards.analysis.decision_frame import SESSION_COLUMNS, decision_fr
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
 
-_KEY_MISSING = (
+_KEY_MISSING_MESSAGE = (
     "the operator key is missing: it is in the file operator.key of the gateway's data folder. Use "
     "toolkit.connect(url, operator_key=...), or set $TOOLKIT_OPERATOR_KEY and $TOOLKIT_URL, as `toolkit lab` does"
 )
@@ -74,7 +74,7 @@ class OperatorClient(PublicNames):
             A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
             or damaged) and ``damage`` (why nobody can use it). A damaged thing may have no known lock.
         """
-        return declared_frame(self._rows(wire.LOCKS, "locks"), wire.LOCK_FIELDS)
+        return declared_frame(self._call_for_rows(wire.GET_LOCKS, "locks"), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
         """Remove a lock for good, with its keys (``DELETE /operator/locks/{lock}``).
@@ -112,20 +112,20 @@ class OperatorClient(PublicNames):
         if (thing is None) == (lock is None):
             raise InvalidArgument("give either a thing or lock=...")
         if thing is not None:
-            return self._done(wire.REPAIR_THING, thing=thing)
-        return self._done(wire.REPAIR_LOCK, lock=lock or "")
+            return self._call_for_sentences(wire.REPAIR_THING, thing=thing)
+        return self._call_for_sentences(wire.REPAIR_LOCK, lock=lock or "")
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
     def reset_user(self, service_alias: str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
-        As after a phone was stolen, or for an owner who locked the question.
+        For example after a phone was stolen, or if wrong answers of its owner have locked the question.
 
         Parameters
         ----------
         service_alias
-            As `AuthenticatedUser` has it.
+            The ``service_alias`` of an `AuthenticatedUser`.
 
         Returns
         -------
@@ -137,24 +137,24 @@ class OperatorClient(PublicNames):
         NotFound
             No user with this alias had a code or gave a wrong answer lately.
         """
-        return self._done(wire.RESET_USER, alias=service_alias)
+        return self._call_for_sentences(wire.RESET_USER, alias=service_alias)
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
 
     def outbox(self) -> pd.DataFrame:
         """Return the alert mails (``GET /operator/outbox``).
 
-        Every dweet that was acknowledged before has been evaluated.
+        Before, the gateway evaluates every dweet that it acknowledged before this call.
 
         Returns
         -------
         DataFrame
             Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept
-            or uncertain) and ``error``. Of the finished ones the last thousand.
+            or uncertain) and ``error``. Of the finished mails, only the last thousand are kept.
         """
         mails = [
             {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}
-            for mail in self._rows(wire.OUTBOX, "mails", "at", "to")
+            for mail in self._call_for_rows(wire.GET_OUTBOX, "mails", "at", "to")
         ]
         return declared_frame(mails, wire.MAIL_FIELDS)
 
@@ -165,10 +165,10 @@ class OperatorClient(PublicNames):
         -------
         DataFrame
             By number: ``decision_id``, ``at`` (UTC), ``device`` (a label), ``moment_id``, ``rewarded``, ``reason``,
-            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; what `tk.rewards.funnel`
-            and the other analyses take.
+            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; `tk.rewards.funnel` and the
+            other analyses take this frame.
         """
-        return decision_frame(self._rows(wire.DECISIONS, "decisions"))
+        return decision_frame(self._call_for_rows(wire.GET_DECISIONS, "decisions"))
 
     def reward_sessions(self) -> pd.DataFrame:
         """Return all reward sessions (``GET /operator/rewards/sessions``).
@@ -178,14 +178,14 @@ class OperatorClient(PublicNames):
         DataFrame
             Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
         """
-        return decision_frame(self._rows(wire.REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
+        return decision_frame(self._call_for_rows(wire.GET_REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
-        """Return the rules of the reward engine, as a what-if begins with them.
+        """Return the rules of the reward engine, for example as the start of a what-if.
 
         ``GET /operator/rewards/configuration``.
         """
-        return Configuration.parse(self._call(wire.REWARD_CONFIGURATION, dict, "configuration")["configuration"])
+        return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, dict, "configuration")["configuration"])
 
     def retention(self) -> pd.DataFrame:
         """Return how much the gateway keeps, and how long (``GET /operator/retention``).
@@ -203,13 +203,13 @@ class OperatorClient(PublicNames):
         ...     tk.operator.retention().set_index("kept").loc["dweets of each thing", "most"]
         np.int64(10000)
         """
-        return declared_frame(self._rows(wire.RETENTION, "retention"), wire.RETENTION_FIELDS)
+        return declared_frame(self._call_for_rows(wire.GET_RETENTION, "retention"), wire.RETENTION_FIELDS)
 
     # -- the clock ----------------------------------------------------------------------------------------
 
     def clock(self) -> pd.Timestamp:
         """Return the gateway's time, in UTC (``GET /operator/clock``)."""
-        return self._time(wire.CLOCK)
+        return self._call_for_time(wire.GET_CLOCK)
 
     def advance(self, seconds: float) -> pd.Timestamp:
         """Advance the clock of ``Gateway.demo()`` and return its new time, in UTC (``POST /operator/clock``).
@@ -217,7 +217,7 @@ class OperatorClient(PublicNames):
         Parameters
         ----------
         seconds
-            How far; a clock never goes back.
+            How many seconds to advance, 0 or more: a clock never goes back.
 
         Raises
         ------
@@ -232,22 +232,22 @@ class OperatorClient(PublicNames):
         Timestamp('2026-01-01 09:05:00+0000', tz='UTC')
         """
         if not 0 <= seconds < float("inf"):
-            raise InvalidArgument("seconds is a number of 0 or more: a clock only goes forward")
-        return self._time(wire.ADVANCE, orjson.dumps({"seconds": float(seconds)}))
+            raise InvalidArgument("seconds must be 0 or more: a clock only goes forward")
+        return self._call_for_time(wire.ADVANCE_CLOCK, orjson.dumps({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------
 
-    def _done(self, endpoint: Endpoint, **values: str) -> list[str]:
+    def _call_for_sentences(self, endpoint: Endpoint, **values: str) -> list[str]:
         done: list[str] = self._call(endpoint, list, "done", values=values)["done"]
         return done
 
-    def _time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
+    def _call_for_time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
         return pd.Timestamp(self._call(endpoint, int, "now", body=body)["now"], unit="ms", tz="UTC")
 
-    def _rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
+    def _call_for_rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
         rows: list[Mapping[str, Any]] = self._call(endpoint, list, name)[name]
         if not all(isinstance(row, dict) and all(field in row for field in needed) for row in rows):
-            raise UnexpectedReply(f"the response to {endpoint} is not that of a gateway")
+            raise UnexpectedReply(f"the response to {endpoint} is not from a gateway")
         return rows
 
     def _call(
@@ -258,11 +258,11 @@ class OperatorClient(PublicNames):
         values: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> dict[str, Any]:
-        """Return a response whose fields with these names are of this kind, or raise what the gateway refused with."""
+        """Return a response whose fields `names` must be of the type `kind`, or raise the error of a refusal."""
         if values and not all(values.values()):
-            raise InvalidArgument("the name of a thing, a lock or a user is not empty")
+            raise InvalidArgument("the name of a thing, a lock or a user must not be empty")
         if self._authorization is None:
-            raise InvalidArgument(_KEY_MISSING)
+            raise InvalidArgument(_KEY_MISSING_MESSAGE)
         reply = self._session.call(endpoint, values, body=body, headers={"Authorization": self._authorization})
         request = f"{endpoint.method} {endpoint.path_for(**values or {})}"
         try:
@@ -272,12 +272,12 @@ class OperatorClient(PublicNames):
         if reply.status >= 400 and isinstance(found, dict) and isinstance(found.get("error"), str):
             raise wire.error_of(reply.status, found["error"], request=request)
         if reply.status != 200 or not isinstance(found, dict) or not all(isinstance(found.get(n), kind) for n in names):
-            raise UnexpectedReply(f"the response to {request} is not that of a gateway's operator API")
+            raise UnexpectedReply(f"the response to {request} is not from the operator API of a gateway")
         return found
 
 
 def _authorization(key: Secret) -> Secret:
-    text = key.reveal().strip()  # as a file ends with a line end
+    text = key.reveal().strip()  # the text of a file ends with a line break
     if not (text.isascii() and text.isprintable() and text.split() == [text]):
         raise InvalidArgument("an operator key is one word of ASCII characters (the given one is not shown)")
     return Secret(f"Bearer {text}")

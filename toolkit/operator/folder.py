@@ -17,18 +17,18 @@ from toolkit.secret import Secret
 
 log = logging.getLogger("toolkit.gateway")
 
-_KEY = re.compile(r"[A-Za-z0-9_-]{32,64}")
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,64}")
 _IS_POSIX = os.name == "posix"
 
 
 class OperatorFolder:
-    """Reads and writes the files; without a folder it keeps nothing."""
+    """Reads and writes the files of the operator; without a folder, nothing is kept."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def kept_key(self) -> Secret:
-        """Return the key of the folder, or make one; a key that other users could read, or that is none, is replaced.
+        """Return the key of the folder; a missing or invalid key, or one that other users could read, is replaced.
 
         Raises StoreUnavailable if the file cannot be read or written.
         """
@@ -39,10 +39,10 @@ class OperatorFolder:
         try:
             with suppress(FileNotFoundError):
                 kept = file.read_text("ascii", "replace").strip()
-                if _KEY.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
+                if _KEY_PATTERN.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
                     return Secret(kept)
                 log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
-            _write(file, key)
+            _write_private(file, key)
         except OSError as error:
             raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
         return Secret(key)
@@ -50,7 +50,7 @@ class OperatorFolder:
     def write_address(self, url: str) -> None:
         if self._folder is not None:
             try:
-                _write(self._folder / "gateway.url", f"{url}\n{os.getpid()}")
+                _write_private(self._folder / "gateway.url", f"{url}\n{os.getpid()}")
             except OSError as error:
                 log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
@@ -59,26 +59,26 @@ class OperatorFolder:
             with suppress(OSError):
                 (self._folder / "gateway.url").unlink(missing_ok=True)
 
-    def running(self) -> tuple[str, Secret] | None:
-        """Return URL and key of the gateway that has the folder open; None where they cannot be read."""
-        assert self._folder is not None, "a gateway without a folder is not found by one"
+    def running_gateway(self) -> tuple[str, Secret] | None:
+        """Return URL and key of the gateway that has the folder open; None if there is none, or no key to read."""
+        assert self._folder is not None, "only a gateway with a folder can be found"
         try:
             url, process = (self._folder / "gateway.url").read_text("ascii").split()
             key = Secret((self._folder / "operator.key").read_text("ascii").strip())
-            # A killed gateway leaves its address, and another program may have that port now: it must not get the key.
+            # A killed gateway leaves its address; another program may have the port now, and must not get the key.
             lock = filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
             with suppress(filelock.Timeout), lock:
                 return None
-            # A gateway that is starting holds the folder, and has not removed the address of a killed one yet.
+            # A gateway that is starting has the folder, but has not yet removed the address of a killed gateway.
             return (url, key) if process == (self._folder / "gateway.pid").read_text("ascii").strip() else None
         except (OSError, ValueError):
             return None
 
 
-def _write(file: Path, text: str) -> None:
+def _write_private(file: Path, text: str) -> None:
     """Write a file that only its owner may read, whole or not at all."""
     fresh = file.with_name(f"{file.name}.new")
-    fresh.unlink(missing_ok=True)  # its mode may be another one
+    fresh.unlink(missing_ok=True)  # a left-over file may have another mode
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as opened:
         opened.write(f"{text}\n")
         opened.flush()

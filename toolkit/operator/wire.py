@@ -1,7 +1,7 @@
 """The wire format of the operator API: endpoints, fields and errors.
 
 Every request has ``Authorization: Bearer KEY``, every response is a JSON object; times are milliseconds since 1970.
-A refusal is ``{"error": TEXT}`` with its HTTP status: 401 for the key, 403 or 421 for a caller from elsewhere.
+A refusal is ``{"error": TEXT}`` with an HTTP status: 401 for a wrong key, 403 or 421 for a caller from elsewhere.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import json
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
 
-LOCKS = Endpoint("GET", "/operator/locks")
+GET_LOCKS = Endpoint("GET", "/operator/locks")
 ISSUE_LOCK = Endpoint("POST", "/operator/locks")
 REVOKE_LOCK = Endpoint("DELETE", "/operator/locks/{lock}")
 REPAIR_LOCK = Endpoint("POST", "/operator/repair/lock/{lock}")
 REPAIR_THING = Endpoint("POST", "/operator/repair/thing/{thing}")
 RESET_USER = Endpoint("POST", "/operator/identity/reset/{alias}")
-OUTBOX = Endpoint("GET", "/operator/outbox")
-DECISIONS = Endpoint("GET", "/operator/rewards/decisions")
-REWARD_SESSIONS = Endpoint("GET", "/operator/rewards/sessions")
-REWARD_CONFIGURATION = Endpoint("GET", "/operator/rewards/configuration")
-RETENTION = Endpoint("GET", "/operator/retention")
-CLOCK = Endpoint("GET", "/operator/clock")
-ADVANCE = Endpoint("POST", "/operator/clock")
+GET_OUTBOX = Endpoint("GET", "/operator/outbox")
+GET_DECISIONS = Endpoint("GET", "/operator/rewards/decisions")
+GET_REWARD_SESSIONS = Endpoint("GET", "/operator/rewards/sessions")
+GET_REWARD_CONFIGURATION = Endpoint("GET", "/operator/rewards/configuration")
+GET_RETENTION = Endpoint("GET", "/operator/retention")
+GET_CLOCK = Endpoint("GET", "/operator/clock")
+ADVANCE_CLOCK = Endpoint("POST", "/operator/clock")
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
 
-#: Body of `ADVANCE`: ``{"seconds": NUMBER}``.
+#: Limit for the body of a request, such as ``{"seconds": NUMBER}`` for `ADVANCE_CLOCK`.
 MAX_BODY_BYTES = 1024
 
 # -- fields: the columns of the frames, with their dtypes ----------------------------------------------------
@@ -36,7 +36,7 @@ UTC = "datetime64[us, UTC]"
 #: ``state`` is free, in use or damaged; ``damage`` says why. A damaged thing may have no known lock.
 LOCK_FIELDS = {"lock": "str", "thing": "str", "state": "str", "damage": "str"}
 MAIL_FIELDS = {"at": UTC, **dict.fromkeys(("thing", "to", "subject", "text", "state", "error"), "str")}
-#: At most so many are kept, and for so many seconds; missing where there is no such limit.
+#: ``most`` is how many are kept, ``seconds`` is for how long; missing if there is no such limit.
 RETENTION_FIELDS = {"kept": "str", "most": "Int64", "seconds": "Int64"}
 
 # -- refusals ------------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ KEY_WRONG = (
     "the operator key is missing or wrong: send the one in operator.key of the gateway's data folder as "
     "Authorization: Bearer KEY"
 )
-TOO_MANY = "too many wrong operator keys, try again in 1 second"
+TOO_MANY_WRONG_KEYS = "too many wrong operator keys, try again in 1 second"
 NOT_LOCAL = "the operator API answers only over a loopback address, without a proxy in between"
 WRONG_HOST = "the operator API answers only to loopback names: localhost, 127.0.0.1, [::1]"
 FOREIGN_ORIGIN = "the operator API answers to no web page of another origin"
@@ -67,6 +67,6 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(status: int, text: str, *, request: str) -> ServiceError:
-    """Return a refusal as the error that the gateway raised."""
+    """Return the error of a refusal, of the class that the gateway raised."""
     kind = _CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else ServiceError)
     return kind(text, status=status, service="operator", request=request)

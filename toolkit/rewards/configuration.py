@@ -13,7 +13,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from toolkit.secret import Secret
-from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates, table_in
+from toolkit.settings import Table, Text, TimeOfDay, checked, read_table, refuse_duplicates
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 PerDay = Annotated[int, Meta(ge=0, le=10_000)]
@@ -101,7 +101,7 @@ class Configuration(Table, frozen=True):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
         """Read a ``.toml`` or ``.json`` file; raise InvalidArgument if it is unreadable or wrong."""
-        return cls.parse(table_in(path))
+        return cls.parse(read_table(path))
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
-from toolkit.charts.series import NUMBERS, Marks, chosen_columns
-from toolkit.dweets.analysis.gaps import gaps, gaps_found
+from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns
+from toolkit.dweets.analysis.gaps import find_gaps, gaps
 from toolkit.dweets.analysis.series import on_time_axis, outliers, rate, resample, statistics
 from toolkit.errors import InvalidArgument
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 
-def _method(
+def _as_method(
     function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
 ) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
-    """Return a function of a frame as a method of its accessor: the same docstring, and parameters without `frame`."""
+    """Turn a function of a frame into a method of the accessor, with the same docstring and parameters but `frame`."""
 
     @wraps(function)
     def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def _method(
 class DweetAccessor:
     """Analysis of a history. Use it as ``history.dweets``; the functions are ``toolkit.dweets.gaps(frame)`` and so on.
 
-    Where the frame has a column ``thing``, each thing is analysed by itself.
+    If the frame has a column ``thing``, each thing is analysed by itself.
 
     Examples
     --------
@@ -57,12 +57,12 @@ class DweetAccessor:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
 
-    on = _method(on_time_axis)
-    rate = _method(rate)
-    gaps = _method(gaps)
-    outliers = _method(outliers)
-    resample = _method(resample)
-    statistics = _method(statistics)
+    on = _as_method(on_time_axis)
+    rate = _as_method(rate)
+    gaps = _as_method(gaps)
+    outliers = _as_method(outliers)
+    resample = _as_method(resample)
+    statistics = _as_method(statistics)
 
     @checked_arguments
     def plot(
@@ -83,15 +83,15 @@ class DweetAccessor:
         ax
             The axes to draw on; None for a new figure.
         unit
-            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+            The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Show gaps and outliers.
 
         Returns
         -------
         matplotlib.axes.Axes
-            Or an array of them, one a field from the top: on a new figure, fields whose values differ more than
-            tenfold in magnitude have axes of their own.
+            Or an array of Axes, from the top: on a new figure, each field has its own Axes if the values of the fields
+            differ more than tenfold in magnitude.
 
         Examples
         --------
@@ -107,7 +107,7 @@ class DweetAccessor:
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_columns(self._frame, fields, NUMBERS)
-        marks = Marks(gaps_found(self._frame, 1.5), self.outliers(chosen)) if mark else Marks()
+        marks = ChartMarks(find_gaps(self._frame, 1.5), self.outliers(chosen)) if mark else ChartMarks()
         return series_axes(self._frame, chosen, marks, unit=unit, title=title, axes=ax)
 
     @checked_arguments
@@ -127,16 +127,16 @@ class DweetAccessor:
             Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
             numbers. Fields of unlike magnitude or unit have panels of their own.
         unit
-            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+            The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Shade gaps and ring outliers.
         height
-            Pixels of the plot, from 100; several panels may need more.
+            Height of the plot in pixels, at least 100; several panels may need more.
 
         Returns
         -------
         toolkit.charts.chart.Chart
-            ``visible_range`` is what it shows, two timestamps, or None for everything: read it, set it, observe it.
+            Its ``visible_range`` (two timestamps, or None for everything) can be read, set and observed.
 
         Examples
         --------
@@ -149,8 +149,8 @@ class DweetAccessor:
         from toolkit.charts.chart import Chart
 
         if height < 100:
-            raise InvalidArgument(f"height is a number of pixels from 100, not {height}")
+            raise InvalidArgument(f"height must be at least 100 pixels, not {height}")
         chosen = chosen_columns(self._frame, fields)
         numbers = [name for name in chosen if name in chosen_columns(self._frame, None)]
-        marks = Marks(gaps_found(self._frame, 1.5), outliers(self._frame, numbers)) if mark else Marks()
+        marks = ChartMarks(find_gaps(self._frame, 1.5), outliers(self._frame, numbers)) if mark else ChartMarks()
         return Chart(self._frame, chosen, unit=unit, marks=marks, height=height)

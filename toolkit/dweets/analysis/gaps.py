@@ -1,4 +1,4 @@
-"""Gaps in a series: times at which nothing came, or values that are missing."""
+"""Gaps in a series: intervals without rows or without values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike
 
-Length = str | timedelta | pd.Timedelta
+Duration = str | timedelta | pd.Timedelta
 
 
 @checked_arguments
@@ -21,17 +21,17 @@ def gaps(
     frame: pd.DataFrame,
     *,
     field: str | None = None,
-    longer_than: Length | None = None,
+    longer_than: Duration | None = None,
     factor: float = 1.5,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
-    """Find where nothing came for longer than `longer_than`, or than `factor` times the usual (median) spacing.
+    """Find intervals without rows, longer than `longer_than` or `factor` times the usual (median) spacing.
 
     Parameters
     ----------
     field
-        A column: only rows with a value in it count, so missing values are gaps too, also the first and last ones.
-        None looks at the times of the rows only.
+        A column: only rows with a value in this column count, so missing values are gaps too, also at the start and at
+        the end. None counts all rows.
     longer_than
         A length of time, such as ``"2h"``; it replaces `factor`.
     factor
@@ -50,7 +50,7 @@ def gaps(
     Warns
     -----
     UserWarning
-        Rows have no time; or values are missing, and no field says which of them are gaps.
+        Some rows have no time; or values are missing and `field` is None, so they do not count as gaps.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def gaps(
                     start                 end          length  missing
     0 2026-01-01 01:00:00 2026-01-01 06:00:00 0 days 05:00:00        5
     """
-    found = gaps_found(frame, factor, field, longer_than, until)
+    found = find_gaps(frame, factor, field, longer_than, until)
     if without := int(pd.isna(frame.index).sum()):
         warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
     values = frame.drop(columns="thing", errors="ignore").isna().sum()
@@ -74,22 +74,22 @@ def gaps(
     return found
 
 
-def gaps_found(
+def find_gaps(
     frame: pd.DataFrame,
     factor: float,
     field: str | None = None,
-    length: Length | None = None,
+    length: Duration | None = None,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
-    """Return `gaps` without a warning."""
+    """Do what `gaps` does, without its warnings."""
     if not factor > 1:
-        raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
+        raise InvalidArgument("factor must be above 1: with 1.5, one missing measurement is a gap")
     if field is not None and field not in frame.columns:
         raise InvalidArgument(f"there is no column {field!r}: the columns are {', '.join(map(str, frame.columns))}")
     limit = None if length is None else _microseconds(length)
 
     def find(rows: pd.DataFrame) -> pd.DataFrame:
-        end = frame.index.max() if until is None else _moment_in(until, frame.index)
+        end = frame.index.max() if until is None else _comparable_time(until, frame.index)
         return _gaps_of_one(rows, field, limit, factor, end)
 
     return of_each_thing(frame, find).reset_index(drop=True)
@@ -127,7 +127,7 @@ def _distinct_times(index: pd.Index[Any]) -> pd.DatetimeIndex:
     return index[index.notna()].unique().sort_values().as_unit("us")
 
 
-def _microseconds(length: Length) -> float:
+def _microseconds(length: Duration) -> float:
     try:
         if isinstance(length, str | timedelta):
             microseconds = pd.Timedelta(length) / pd.Timedelta("1us")
@@ -138,8 +138,8 @@ def _microseconds(length: Length) -> float:
     raise InvalidArgument(f"longer_than must be a length of time above 0, such as '2h', not {length!r}")
 
 
-def _moment_in(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
-    """Return a time that can be compared with those of the index; without a zone it is in that of the index."""
+def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
+    """Return a time that can be compared with the index; a time without a zone gets the zone of the index."""
     zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
     try:
         read = pd.Timestamp(moment)
@@ -152,7 +152,7 @@ def _moment_in(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
 
 
 def of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of what is found."""
+    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of the results."""
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
     if "thing" not in frame.columns:

@@ -1,6 +1,6 @@
 """Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames.
 
-A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. Where it has a
+A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. If it has a
 column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front. A frame without a
 DatetimeIndex, a field that is no numeric column, and a parameter out of its range raise InvalidArgument.
 """
@@ -21,15 +21,15 @@ from toolkit.dweets.analysis.gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
-Unit = Literal["s", "ms", "us", "ns"]
+TimeUnit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
-# A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
+# Factors from a deviation to sigma: a standard normal has a MAD of 0.6745 and a mean absolute deviation of 0.7979.
 _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_ROWS_A_PIECE = 65_536
-# Fewer points say too little about how much they scatter.
+_WINDOWS_A_PIECE = 65_536
+# With fewer points, a series has no outliers: its spread is not known well enough.
 _FEWEST_POINTS = 8
-_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
+_ISO_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
 @checked_arguments
@@ -46,8 +46,8 @@ def outliers(
     Parameters
     ----------
     fields
-        Numeric columns; None for all of them. Missing values are skipped; in fewer than eight values no outlier is
-        sought.
+        Numeric columns; None for all of them. Missing values are skipped; a field with fewer than eight values has no
+        outliers.
     window
         How many values are compared, at least 3; the nearest ones at the ends of the series.
     threshold
@@ -100,9 +100,9 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
         return values, values
     windows = sliding_window_view(values, window)
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _ROWS_A_PIECE):  # the deviations of all windows at once would not fit
-        piece = slice(start, start + _ROWS_A_PIECE)
-        medians[piece], sigmas[piece] = _spread(windows[piece])
+    for start in range(0, len(windows), _WINDOWS_A_PIECE):  # the deviations of all windows would need too much memory
+        piece = slice(start, start + _WINDOWS_A_PIECE)
+        medians[piece], sigmas[piece] = _medians_and_sigmas(windows[piece])
     nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
     expected, sigma = medians[nearest], sigmas[nearest]
     distance = np.abs(values - expected)
@@ -110,7 +110,7 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     return expected, score
 
 
-def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _medians_and_sigmas(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     medians = np.median(windows, axis=1)
     deviations = np.abs(windows - medians[:, None])
     mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
@@ -124,12 +124,12 @@ def resample(
     how: Aggregation | Sequence[Aggregation] = "mean",
     fields: str | Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Put the fields on a regular axis: one row for each `rule` from the first to the last time.
+    """Put the fields on a regular axis: one row for each interval from the first to the last time.
 
     Parameters
     ----------
     rule
-        pandas' offset: ``"10min"``, ``"1h"``, ``"1D"``, ``"1W"``, ``"1MS"`` (months), ``"1YS"`` (years).
+        The interval, as in pandas: ``"10min"``, ``"1h"``, ``"1D"``, ``"1W"``, ``"1MS"`` (months), ``"1YS"`` (years).
     how
         mean, median, min, max, sum, count or last; or a list of them.
     fields
@@ -138,7 +138,7 @@ def resample(
     Returns
     -------
     pandas.DataFrame
-        The fields, float64 (int64 for count); an interval without values is NA, also its sum. With a list of
+        The fields, float64 (int64 for count); an interval without values is NA, also with ``sum``. With a list of
         aggregations, a column for each field and aggregation: ``celsius.min``, ``celsius.max``.
 
     Examples
@@ -174,7 +174,7 @@ def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Seq
 
 @checked_arguments
 def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
-    """Count rows in each interval: the column ``dweets`` (int64), 0 where none came."""
+    """Count rows in each interval: the column ``dweets`` (int64), 0 in an interval without rows."""
     ones = pd.DataFrame({"dweets": np.ones(len(frame))}, index=frame.index)
     if "thing" in frame.columns:
         ones.insert(0, "thing", frame["thing"].array)
@@ -207,14 +207,14 @@ def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFra
 
 
 def time_columns(frame: pd.DataFrame) -> list[str]:
-    """Name what can be the time axis: the index if it is one, then datetime columns and columns of ISO 8601 text."""
+    """Return the names of possible time axes: a DatetimeIndex, then datetime columns and columns of ISO 8601 text."""
     names = [str(name) for name, column in frame.items() if _may_be_time(column)]
     index = frame.index
     return [str(index.name or "index"), *names] if isinstance(index, pd.DatetimeIndex) else names
 
 
 @checked_arguments
-def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) -> pd.DataFrame:
+def on_time_axis(frame: pd.DataFrame, column: str, *, unit: TimeUnit | None = None) -> pd.DataFrame:
     """Return the frame, ascending, with one of `time_columns` as its index.
 
     Devices often carry their own time: ``history.dweets.on("measured")`` puts it on the axis. Times with an
@@ -224,7 +224,7 @@ def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) 
     Parameters
     ----------
     unit
-        Of a column of numbers: seconds, milliseconds, microseconds or nanoseconds since 1970 (UTC).
+        The unit of a column of numbers: seconds, milliseconds, microseconds or nanoseconds since 1970 (UTC).
 
     Examples
     --------
@@ -238,8 +238,8 @@ def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) 
     return timed
 
 
-def put_on_time_axis(frame: pd.DataFrame, column: str, unit: Unit | None = None) -> pd.DataFrame:
-    """Return `on_time_axis` without a warning."""
+def put_on_time_axis(frame: pd.DataFrame, column: str, unit: TimeUnit | None = None) -> pd.DataFrame:
+    """Do what `on_time_axis` does, without its warning."""
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
     if not frame.columns.is_unique:
@@ -259,7 +259,7 @@ def _may_be_time(column: pd.Series[Any]) -> bool:
     if not (pd.api.types.is_string_dtype(column.dtype) or column.dtype == object):
         return False
     first = column.dropna().head(1).tolist()
-    return bool(first) and isinstance(first[0], str) and _DATE.match(first[0]) is not None
+    return bool(first) and isinstance(first[0], str) and _ISO_DATE.match(first[0]) is not None
 
 
 def _times(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -270,14 +270,14 @@ def _times(column: pd.Series[Any]) -> pd.Series[Any]:
     try:
         try:
             times = pd.to_datetime(column, format="ISO8601")
-        except ValueError:  # offsets differ between rows, as over a summer
+        except ValueError:  # offsets differ between rows, as with summer time
             times = pd.to_datetime(column, format="ISO8601", utc=True)
     except (ValueError, TypeError):
         raise InvalidArgument(f"{column.name!r} is not a time axis: not all of it is ISO 8601") from None
     return times if times.dt.tz is None else times.dt.tz_convert("UTC")
 
 
-def _unix_times(column: pd.Series[Any], unit: Unit) -> pd.Series[Any]:
+def _unix_times(column: pd.Series[Any], unit: TimeUnit) -> pd.Series[Any]:
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise InvalidArgument(f"{column.name!r} holds no numbers: leave out unit={unit!r}")
     try:

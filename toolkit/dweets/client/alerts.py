@@ -27,8 +27,8 @@ ALERT_COLUMNS = {
     "sent_today": "int64",
     "allowed_today": "int64",
 }
-_RESULTS = ["alert.met", "alert.message", "alert.mails", "alert.fault"]
-_TOO_DEEP = Verdict(None, "the content is nested too deeply to be evaluated here")
+_RESULT_COLUMNS = ["alert.met", "alert.message", "alert.mails", "alert.fault"]
+_TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evaluated here")
 
 
 def alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -54,30 +54,30 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
-    """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
+    """Evaluate a condition on records, in a child process; return the history with four result columns in front."""
     with _compiled(condition) as evaluate:
         records = read()
-        contents = [_encoded(record["content"]) for record in records]
+        contents = [_encoded_content(record["content"]) for record in records]
         verdicts = evaluate(contents)
     _warn_if_misspelt(condition, contents, verdicts)
-    return _with_verdicts(history_frame(records, columns), verdicts, _mails(verdicts))
+    return _with_verdicts(history_frame(records, columns), verdicts, _causes_mail(verdicts))
 
 
 def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Evaluate a condition on each row of a frame, which a column ``thing`` divides into alerts of their own."""
-    frame = frame.drop(columns=_RESULTS, errors="ignore")
+    """Evaluate a condition on each row of a frame; each thing in a column ``thing`` has its own alert."""
+    frame = frame.drop(columns=_RESULT_COLUMNS, errors="ignore")
     values = frame.reset_index(drop=True)
-    if "thing" in frame.columns:  # as `history` of several things has it
+    if "thing" in frame.columns:  # such as a `history` of several things
         values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
         groups = list(pd.Series(range(len(frame))).groupby(frame["thing"].array, dropna=False, sort=False))
     else:
         groups = [(None, pd.Series(range(len(frame))))]
     contents = row_contents(values)
-    verdicts, mails = [_TOO_DEEP] * len(frame), [False] * len(frame)
+    verdicts, mails = [_TOO_DEEP_VERDICT] * len(frame), [False] * len(frame)
     with _compiled(condition) as evaluate:
         for _, places in groups:
             found = evaluate([contents[place] for place in places])
-            for place, verdict, mailed in zip(places, found, _mails(found), strict=True):
+            for place, verdict, mailed in zip(places, found, _causes_mail(found), strict=True):
                 verdicts[place], mails[place] = verdict, mailed
     _warn_if_misspelt(condition, contents, verdicts)
     return _with_verdicts(frame, verdicts, mails)
@@ -85,16 +85,16 @@ def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 @contextmanager
 def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], list[Verdict]]]:
-    """Yield a function that evaluates the condition on contents; None is one that is nested too deeply."""
+    """Yield a function that evaluates the condition on contents; a content of None is nested too deeply."""
 
     def evaluate(contents: Sequence[bytes | None]) -> list[Verdict]:
         writable = [content for content in contents if content is not None]
         found = iter(evaluate_all(worker, condition, writable))
-        return [_TOO_DEEP if content is None else next(found) for content in contents]
+        return [_TOO_DEEP_VERDICT if content is None else next(found) for content in contents]
 
     with ConditionWorker() as worker:
         try:
-            worker.compile(condition)
+            worker.check_compiles(condition)
         except MalformedRequest as error:
             raise InvalidArgument(error.message) from None
         yield evaluate
@@ -103,15 +103,15 @@ def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], lis
 def _with_verdicts(history: pd.DataFrame, verdicts: Sequence[Verdict], mails: Sequence[bool]) -> pd.DataFrame:
     _warn_if_useless(verdicts)
     met, messages, faults = ([getattr(verdict, name) for verdict in verdicts] for name in ("met", "message", "fault"))
-    results = zip(_RESULTS, (met, messages, mails, faults), ("bool", "str", "bool", "str"), strict=True)
+    results = zip(_RESULT_COLUMNS, (met, messages, mails, faults), ("bool", "str", "bool", "str"), strict=True)
     columns = {name: pd.Series(values, index=history.index, dtype=dtype) for name, values, dtype in results}
     return pd.concat([pd.DataFrame(columns, index=history.index), history], axis=1)
 
 
-def _encoded(content: Any) -> bytes | None:  # noqa: ANN401
+def _encoded_content(content: Any) -> bytes | None:  # noqa: ANN401
     try:
         return orjson.dumps(content)
-    except orjson.JSONEncodeError:  # orjson reads four times deeper than it writes
+    except orjson.JSONEncodeError:  # orjson reads JSON of four times the depth that it writes
         return None
 
 
@@ -138,8 +138,8 @@ def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
         )
 
 
-def _mails(verdicts: Sequence[Verdict]) -> list[bool]:
-    """Return for each verdict whether it opens the alert or changes its message; a fault changes nothing."""
+def _causes_mail(verdicts: Sequence[Verdict]) -> list[bool]:
+    """Return for each verdict whether it causes a mail: it opens the alert or changes the alert's message."""
     mails, open_with = [], None
     for verdict in verdicts:
         mails.append(verdict.met and verdict.message != open_with)

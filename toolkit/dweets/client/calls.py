@@ -1,4 +1,4 @@
-"""Requests of thing messaging: names checked before anything is sent, responses taken out of their envelope."""
+"""Requests of thing messaging: names are checked before a request is sent, and responses are unwrapped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_name
 from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, UnexpectedReply, counted, warn_caller
-from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
+from toolkit.http_client import HttpReply, HttpSession, HttpStream, StrOrSecret
 from toolkit.secret import Secret
 
-Query = Mapping[str, Value | None]
+Query = Mapping[str, StrOrSecret | None]
 
 
 class Answer(NamedTuple):
-    """What is in the envelope of a success, and which dweets of the requested range may be deleted."""
+    """The data of a success response, and which dweets the server has deleted, if that concerns the requested range."""
 
     data: Any
-    gone: wire.Gone | None
+    deleted: wire.DeletedDweets | None
 
 
 class DweetCalls:
@@ -31,7 +31,7 @@ class DweetCalls:
 
     def __init__(self, session: HttpSession) -> None:
         self.session = session
-        #: How many dweets of a thing the server keeps; None before its first response.
+        #: How many dweets of a thing the server keeps; None before the first response of the server.
         self.retention: int | None = None
 
     def call(
@@ -45,36 +45,36 @@ class DweetCalls:
         """Send a request, or raise the error of its response."""
         values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
         content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
-        headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
+        headers: dict[str, StrOrSecret] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
-        data = _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
         told = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
         self.retention = int(told) if told.isascii() and told.isdigit() else self.retention
-        return Answer(data, wire.gone_of(reply.headers.get(wire.GONE_HEADER.lower())))
+        return Answer(data, wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower())))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
-        """Return what `kept` does, and warn if the server has deleted dweets that may be in the range asked for."""
-        records, gone = self.kept(endpoint, thing, key, query)
-        if gone is not None:
-            self.warn_of(gone, thing)
+        """Return records, oldest first; warn if the server has deleted dweets that may be in the requested range."""
+        records, deleted = self.records_and_deleted(endpoint, thing, key, query)
+        if deleted is not None:
+            self.warn_of_deleted(deleted, thing)
         return records
 
-    def kept(
+    def records_and_deleted(
         self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None
-    ) -> tuple[list[dict[str, Any]], wire.Gone | None]:
-        """Return records oldest first, none where the thing has no dweets yet, and what the server says is gone."""
+    ) -> tuple[list[dict[str, Any]], wire.DeletedDweets | None]:
+        """Return records, oldest first, and which dweets the server has deleted; no records for an unknown thing."""
         try:
-            found, gone = self.call(endpoint, {"thing": thing}, key, query)
+            found, deleted = self.call(endpoint, {"thing": thing}, key, query)
         except NotFound:
             return [], None
-        return checked_records(found)[::-1], gone
+        return checked_records(found)[::-1], deleted
 
-    def warn_of(self, gone: wire.Gone, thing: str) -> None:
+    def warn_of_deleted(self, deleted: wire.DeletedDweets, thing: str) -> None:
         """Warn that the server has deleted dweets of a thing."""
         warn_caller(
-            f"the gateway has deleted {counted(gone.number, 'dweet')} of {thing!r}, all of those before {gone.before}; "
-            f"some may be missing here, since it keeps little more than the last {self.retention or 0:,} dweets of a "
-            "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
+            f"the gateway has deleted {counted(deleted.number, 'dweet')} of {thing!r}, all before {deleted.before}; "
+            f"some may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of "
+            "a thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
         )
 
     def post_rows(self, thing: str, contents: Iterable[bytes], key: Key) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ class DweetCalls:
 
     def active_things(self) -> list[dict[str, str]]:
         """Return the public things that were active last, with their keywords as one text."""
-        found = self.call(wire.STATS, {}).data
+        found = self.call(wire.GET_STATS, {}).data
         try:
             things = found["active_things"]
             return [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
@@ -91,12 +91,12 @@ class DweetCalls:
             raise UnexpectedReply("the response does not hold active things") from None
 
     def stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
-        """Open the live stream of a thing, after a sequence number or with only what is new."""
+        """Open the live stream of a thing, from after the sequence number `since`; None for new dweets only."""
         values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
         query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
-            _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
+            _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
         if "text/html" in reply.content_type:  # it would end at once, again and again
             reply.close()
@@ -108,8 +108,8 @@ def _with_key(key: Key, query: Query | None) -> Query:
     return {**(query or {}), "key": None if key is None else Secret(key)}
 
 
-def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
-    """Return receipts; warn of each thing that got more dweets at once than the server keeps."""
+def with_retention_warning(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
+    """Return the receipts, and warn about each thing that got more dweets than the server keeps."""
     for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
         if retention is not None and sent > retention:
             warn_caller(
@@ -120,9 +120,9 @@ def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    """Return dweets unchanged, or raise UnexpectedReply if they are not dweets."""
+    """Return `found` unchanged, or raise UnexpectedReply if it is not a list of dweets."""
     try:
-        # Column by column: a loop over hundreds of records would take a good part of the whole call.
+        # Check by column: a loop over hundreds of records would take much of the time of the call.
         things, times, _ = (list(map(itemgetter(name), found)) for name in wire.DWEET_FIELDS)
         if type(found) is list and {*map(type, things), *map(type, times)} <= {str}:
             return found
@@ -131,8 +131,8 @@ def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     raise UnexpectedReply("the response does not hold dweets with thing, created and content")
 
 
-def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
-    """Return what is in the envelope of a success; raise the error of a failure."""
+def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
+    """Return the data of a success response; raise the error of a failure response."""
     try:
         envelope = orjson.loads(reply.body)
         outcome = envelope["this"]

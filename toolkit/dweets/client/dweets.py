@@ -14,10 +14,10 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
-from toolkit.dweets.client.calls import DweetCalls, checked_records, warned_if_forgotten
+from toolkit.dweets.client.calls import DweetCalls, checked_records, with_retention_warning
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.posting import Playback, post_rows
-from toolkit.dweets.client.reading import Wanted, kept_records
+from toolkit.dweets.client.reading import Selection, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, NotFound
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.archive import Archive
     from toolkit.dweets.archive.follower import Follower
 
-Names = str | Iterable[str]
+ThingNames = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
@@ -37,12 +37,12 @@ LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 class DweetClient(PublicNames):
     """Thing messaging: post, read, listen, lock, alert. Use it as ``tk.dweets``.
 
-    A `key` (a `Secret` or plain text) is needed for locked things only; it is never shown again. Without the right
-    one, a call for a locked thing raises KeyRejected.
+    A `key` (a `Secret` or plain text) is needed for locked things only; no output shows the key. With a missing or
+    wrong key, a call for a locked thing raises KeyRejected.
 
-    Contents become typed columns: nested names are joined with dots; int64, float64, boolean, str or object; gaps are
-    NA; content that is no object is in a column ``content``. A frame has at most 200 of them, the most frequent names,
-    and a warning says how many are left out. ``columns=`` names the ones you want instead, however many.
+    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots, missing
+    values are NA, and a content that is no object is in the column ``content``. A frame has columns for the 200 most
+    frequent names, and a warning says how many names are left out; ``columns=`` selects any number of other names.
     """
 
     def __init__(self, session: HttpSession) -> None:
@@ -57,7 +57,7 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         thing
-            Its name; None lets the gateway choose a readable one.
+            The name of the thing; None lets the gateway choose a readable name.
         content
             Any JSON value: a dict, a list, a number, a text, None.
 
@@ -69,9 +69,9 @@ class DweetClient(PublicNames):
         Raises
         ------
         InvalidArgument
-            The content cannot be JSON, or the name cannot be one; nothing was sent.
+            The content cannot be written as JSON, or the name is not valid; nothing was sent.
         RateLimited
-            The gateway limits posts, and this was one too many.
+            The thing got more posts per second than the gateway allows.
 
         Examples
         --------
@@ -103,39 +103,39 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         frame
-            Column names become names in the content (``position.lat`` nested), a named index is included, gaps are
-            left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
+            Column names become names in the content (``position.lat`` nested), a named index is included, missing
+            values are left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
         thing_column
-            In place of `thing`: the column with the name of each row's thing, which is not part of the content.
+            The column with the name of each row's thing, instead of `thing`; not part of the content.
         progress
-            Show a bar if there is more than one request.
+            Show a progress bar if there is more than one request.
         """
         post = partial(self._calls.post_rows, key=key)
         receipts = post_rows(post, thing, frame, thing_column, progress)
-        return receipt_frame(warned_if_forgotten(receipts, self._calls.retention))
+        return receipt_frame(with_retention_warning(receipts, self._calls.retention))
 
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
-        """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
+        """Play a frame back as a live thing: send each row, as in `post_frame`, when its time has come.
 
-        The `Playback` runs in the background: ``.wait()`` for its end, ``.close()`` to end it, ``.sent`` rows so far.
+        The `Playback` runs in the background: ``.wait()`` waits for the end, ``.close()`` stops, ``.sent`` counts rows.
 
         Parameters
         ----------
         frame
-            With an ascending DatetimeIndex.
+            A frame with an ascending DatetimeIndex.
         speed
-            How many times faster than recorded, above 0; ``float("inf")`` for at once.
+            How many times faster than recorded, above 0; ``float("inf")`` sends all rows at once.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
 
     def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
-        """Return the newest dweet as in `history`, no row before the first: ``GET /get/latest/dweet/for/{thing}``."""
-        return history_frame(self._calls.records(wire.LATEST, thing, key), columns)
+        """Return the newest dweet as in `history`, no row if there is none: ``GET /get/latest/dweet/for/{thing}``."""
+        return history_frame(self._calls.records(wire.GET_LATEST, thing, key), columns)
 
     def history(
         self,
-        things: Names,
+        things: ThingNames,
         *,
         n: int | None = None,
         since: TimeLike | None = None,
@@ -146,26 +146,26 @@ class DweetClient(PublicNames):
     ) -> pd.DataFrame:
         """Return the dweets that the gateway keeps: the last 500 of a thing, and older ones day by day.
 
-        ``GET /get/dweets/for/{thing}``, and ``GET /get/stored/dweets/for/{thing}`` for each day beyond.
+        ``GET /get/dweets/for/{thing}``, and ``GET /get/stored/dweets/for/{thing}`` for each earlier day.
 
         Parameters
         ----------
         things
             One name, or several: then a column ``thing`` tells them apart.
         n
-            At most so many of each thing, the newest; None for all. Up to 500 are one request.
+            How many of the newest dweets of each thing; None for all. Up to 500 take one request.
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+            ThingNames in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress
-            Show a bar if there is more than one day to read.
+            Show a progress bar if there is more than one day to read.
 
         Returns
         -------
         pandas.DataFrame
             Oldest first. Index ``created`` (UTC), one typed column for each name in the contents. A warning says how
-            many older ones the gateway has deleted, if some of them may have been asked for.
+            many dweets the gateway has deleted, if some of them may be in the requested range.
 
         Examples
         --------
@@ -174,13 +174,13 @@ class DweetClient(PublicNames):
         ...     len(tk.dweets.history("kitchen", since="2026-01-01"))
         0
         """
-        wanted = Wanted.asked(n, since, until)
-        return _of_each(things, columns, lambda name: kept_records(self._calls, name, key, wanted, progress))
+        selection = Selection.checked(n, since, until)
+        return _history_of_each(things, columns, lambda name: kept_records(self._calls, name, key, selection, progress))
 
     def stored(
-        self, things: Names, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
+        self, things: ThingNames, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
-        """Return all dweets kept of one day or hour: ``GET /get/stored/dweets/for/{thing}``.
+        """Return all dweets of one day or hour that are kept: ``GET /get/stored/dweets/for/{thing}``.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class DweetClient(PublicNames):
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
         query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return _of_each(things, columns, lambda name: self._calls.records(wire.STORED, name, key, query))
+        return _history_of_each(things, columns, lambda name: self._calls.records(wire.GET_STORED, name, key, query))
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
@@ -212,9 +212,9 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         since
-            A sequence number (see `Listener.position`): first replay what came after it. None: only what is new.
+            A sequence number (see `Listener.position`): first replay the dweets after it. None: only new dweets.
         patience
-            Seconds without a connection after which it raises Unreachable.
+            Seconds without a connection after which the listener raises Unreachable.
 
         Returns
         -------
@@ -238,7 +238,7 @@ class DweetClient(PublicNames):
     def archive(self, folder: str | os.PathLike[str]) -> Archive:
         """Open the archive in a folder that `record`, ``toolkit record`` or ``Gateway(archive=...)`` writes.
 
-        It needs no key: archive files are not encrypted, and locks do not protect them.
+        Reading needs no key: archive files are not encrypted, and locks do not protect them.
         """
         from toolkit.dweets.archive.archive import Archive
 
@@ -246,7 +246,7 @@ class DweetClient(PublicNames):
 
     def record(
         self,
-        things: Names,
+        things: ThingNames,
         folder: str | os.PathLike[str],
         *,
         key: Key | Mapping[str, Key] = None,
@@ -258,21 +258,21 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         folder
-            Of the archive; created if missing. A recorder resumes where the last one on this folder ended.
+            The folder of the archive; created if missing. A recorder resumes where the last one in this folder ended.
         key
             For locked things: one key, or a mapping of names to keys.
         seconds, rows
-            Dweets are written after so many seconds, or as soon as so many have been received.
+            Received dweets are written after `seconds`, or as soon as there are `rows` of them.
 
         Returns
         -------
         Follower
-            Runs in the background and reconnects until ``.close()``; ``.flush()`` writes what has been received.
+            Runs in the background and reconnects until ``.close()``; ``.flush()`` writes all received dweets.
 
         Raises
         ------
         KeyRejected, Unreachable
-            A thing cannot be listened to now.
+            The stream of a thing cannot be opened.
         ArchiveUnusable
             The folder cannot be written, or another process is writing to it.
 
@@ -301,18 +301,18 @@ class DweetClient(PublicNames):
         Raises
         ------
         ThingAlreadyLocked, Conflict
-            The thing has a lock; the lock is on another thing.
+            The thing already has a lock, or the lock is on another thing.
         """
         self._calls.call(wire.SET_LOCK, {"thing": thing}, key, {"lock": lock})
         return declared_frame([{"thing": thing, "lock": lock, "locked": True}], LOCK_COLUMNS)
 
     def unlock(self, thing: str, *, key: Key) -> pd.DataFrame:
-        """Unlock a thing with its master key: ``GET /unlock/{thing}``. Its alert goes with the lock."""
+        """Unlock a thing with its master key: ``GET /unlock/{thing}``. This removes the alert."""
         self._calls.call(wire.UNLOCK, {"thing": thing}, key)
         return declared_frame([{"thing": thing, "locked": False}], LOCK_COLUMNS)
 
     def remove_lock(self, lock: str, *, key: Key) -> pd.DataFrame:
-        """Take a lock off the thing that it is on (else NotFound): ``GET /remove/lock/{lock}``."""
+        """Take a lock off its thing, or raise NotFound if no thing uses it: ``GET /remove/lock/{lock}``."""
         self._calls.call(wire.REMOVE_LOCK, {"lock": lock}, key)
         return declared_frame([{"lock": lock, "locked": False}], LOCK_COLUMNS)
 
@@ -324,8 +324,8 @@ class DweetClient(PublicNames):
         who
             1 to 20 e-mail addresses.
         condition
-            JavaScript of ``dweet``, the content: an expression, as in ``dweet.celsius > 30``, or the body of a
-            function, as in ``if (dweet.celsius > 30) return 'too hot'``. It is met when its value is a text or true.
+            JavaScript that reads ``dweet``, the content: an expression, as ``dweet.celsius > 30``, or the body of a
+            function, as ``if (dweet.celsius > 30) return 'too hot'``. It is met if its value is a text or true.
             Try it first with `backtest`.
 
         Raises
@@ -333,7 +333,7 @@ class DweetClient(PublicNames):
         ThingNotLocked, KeyRejected
             An alert needs a locked thing and its master key.
         InvalidArgument, MalformedRequest
-            An address cannot be one; the condition does not compile or returns nothing.
+            An address is not valid; or the condition does not compile or returns nothing.
         """
         values = {"who": checked_addresses(who), "thing": thing, "condition": condition}
         return alert_frame([self._calls.call(wire.SET_ALERT, values, key).data])
@@ -349,7 +349,7 @@ class DweetClient(PublicNames):
             return alert_frame([])
 
     def remove_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
-        """Remove the alert of a thing (else NotFound), return none: ``GET /remove/alert/for/{thing}``."""
+        """Remove the alert of a thing (else NotFound), return an empty frame: ``GET /remove/alert/for/{thing}``."""
         self._calls.call(wire.REMOVE_ALERT, {"thing": thing}, key)
         return alert_frame([])
 
@@ -367,31 +367,31 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         thing
-            Its name; or a frame, such as a `history` or one of an archive, of which each row is a dweet, in order: its
-            columns become the content as in `post_frame`, its index does not. A column ``thing`` tells things apart.
+            The name of a thing; or a frame, such as a `history`, in which each row is a dweet, in order: the columns
+            become the content as in `post_frame`, the index does not. A column ``thing`` tells things apart.
         condition
-            As in `set_alert`; it runs on this machine, in a process like the gateway's. As there it is stopped after
-            20 failures in a row or too much CPU time: then the rest of ``alert.fault`` is the last fault.
+            As in `set_alert`; it runs in a process on this machine. As in the gateway, the condition is stopped after
+            20 failures in a row or too much CPU time: then the rest of ``alert.fault`` repeats the last fault.
         date
-            A day as of `stored`; None for the last 500 dweets. Not for a frame, as `columns`.
+            A day as in `stored`; None for the last 500 dweets. Neither `date` nor `columns` fits a frame.
 
         Returns
         -------
         pandas.DataFrame
             `history`, or the frame, with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would
             be sent: the alert opens or its message changes) and ``alert.fault`` in front. A warning says if the
-            condition failed at every dweet, returned neither a text nor true or false at any, or is never met and reads
-            a field that none has; or as in `stored`.
+            condition failed at every dweet, never returned a text, true or false, or is never met and reads a field
+            that no dweet has. The warning of `stored` is possible too.
         """
         if isinstance(thing, pd.DataFrame):
             if (date, columns, key) != (None,) * 3:
                 raise InvalidArgument("date, columns and key are for the name of a thing, not for a frame")
             return backtested_frame(condition, thing)
-        endpoint = wire.HISTORY if date is None else wire.STORED
+        endpoint = wire.GET_HISTORY if date is None else wire.GET_STORED
         query = None if date is None else {"date": checked_date(date)}
         return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 
 
-def _of_each(things: Names, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
+def _history_of_each(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
     records = [record for name in checked_names(things) for record in read(name)]
     return history_frame(records, columns, with_thing=not isinstance(things, str))

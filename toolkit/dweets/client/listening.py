@@ -18,8 +18,8 @@ from toolkit.http_client import HttpStream
 if TYPE_CHECKING:
     import pandas as pd
 
-# Seconds below which a stream counts as one that the server ended at once.
-_SHORT = 1.0
+# If a stream lasted less than this, the server ended the stream at once.
+_SHORT_STREAM_SECONDS = 1.0
 
 
 class Dweet(NamedTuple):
@@ -41,7 +41,7 @@ class Dweet(NamedTuple):
         return utc_from_iso([self.time])[0]
 
     def record(self) -> dict[str, Any]:
-        """Return thing, created and content as the wire has them."""
+        """Return a dict with ``thing``, ``created`` and ``content``, as in a response of the service."""
         return {"thing": self.thing, "created": self.time, "content": self.content}
 
 
@@ -73,7 +73,7 @@ class Listener:
         self._patience = patience
         self._closed = threading.Event()
         self.position = since
-        self._stream: HttpStream | None = open_stream(since)  # raises at once where the service refuses
+        self._stream: HttpStream | None = open_stream(since)  # raises at once if the service refuses
         self._connected = True
         self.on_connection: Callable[[bool], object] = lambda connected: None
         self._dweets = self._read()
@@ -90,7 +90,7 @@ class Listener:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the stream is open. While it is not, an iteration reconnects; after `close` it never is."""
+        """Whether the stream is open. A closed stream is reopened by an iteration, but not after `close`."""
         return self._connected and not self._closed.is_set()
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Listener:
             yield from self._dweets_until_broken(stream)
             self._note_connection(False)
             # Do not reconnect in a busy loop to a server that ends every stream at once.
-            short = short + 1 if time.monotonic() - began < _SHORT else 0
+            short = short + 1 if time.monotonic() - began < _SHORT_STREAM_SECONDS else 0
             if short > 1:
                 self._closed.wait(RECONNECT_WAITS[min(short - 2, len(RECONNECT_WAITS) - 1)])
             stream = self._stream = self._reconnect()
@@ -139,7 +139,7 @@ class Listener:
                     if self._closed.is_set():
                         return
                     record = orjson.loads(streamed.record)
-                    datetime.strptime(record["created"], "%Y-%m-%dT%H:%M:%S.%fZ")  # ValueError: it is no such time
+                    datetime.strptime(record["created"], "%Y-%m-%dT%H:%M:%S.%fZ")  # ValueError: another time format
                     yield Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
                 if isinstance(reader, EventReader) and reader.last_id is not None:
                     self.position = reader.last_id
@@ -159,7 +159,7 @@ class Listener:
             else:
                 if not self._closed.is_set():
                     return stream
-                stream.close()  # closed while it connected
+                stream.close()  # the listener was closed while it connected
                 return None
             self._closed.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1

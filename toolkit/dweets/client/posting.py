@@ -16,34 +16,34 @@ from toolkit.dweets.arguments import checked_name, checked_times
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument, TimedOut, counted
 
-Record = dict[str, Any]
+Receipt = dict[str, Any]
 
 
 def post_rows(
-    post: Callable[[str, Sequence[bytes]], list[Record]],
+    post: Callable[[str, Sequence[bytes]], list[Receipt]],
     thing: str | None,
     frame: pd.DataFrame | None,
     thing_column: str | None,
     progress: bool,
-) -> list[Record]:
-    """Send the rows and return the receipts in the order of the frame; everything is checked before it is sent."""
+) -> list[Receipt]:
+    """Send the rows and return the receipts in the order of the frame; all rows are checked before one is sent."""
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
-    parts = _parts(thing, frame, thing_column)
+    parts = _rows_by_thing(thing, frame, thing_column)
     if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # as `HttpSession` would, too late
         raise InvalidArgument(f"thing cannot be {min(unsendable)!r}")
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
-    records: list[Record] = []
+    records: list[Receipt] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
         records += post(name, batch)
     order = np.argsort(np.concatenate([places for _, _, places in parts])) if len(parts) > 1 else range(len(records))
     return [records[place] for place in order]
 
 
-def _parts(
+def _rows_by_thing(
     thing: str | None, frame: pd.DataFrame, thing_column: str | None
 ) -> list[tuple[str, pd.DataFrame, np.ndarray[Any, Any]]]:
-    """Return each thing with its rows, and where these stand in the frame."""
+    """Return the name and the rows of each thing, and the positions of these rows in the frame."""
     if (thing is None) == (thing_column is None):
         raise InvalidArgument("name a thing or a column of things: post_frame(frame=df, thing_column='thing')")
     if thing is not None:
@@ -90,7 +90,7 @@ class Playback:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent and return their number; raise TimedOut, or the error of the sending."""
+        """Wait until all rows are sent, and return how many; raise TimedOut, or the error that ended the playback."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimedOut(f"{self.sent:,} of {counted(len(self._due), 'row')} sent after {timeout:g} s")
@@ -99,7 +99,7 @@ class Playback:
         return self.sent
 
     def close(self) -> int:
-        """Stop now and return how many rows were sent."""
+        """Stop the playback now and return how many rows were sent."""
         self._stopped.set()
         return self.wait(timeout=60)
 

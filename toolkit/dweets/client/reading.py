@@ -19,75 +19,75 @@ from toolkit.dweets.stream import EventReader
 from toolkit.errors import warn_caller
 from toolkit.frames import TimeLike, utc_timestamp
 
-Record = dict[str, Any]
+DweetDict = dict[str, Any]
 _DAY = pd.Timedelta(days=1)
 
 
-class Wanted(NamedTuple):
-    """The newest `n` dweets, or all, with ``since <= created < until``."""
+class Selection(NamedTuple):
+    """The dweets that a caller asks for: the newest `n`, or all, with ``since <= created < until``."""
 
     n: int | None
     since: pd.Timestamp
     until: pd.Timestamp
 
     @classmethod
-    def asked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Wanted:
-        """Check arguments; raise InvalidArgument if one is wrong."""
+    def checked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Selection:
+        """Return the selection for arguments of a caller; raise InvalidArgument if one is wrong."""
         start = utc_timestamp(datetime.min if since is None else since, "since")
         end = utc_timestamp(datetime.max if until is None else until, "until")
         return cls(None if n is None else checked_count(n), start, end)
 
-    def of(self, records: Sequence[Record]) -> list[Record]:
-        """Return those of the records, oldest first, that are wanted."""
+    def select(self, records: Sequence[DweetDict]) -> list[DweetDict]:
+        """Return the records that belong to the selection; `records` are oldest first."""
         times = times_of(records)
         kept = list(compress(records, (times >= self.since) & (times < self.until)))
         return kept if self.n is None else kept[-self.n :]
 
-    def lacks(self, found: Sequence[Record], gone: wire.Gone) -> bool:
-        """Whether dweets that are gone may have been among those that are wanted."""
+    def may_lack(self, found: Sequence[DweetDict], deleted: wire.DeletedDweets) -> bool:
+        """Whether some of the deleted dweets may have belonged to the selection, of which `found` is the rest."""
         if self.n is not None and len(found) == self.n:
             return False
-        return self.since < times_of([{"created": gone.before}])[0]
+        return self.since < times_of([{"created": deleted.before}])[0]
 
-    def is_complete_in(self, latest: Sequence[Record]) -> bool:
-        """Whether the last 500 dweets hold all that is wanted."""
-        if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.of(latest)) == self.n):
+    def is_complete_in(self, latest: Sequence[DweetDict]) -> bool:
+        """Whether the last 500 dweets contain the whole selection."""
+        if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.select(latest)) == self.n):
             return True
         return self.since > times_of(latest[:1])[0]
 
 
-def kept_records(calls: DweetCalls, thing: str, key: Key, wanted: Wanted, progress: bool) -> list[Record]:
-    """Return the wanted dweets that the gateway keeps, oldest first; warn if it has deleted some of them."""
-    latest = calls.records(wire.HISTORY, thing, key)
-    if wanted.is_complete_in(latest):
-        return wanted.of(latest)
-    records, gone = _with_older(calls, thing, key, wanted, latest, progress)
-    found = wanted.of(records)
-    if gone is not None and wanted.lacks(found, gone):
-        calls.warn_of(gone, thing)
+def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[DweetDict]:
+    """Return the selected dweets that the gateway keeps, oldest first; warn if the gateway has deleted some of them."""
+    latest = calls.records(wire.GET_HISTORY, thing, key)
+    if selection.is_complete_in(latest):
+        return selection.select(latest)
+    records, deleted = _with_older(calls, thing, key, selection, latest, progress)
+    found = selection.select(records)
+    if deleted is not None and selection.may_lack(found, deleted):
+        calls.warn_of_deleted(deleted, thing)
     return found
 
 
 def _with_older(
-    calls: DweetCalls, thing: str, key: Key, wanted: Wanted, latest: Sequence[Record], progress: bool
-) -> tuple[list[Record], wire.Gone | None]:
-    """Read whole days, newest first, until there are enough; also return what is gone before the last one read."""
+    calls: DweetCalls, thing: str, key: Key, selection: Selection, latest: Sequence[DweetDict], progress: bool
+) -> tuple[list[DweetDict], wire.DeletedDweets | None]:
+    """Read whole days, newest first, until there are enough dweets; also return which older dweets are deleted."""
     last = times_of(latest[:1])[0].normalize()
-    first = max(_first_day(calls, thing, key, last), wanted.since.normalize())
+    first = max(_first_day(calls, thing, key, last), selection.since.normalize())
     found = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
     days = pd.date_range(first, last)[::-1]
-    days = days[(days < wanted.until) | (days == first)]  # the first one tells what is gone before it
-    gone = None
+    days = days[(days < selection.until) | (days == first)]  # the response of the first day has the deleted dweets
+    deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
-        older, gone = calls.kept(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
+        older, deleted = calls.records_and_deleted(wire.GET_STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
         found = older + found
-        if wanted.n is not None and len(wanted.of(found)) >= wanted.n:
+        if selection.n is not None and len(selection.select(found)) >= selection.n:
             break
-    return found, gone
+    return found, deleted
 
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
-    """Return the day of the oldest dweet: a stream that resumes at the start sends it first."""
+    """Return the day of the oldest dweet, which a stream from the sequence number 0 sends first."""
     stream, reader = calls.stream(thing, key, 0), EventReader()
     try:
         for piece in stream if "event-stream" in stream.content_type else ():

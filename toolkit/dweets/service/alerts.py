@@ -1,4 +1,4 @@
-"""Alerts: their records, the evaluation of the conditions of locked things, and a mail when one triggers.
+"""Alerts: their records, the evaluation of their conditions, and the mail that an alert sends when it triggers.
 
 The state of an alert, the number of the last evaluated dweet and the mail are written in one step. So a gateway that is
 killed at any moment evaluates the rest after its restart and queues no mail twice. If two gateways evaluate the same
@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets import wire
-from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
+from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.mail import Mail, check_recipients
@@ -31,11 +31,11 @@ from toolkit.dweets.service.stored_records import (
     StoredRecord,
     alert_key,
     compare_and_set,
+    encode_record,
     new_version,
     read_stored,
     retry_while_changed,
     thing_key,
-    write_record,
 )
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import StoreUnavailable
@@ -62,7 +62,7 @@ class Alert(Record, frozen=True):
     message: str = ""
     since: str | None = None
 
-    def check(self, key: str) -> None:
+    def check_for_key(self, key: str) -> None:
         if alert_key(self.thing) != key:
             raise DamagedRecord("it belongs to another thing")
         check_recipients(self.who)
@@ -92,7 +92,7 @@ class Alert(Record, frozen=True):
         """Whether the alert has opened since `before`, or its message has changed."""
         return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
 
-    def mail_about(self, entry: Entry) -> Mail:
+    def trigger_mail(self, entry: Entry) -> Mail:
         created = wire.created_text(entry.at)
         text = (
             f"{self.message}\n\n"
@@ -100,11 +100,11 @@ class Alert(Record, frozen=True):
             f"Condition: {self.condition}\n\n"
             f"You get one mail when the alert opens or its message changes; it has been open since {self.since}.\n"
         )
-        return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
+        return Mail.for_alert(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
 class MailCount(Record, frozen=True):
-    """The mails that a lock caused on a day, whatever its thing was and however often its alert was set."""
+    """The number of mails that a lock caused on a day, also if it was on several things or its alert was set again."""
 
     day: str = ""
     mails: int = 0
@@ -118,7 +118,7 @@ class AlertRepository:
         self._records = records
 
     async def subscribe(self, on_change: Callable[[str, StoredRecord[Alert] | None], None]) -> Callable[[], None]:
-        """Call `on_change` with each alert, now and whenever it changes; None if it was removed or is damaged."""
+        """Call `on_change` with thing and alert, now and after each change; None for a removed or damaged alert."""
 
         def mirror(key: str, value: bytes | None) -> None:
             kind, _, thing = key.partition(":")
@@ -128,7 +128,7 @@ class AlertRepository:
             try:
                 stored = None if value is None else StoredRecord(Alert.parse(key, value), value)
             except DamagedRecord as damage:
-                log.error("the alert of the thing %a is damaged and sends no mail: %s; set it again", thing, damage)
+                log.error("the alert of the thing %a is damaged, set it again: %s; it sends no mail", thing, damage)
             on_change(thing, stored)
 
         return await self._records.subscribe(SPACE, mirror)
@@ -136,18 +136,18 @@ class AlertRepository:
     async def read(self, thing: str) -> StoredRecord[Alert] | None:
         return await read_stored(self._records, Alert, alert_key(thing))
 
-    async def read_count(self, alert: Alert) -> StoredRecord[MailCount]:
+    async def read_mail_count(self, alert: Alert) -> StoredRecord[MailCount]:
         data = await self._records.get(SPACE, _count_key(alert))
         count = MailCount()
         try:
             count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
         except DamagedRecord as damage:
-            log.error("the mail count of the lock %a is damaged: %s; it starts at 0", alert.lock, damage)
+            log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
         return StoredRecord(count, data)
 
     async def set(self, alert: Alert, lock_version: bytes | None) -> None:
         expected = {thing_key(alert.thing): lock_version}
-        await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
+        await compare_and_set(self._records, expected, {alert_key(alert.thing): encode_record(alert)})
 
     async def remove(self, thing: str) -> bool:
         key = alert_key(thing)
@@ -171,7 +171,7 @@ class AlertRepository:
             expected[count_key] = count.version
             day = wire.created_text(mail.at)[:10]
             count = new_version(MailCount(day, count.record.on(day) + 1))
-            changes |= {mail.key: write_record(mail), count_key: count.version}
+            changes |= {mail.key: encode_record(mail), count_key: count.version}
         await compare_and_set(self._records, expected, changes)
         return count
 
@@ -181,7 +181,7 @@ def _count_key(alert: Alert) -> str:
 
 
 class _Evaluator:
-    """One alert while this gateway evaluates it."""
+    """The state of one alert while this gateway evaluates its condition."""
 
     def __init__(self, stored: StoredRecord[Alert]) -> None:
         self.fault: str | None = None
@@ -199,13 +199,13 @@ class _Evaluator:
         self.is_outdated = True  # the alert and its count must be read again
         self.has_new_dweets = True
 
-    def note(self, verdict: Verdict) -> None:
+    def note_verdict(self, verdict: Verdict) -> None:
         self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
         self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
-            self.fault = f"stopped, set it again: {verdict.fault}"
+            self.fault = f"stopped, set the alert again: {verdict.fault}"
         elif self.is_stopped:
-            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set it again: {verdict.fault}"
+            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set the alert again: {verdict.fault}"
         else:
             self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
 
@@ -227,12 +227,12 @@ class Alerts:
         self._unsubscribe()
         tasks = [evaluator.task for evaluator in self._evaluators.values() if evaluator.task is not None]
         for thing in list(self._evaluators):
-            self._end(thing)
+            self._end_evaluation(thing)
         await asyncio.gather(*tasks, return_exceptions=True)
         self.conditions.close()
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait, for a limited time, until every dweet that any gateway has committed is evaluated."""
+        """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
         names = [thing] if thing is not None else list(self._evaluators)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settle_seconds):
@@ -241,7 +241,7 @@ class Alerts:
 
     async def _settle(self, thing: str) -> None:
         if thing not in self._evaluators:  # another gateway may just have set it
-            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                 self._mirror(thing, await self.repository.read(thing))
         newest = await self._journals.last(journal_of(thing), 1)
         while newest and (evaluator := self._evaluators.get(thing)) is not None:
@@ -249,14 +249,14 @@ class Alerts:
                 if evaluator.is_stopped or evaluator.alert.position >= newest[-1].sequence:
                     return
                 evaluator.has_new_dweets = True
-                self._wake(evaluator)
+                self._start_task(evaluator)
             assert evaluator.task is not None
             await asyncio.wait([evaluator.task])
 
     async def status_of(self, alert: Alert) -> dict[str, Any]:
         evaluator = self._evaluators.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
-        count = await self.repository.read_count(alert)
+        count = await self.repository.read_mail_count(alert)
         return alert.status(count.record.on(today), evaluator.fault if evaluator is not None else None)
 
     def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
@@ -264,32 +264,32 @@ class Alerts:
         if evaluator is not None:
             if stored is not None and stored.version == evaluator.stored.version:
                 return  # our own change
-            self._end(thing)
+            self._end_evaluation(thing)
         if stored is not None:
-            self._begin(thing, stored)
+            self._begin_evaluation(thing, stored)
 
-    def _begin(self, thing: str, stored: StoredRecord[Alert]) -> None:
+    def _begin_evaluation(self, thing: str, stored: StoredRecord[Alert]) -> None:
         evaluator = self._evaluators[thing] = _Evaluator(stored)
 
         def note_new_dweets(entries: Sequence[Entry]) -> None:
             if not evaluator.is_stopped:
                 evaluator.has_new_dweets = True
-                self._wake(evaluator)
+                self._start_task(evaluator)
 
         evaluator.unsubscribe = self._journals.subscribe(journal_of(thing), note_new_dweets)
-        self._wake(evaluator)
+        self._start_task(evaluator)
 
-    def _end(self, thing: str) -> None:
+    def _end_evaluation(self, thing: str) -> None:
         evaluator = self._evaluators.pop(thing)
         evaluator.unsubscribe()
         if evaluator.task is not None:
             evaluator.task.cancel()
 
-    def _wake(self, evaluator: _Evaluator) -> None:
+    def _start_task(self, evaluator: _Evaluator) -> None:
         if evaluator.task is None:
-            evaluator.task = asyncio.ensure_future(self._work(evaluator))
+            evaluator.task = asyncio.ensure_future(self._evaluate_until_done(evaluator))
 
-    async def _work(self, evaluator: _Evaluator) -> None:
+    async def _evaluate_until_done(self, evaluator: _Evaluator) -> None:
         try:
             while not evaluator.is_stopped and (evaluator.is_outdated or evaluator.has_new_dweets):
                 try:
@@ -303,13 +303,13 @@ class Alerts:
 
     async def _evaluate_some(self, evaluator: _Evaluator) -> bool:
         """Evaluate some of the new dweets; False if the alert no longer exists."""
-        if evaluator.is_outdated and not await self._read(evaluator):
+        if evaluator.is_outdated and not await self._reread(evaluator):
             return False
         async with self.conditions.turn(evaluator.alert.owner):
             entries, verdicts = await self._evaluate(evaluator)
         try:
             for entry, verdict in zip(entries, verdicts, strict=False):
-                await self._take(evaluator, entry, verdict)
+                await self._apply_verdict(evaluator, entry, verdict)
                 if evaluator.is_stopped:
                     break
         except RecordChanged:
@@ -317,22 +317,22 @@ class Alerts:
             raise
         evaluator.pauses = evaluator.pauses + 1 if entries and not verdicts else 0
         if evaluator.pauses:  # the child was killed from outside
-            await asyncio.sleep(PAUSES[min(evaluator.pauses, len(PAUSES)) - 1])
+            await asyncio.sleep(RESTART_PAUSES[min(evaluator.pauses, len(RESTART_PAUSES)) - 1])
         return True
 
-    async def _read(self, evaluator: _Evaluator) -> bool:
+    async def _reread(self, evaluator: _Evaluator) -> bool:
         stored = None
-        with contextlib.suppress(DamagedRecord):  # reported when it is mirrored
+        with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
             stored = await self.repository.read(evaluator.alert.thing)
         if stored is None:
             return False
-        count = await self.repository.read_count(stored.record)
+        count = await self.repository.read_mail_count(stored.record)
         evaluator.start_at(stored)
         evaluator.count, evaluator.is_outdated = count, False
         return True
 
     async def _evaluate(self, evaluator: _Evaluator) -> tuple[list[Entry], list[Verdict]]:
-        # Dweets are read only within the turn, so that only one alert has many of them in memory.
+        # Dweets are read only during the turn of an alert, so that only one alert has many dweets in memory.
         evaluator.has_new_dweets = False
         alert = evaluator.alert
         entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
@@ -345,17 +345,17 @@ class Alerts:
         evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
         return entries, verdicts
 
-    async def _take(self, evaluator: _Evaluator, entry: Entry, verdict: Verdict) -> None:
-        evaluator.note(verdict)
+    async def _apply_verdict(self, evaluator: _Evaluator, entry: Entry, verdict: Verdict) -> None:
+        evaluator.note_verdict(verdict)
         before, evaluator.alert = evaluator.alert, evaluator.alert.after(entry, verdict)
         is_changed = replace(evaluator.alert, position=before.position) != before
         if is_changed or entry.sequence - evaluator.stored.record.position >= _DWEETS_A_CHECKPOINT:
-            await self._write(evaluator, entry if evaluator.alert.is_triggered_after(before) else None)
+            await self._write_alert(evaluator, entry if evaluator.alert.is_triggered_after(before) else None)
 
-    async def _write(self, evaluator: _Evaluator, trigger: Entry | None) -> None:
+    async def _write_alert(self, evaluator: _Evaluator, trigger: Entry | None) -> None:
         mail = None
         if trigger is not None and evaluator.count.record.on(wire.created_text(trigger.at)[:10]) < wire.ALERTS_A_DAY:
-            mail = evaluator.alert.mail_about(trigger)
+            mail = evaluator.alert.trigger_mail(trigger)
         before, evaluator.stored = evaluator.stored, new_version(evaluator.alert)
         # Set `stored` first: the mirror must recognise this change as our own.
         try:

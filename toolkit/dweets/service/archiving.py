@@ -1,8 +1,8 @@
-"""The gateway's own archive. Of all gateways on one store, the one that holds the lease archives.
+"""The gateway's own archive. Of all gateways on one store, the one that holds the lease writes the archive.
 
 Dweets are read from the journals after they are committed, so a slow, full or missing archive never delays a post.
-Retention never drops dweets that are not archived. The positions in the store may lag behind the archive, but never
-lead it.
+Retention never drops dweets that are not archived. The positions in the store may be behind the archive, but never
+ahead of it.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ log = logging.getLogger("toolkit.gateway.archive")
 
 T = TypeVar("T")
 
-_LEASE = "lease"
-# Time for the last pass at the end; the rest stays in the store until the next start.
+_LEASE_KEY = "lease"
+# Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
-_SPACE, _POSITION = "archive", "position:"
+_SPACE, _POSITION_PREFIX = "archive", "position:"
 _POSITIONS_A_CHANGE = 200
-_PREFIX = journal_of("")
+_JOURNAL_PREFIX = journal_of("")
 _MOST_THINGS = 10_000_000
 # Entries of one read of a journal, and the limits of a file.
 _ENTRIES_A_READ, _ROWS_A_FILE, _BYTES_A_FILE = 500, 10_000, 16 * 1024 * 1024
 # Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written names
-# first and ends after 200 without new dweets. Every 600 passes it reads all, as a shared store orders names roughly.
+# first and stops after 200 without new dweets. Every 600 passes it reads all names: a shared store orders them roughly.
 _PASSES_A_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_A_FULL_CHECK = 6, 200, 600
 
 
 class Archiving:
-    """Archive a store every `seconds` while this gateway holds the lease."""
+    """Archives the dweets of a store every `seconds`, while this gateway holds the lease."""
 
     def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float, lease: float) -> None:
         self._store = store
         self._source = StoreSource(store)
-        self.floor = self._source.floor
+        self.note_post = self._source.note_post
         self._folder = folder
         self._now = now
         self._seconds = seconds
@@ -96,12 +96,12 @@ class Archiving:
     async def _renew_lease(self) -> None:
         # Renew or take the lease. It is ephemeral, so it is free after a restart of all gateways.
         compare_and_set, until = self._store.ephemeral.compare_and_set, self._now() + round(self._lease * 1000)
-        mine = {_LEASE: self._token}
+        mine = {_LEASE_KEY: self._token}
         if not (
             await compare_and_set(_SPACE, mine, mine, until)
-            or await compare_and_set(_SPACE, {_LEASE: None}, mine, until)
+            or await compare_and_set(_SPACE, {_LEASE_KEY: None}, mine, until)
         ):
-            await self._stop(flush=False)
+            await self._stop_follower(flush=False)
         elif self._follower is None:
             self._follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
 
@@ -109,9 +109,9 @@ class Archiving:
         if self._keeper is not None:
             await self._keeper  # not cancelled, because it may be opening the archive
         try:
-            await self._stop(flush=True)
+            await self._stop_follower(flush=True)
         finally:
-            await self._store.ephemeral.compare_and_set(_SPACE, {_LEASE: self._token}, {_LEASE: None})
+            await self._store.ephemeral.compare_and_set(_SPACE, {_LEASE_KEY: self._token}, {_LEASE_KEY: None})
 
     async def _keep_lease(self) -> None:
         while not self._is_closing.is_set():
@@ -124,7 +124,7 @@ class Archiving:
             except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
                 self._log_once(error)
 
-    async def _stop(self, *, flush: bool) -> None:
+    async def _stop_follower(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
         if follower is not None:
             await run_in_thread(lambda: follower.close(flush=flush))
@@ -145,10 +145,10 @@ def _check_writable(folder: Path) -> None:
 
 
 class StoreSource:
-    """The dweets of a store. `subscribe`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
+    """A store's dweets for a `Follower`; `subscribe`, `note_post`, `cancel` run on the loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
-        self.waiting = 0  # the rows wait in the journals
+        self.waiting = 0  # always 0: rows wait in the journals, not in memory
         self._store = store
         self._positions: dict[str, int] = {}
         self._posted: set[str] = set()
@@ -159,12 +159,12 @@ class StoreSource:
         self._is_cancelled = False
 
     async def subscribe(self) -> Callable[[], None]:
-        """Track how far any gateway has archived each thing; return the function that ends it."""
+        """Track how far any gateway has archived each thing; return a function to unsubscribe."""
         self._loop = asyncio.get_running_loop()
         return await self._store.records.subscribe(_SPACE, self._note_position)
 
-    def floor(self, thing: str) -> int:
-        """Note a post to a thing, and return the position up to which its journal may be cut."""
+    def note_post(self, thing: str) -> int:
+        """Note that a thing gets dweets, and return the position up to which its journal may be trimmed."""
         self._posted.add(thing)
         return self._positions.get(thing, 0)
 
@@ -175,41 +175,41 @@ class StoreSource:
             self._pending.cancel()
 
     def _note_position(self, key: str, value: bytes | None) -> None:
-        if key.startswith(_POSITION) and value is not None:
-            self._positions[key.removeprefix(_POSITION)] = int(value)
+        if key.startswith(_POSITION_PREFIX) and value is not None:
+            self._positions[key.removeprefix(_POSITION_PREFIX)] = int(value)
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
-        # Nothing wakes the follower: the journals hold the dweets, so no write is urgent.
+        # `wake` is never called: the journals hold the dweets, so no write is urgent.
         self._writer = writer
         self._progress.clear()
         self._passes = 0
         # The archive may be behind the stored positions, if the folder was moved away or restored.
         published = self._positions.copy()
         numbers = dict.fromkeys(published, 0) | {thing: writer.position(thing).sequence for thing in writer.things()}
-        self._publish({thing: number for thing, number in numbers.items() if published.get(thing) != number})
+        self._publish_positions({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
     def stop(self) -> None:
-        pass  # the last pass is a complete one
+        pass  # the last pass reads all names
 
     def batches(self, *, complete: bool) -> Iterator[Batch]:
         failures: list[ArchiveUnusable] = []
         for thing in self._posted.copy():
             yield from self._batches_of(thing, failures)
         if complete or self._passes % _PASSES_A_CHECK == 0:
-            yield from self._batches_of_others(failures)
+            yield from self._batches_of_unposted(failures)
         self._passes += 1
         if failures:
             raise failures[0]
 
     def archived(self, batch: Batch) -> None:
         self._last_archived = batch
-        self._publish({batch.thing: batch.rows[-1].sequence})
+        self._publish_positions({batch.thing: batch.rows[-1].sequence})
 
-    def _batches_of_others(self, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
+    def _batches_of_unposted(self, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
         without_news = 0
-        for name in self._call(lambda: self._store.journals.names(_PREFIX, _MOST_THINGS)):
+        for name in self._call_store(lambda: self._store.journals.names(_JOURNAL_PREFIX, _MOST_THINGS)):
             without_news += 1
-            for batch in self._batches_of(name.removeprefix(_PREFIX), failures):
+            for batch in self._batches_of(name.removeprefix(_JOURNAL_PREFIX), failures):
                 without_news = 0
                 yield batch
             if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_A_FULL_CHECK:
@@ -219,7 +219,7 @@ class StoreSource:
         is_done = False
         self._posted.discard(thing)  # before the read, during which more may be posted
         try:
-            while batch := self._read(thing):
+            while batch := self._read_batch(thing):
                 yield batch
                 if self._last_archived is not batch:
                     return
@@ -233,12 +233,12 @@ class StoreSource:
                 self._progress.pop(thing, None)
                 self._posted.add(thing)
 
-    def _read(self, thing: str) -> Batch | None:
+    def _read_batch(self, thing: str) -> Batch | None:
         progress = self._progress.get(thing) or self._resume(thing)
         rows: list[Row] = []
         size = 0
         while len(rows) < _ROWS_A_FILE and size < _BYTES_A_FILE:
-            read = self._after(thing, progress.sequence, _ENTRIES_A_READ)
+            read = self._rows_after(thing, progress.sequence, _ENTRIES_A_READ)
             for row in read:
                 progress.advance(row)
             rows += read
@@ -249,24 +249,24 @@ class StoreSource:
 
     def _resume(self, thing: str) -> Progress:
         progress = Progress(thing, self._writer.position(thing), self._writer.last(thing), log)
-        first = self._after(thing, progress.resume_after, 1)
+        first = self._rows_after(thing, progress.resume_after, 1)
         if not progress.recognises(first[0] if first else None):
             progress.start_epoch()
-            self._publish({thing: 0})
+            self._publish_positions({thing: 0})
         self._progress[thing] = progress
         return progress
 
-    def _after(self, thing: str, number: int, count: int) -> list[Row]:
-        entries = self._call(lambda: self._store.journals.after(journal_of(thing), number, count))
+    def _rows_after(self, thing: str, number: int, count: int) -> list[Row]:
+        entries = self._call_store(lambda: self._store.journals.after(journal_of(thing), number, count))
         return [Row(entry.sequence, entry.at * 1000, entry.id, content_of(entry.data)) for entry in entries]
 
-    def _publish(self, numbers: Mapping[str, int]) -> None:
-        pairs = [(f"{_POSITION}{thing}", b"%d" % number) for thing, number in numbers.items()]
+    def _publish_positions(self, numbers: Mapping[str, int]) -> None:
+        pairs = [(f"{_POSITION_PREFIX}{thing}", b"%d" % number) for thing, number in numbers.items()]
         for start in range(0, len(pairs), _POSITIONS_A_CHANGE):
             changes = dict(pairs[start : start + _POSITIONS_A_CHANGE])
-            self._call(lambda: self._store.records.compare_and_set(_SPACE, {}, changes))  # noqa: B023 - called at once
+            self._call_store(lambda: self._store.records.compare_and_set(_SPACE, {}, changes))  # noqa: B023 - called at once
 
-    def _call(self, request: Callable[[], Awaitable[T]]) -> T:
+    def _call_store(self, request: Callable[[], Awaitable[T]]) -> T:
         async def answer() -> T:
             return await request()
 

@@ -1,7 +1,7 @@
 """Conditions take turns in one child process, shared fairly between owners; each lock has a budget of CPU time.
 
-An owner is a lock and the recipients of its alert. Locks whose alerts mail the same people share a debt, and a lock
-keeps its debt if its alert is set again with other recipients.
+An owner is a lock and the recipients of its alert. Many locks whose alerts mail the same recipients share one debt, and
+a lock keeps its debt if its alert is set again with other recipients.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from toolkit.fair_queue import FairQueue
 T = TypeVar("T")
 
 BUDGET_PERIOD = 60.0
-# Of owners whose debts differ by less than this, the one that has waited longest goes first.
-_SECONDS_A_STEP = 0.05
-_MANY_DEBTS = 10_000
+# If the debts of owners differ by less than this, the owner that has waited longest is first.
+_SECONDS_A_RANK = 0.05
+_DEBTS_BEFORE_CLEANUP = 10_000
 
 
 class Owner(NamedTuple):
-    """Who is charged for the CPU time: a lock, and the recipients of its mails if there are any."""
+    """The lock, and the recipients of its mails if there are any, whose debts count the CPU time of a condition."""
 
     lock: str
-    people: tuple[str, ...] = ()
+    recipients: tuple[str, ...] = ()
 
 
 class Debts:
-    """Recently used CPU seconds; a debt falls steadily, by one `budget` per period."""
+    """CPU seconds that a lock or a group of recipients used recently; a debt falls by one `budget` per period."""
 
     def __init__(self, budget: float, now: Callable[[], float] = time.monotonic) -> None:
         self.budget = budget
@@ -49,7 +49,7 @@ class Debts:
 
     def add(self, debtor: object, seconds: float) -> None:
         now = self._now()
-        if len(self._paid_off_at) >= _MANY_DEBTS:
+        if len(self._paid_off_at) >= _DEBTS_BEFORE_CLEANUP:
             self._paid_off_at = {key: at for key, at in self._paid_off_at.items() if at > now}
         since = max(now, self._paid_off_at.get(debtor, 0.0))
         self._paid_off_at[debtor] = since + seconds * BUDGET_PERIOD / self.budget
@@ -73,9 +73,9 @@ class Conditions:
         finally:
             self._turns.release()
 
-    async def compile(self, owner: Owner, source: str) -> None:
+    async def check_compiles(self, owner: Owner, source: str) -> None:
         async with self.turn(owner):
-            await self._in_thread(owner, partial(self._worker.compile, source))
+            await self._in_thread(owner, partial(self._worker.check_compiles, source))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate a condition in its owner's `turn`; once the budget is used up, each verdict is a fault."""
@@ -91,7 +91,7 @@ class Conditions:
         self._worker.join()
 
     def _rank(self, owner: Owner) -> int:
-        return int(max(map(self._debts.of, owner)) / _SECONDS_A_STEP)
+        return int(max(map(self._debts.of, owner)) / _SECONDS_A_RANK)
 
     async def _in_thread(self, owner: Owner, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()

@@ -16,12 +16,12 @@ from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
 
-_COMMAND_SECONDS = 20.0
-_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_SMTP_TIMEOUT_SECONDS = 20.0
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def check_mail_server(url: Secret) -> None:
-    """Refuse the URL of a mail server that cannot be right; it may hold a password, which no error shows."""
+    """Raise InvalidArgument if the URL of a mail server is wrong; no error shows the URL, which may hold a password."""
     try:
         parts = urlsplit(url.reveal())
         is_right = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
@@ -32,12 +32,12 @@ def check_mail_server(url: Secret) -> None:
 
 
 class SmtpDelivery:
-    """Deliver mails to ``smtp://[user:password@]host[:port]`` (with STARTTLS if offered) or ``smtps://...``.
+    """Delivers mails to ``smtp://[user:password@]host[:port]`` (with STARTTLS if offered) or ``smtps://...``.
 
     A password is sent only to this machine, or over TLS to a server whose certificate is valid.
     """
 
-    delivered: Literal["sent"] = "sent"
+    final_state: Literal["sent"] = "sent"
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -45,7 +45,7 @@ class SmtpDelivery:
         self._address = parts.hostname or "", parts.port or (465 if self._tls else 25)
         self._user = unquote(parts.username or "")
         self._password = Secret(unquote(parts.password or ""))
-        self._is_local = parts.hostname in _THIS_MACHINE
+        self._is_local = parts.hostname in _LOCAL_HOSTS
         # Without a context smtplib checks no certificate.
         self._tls_context = ssl.create_default_context()
         if self._is_local or not (self._tls or self._user):  # opportunistic TLS, as between mail servers
@@ -82,9 +82,9 @@ class SmtpDelivery:
     def _send_envelope(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
         server: smtplib.SMTP
         if self._tls:
-            server = smtplib.SMTP_SSL(*self._address, timeout=_COMMAND_SECONDS, context=self._tls_context)
+            server = smtplib.SMTP_SSL(*self._address, timeout=_SMTP_TIMEOUT_SECONDS, context=self._tls_context)
         else:
-            server = smtplib.SMTP(*self._address, timeout=_COMMAND_SECONDS)
+            server = smtplib.SMTP(*self._address, timeout=_SMTP_TIMEOUT_SECONDS)
         is_private = self._tls or self._is_local
         try:
             server.ehlo()
@@ -108,15 +108,15 @@ class SmtpDelivery:
 
 
 class MailFolder:
-    """Keep mails as ``.eml`` files in a folder, which the first mail creates."""
+    """Keeps mails as ``.eml`` files in a folder; the first mail creates the folder."""
 
-    delivered: Literal["kept"] = "kept"
+    final_state: Literal["kept"] = "kept"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        try:  # the name is the same at every attempt, so another attempt replaces the file
+        try:  # a mail has the same name at every attempt, so another attempt replaces the file
             await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)
         except OSError as error:
             raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None

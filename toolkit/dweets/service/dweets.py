@@ -1,4 +1,4 @@
-"""The service of thing messaging: post, read, listen, lock, alert. It knows no HTTP."""
+"""The service of thing messaging, without HTTP: post, read, listen, lock, alert."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class DweetSettings(Table, frozen=True):
-    """The settings of the operator."""
+    """The settings of thing messaging, which the operator of a gateway chooses."""
 
     #: Dweets kept for each thing.
     keep: Annotated[int, Meta(ge=wire.HISTORY_LENGTH, le=10**9)] = 10_000
     #: Posts to a thing per second; None for no limit.
     rate: Annotated[int, Meta(ge=1, le=10**6)] | None = None
-    #: Master keys by lock, issued at the start.
+    #: Locks that the gateway issues at its start: their master keys by name.
     locks: dict[str, Secret] = {}
     #: The server that alert mails go to; None keeps them in the outbox.
     smtp: Secret | None = None
@@ -51,7 +51,7 @@ class DweetSettings(Table, frozen=True):
     finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
 
     def __post_init__(self) -> None:
-        if not wire.is_address(self.sender):
+        if not wire.is_email_address(self.sender):
             raise InvalidArgument("sender: expected one e-mail address, as alerts@example.com")
         if self.smtp is not None:
             check_mail_server(self.smtp)
@@ -74,7 +74,7 @@ class DweetService:
         self.active = ActiveThings(store.journals, self.locks, world.clock.now)
         self.alerts = Alerts(store, world)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
-        self._archiving = _archiving(store, world, settings)
+        self._archiving = _new_archiving(store, world, settings)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -91,7 +91,7 @@ class DweetService:
             await self._archiving.close()
 
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are committed."""
+        """Add dweets in order, all or none; the future is done when they are committed."""
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
@@ -103,14 +103,14 @@ class DweetService:
         for content in contents:
             at = tick()
             drafts.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
-        floor = None if self._archiving is None else self._archiving.floor(thing)
+        floor = None if self._archiving is None else self._archiving.note_post(thing)
         return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
 
-    def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
-        """Check the key; return the thing if its last `length` dweets are cached, else None: wait for `things.load`."""
+    def readable_thing(self, thing: str, key: str | None, length: int) -> CachedThing | None:
+        """Check the key and return the cached thing; None if `things.load` must read its last `length` dweets."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return self.things.cached(thing, length)
@@ -118,7 +118,7 @@ class DweetService:
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self.things.turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_time_range(date, hour), self.things.read_slots)
 
     async def newest_of_public_things(self) -> list[bytes]:
         """Return the newest dweet of each of the active things."""
@@ -128,11 +128,11 @@ class DweetService:
         return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set or replace the alert of a locked thing; the mails that the lock caused today still count."""
+        """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
         wire.checked_thing(thing)
         lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self.alerts.conditions.compile(Owner(lock.record.lock), condition)
+        await self.alerts.conditions.check_compiles(Owner(lock.record.lock), condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 
@@ -164,7 +164,7 @@ class DweetService:
             raise NotFound(wire.NOT_FOUND)
 
 
-def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
+def _new_archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
     if settings.archive is None:
         return None
     from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
@@ -172,7 +172,7 @@ def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Ar
     return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds, world.timings.lease)
 
 
-def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:
+def _time_range(date: str, hour: str | None) -> tuple[int, int]:
     try:
         day = datetime.strptime(date, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:

@@ -59,17 +59,17 @@ class EmailQueue:
             for task in unfinished:
                 task.cancel()
 
-    def _schedule(self, key: str, at_least: float = 0.0) -> None:
+    def _schedule(self, key: str, min_seconds: float = 0.0) -> None:
         if key in self._claimed or self._is_closing:
             return
         if key in self._tasks:
             self._tasks.pop(key).cancel()
         if (stored := self._mails.waiting.get(key)) is not None:
-            seconds = max(at_least, self._seconds_until_due(stored.record))
+            seconds = max(min_seconds, self._seconds_until_due(stored.record))
             self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
-        if mail.lease:  # counted from its last renewal, because clocks of machines differ
+        if mail.lease:  # counted from the last renewal that this gateway saw, because clocks of machines differ
             return self._timings.lease
         return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
 
@@ -96,14 +96,14 @@ class EmailQueue:
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
-                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim it either
-                    await self._change(mail, due=self._now_plus(self._timings.lease))
+                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim the mail either
+                    await self._change_record(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()
         outcome = delivering.result()
         while True:
             try:
-                return await self._change(mail, lease="", **outcome)
+                return await self._change_record(mail, lease="", **outcome)
             except StoreUnavailable:  # the outcome must not be lost
                 await asyncio.sleep(self._timings.mail_waits[0])
 
@@ -111,7 +111,7 @@ class EmailQueue:
         return self._now() + round(seconds * 1000)
 
     async def _deliver(self, mail: Mail) -> dict[str, Any]:
-        """Return the changes for the record of the mail."""
+        """Deliver a mail, and return the changes for its record."""
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
@@ -122,14 +122,14 @@ class EmailQueue:
         except Exception as error:  # a bug must not stop the other mails
             asyncio.get_running_loop().call_exception_handler({"message": "a mail was not sent", "exception": error})
             return {"state": "uncertain", "error": f"it could not be sent: {type(error).__name__}"}
-        state = self._delivery.delivered if self._delivery else "kept"
+        state = self._delivery.final_state if self._delivery else "kept"
         return {"state": state, "error": f"refused: {', '.join(refused)}" if refused else ""}
 
-    async def _change(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
+    async def _change_record(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
         """Change the record of a claimed mail, unless the lease has passed to another gateway."""
 
         async def attempt() -> None:
-            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                 stored = await self._mails.read(claimed.key)
                 if stored is not None and stored.record.lease == claimed.lease:
                     await self._mails.replace(stored, replace(stored.record, **changes))

@@ -10,16 +10,16 @@ from typing import Protocol
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.things import CachedThing, Numbered, Things, notify
-from toolkit.dweets.stream import Encode
+from toolkit.dweets.service.things import CachedThing, NumberedRecord, Things, notify
+from toolkit.dweets.stream import Encoder
 from toolkit.errors import NotFound
 from toolkit.stores import Journals
 
-# Missed dweets are sent in batches, each after the one before has left. In a frame a batch grows to three times its
-# size at most, which stays below the limit of unread bytes of a listener.
+# Missed dweets are sent in batches; each batch waits until the one before has been sent. Frames make a batch at most
+# three times as large, which is below the limit for the unread bytes of a listener.
 _DWEETS_A_BATCH = 100
 _BYTES_A_BATCH = 256 * 1024
-_TRANSACTION = re.compile(r"[0-9a-f-]{36}")
+_TRANSACTION_PATTERN = re.compile(r"[0-9a-f-]{36}")
 
 
 class Listener(Protocol):
@@ -44,22 +44,22 @@ class LiveStreams:
             listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
-        """Return the number of the dweet after which a stream starts; NotFound if `since` matches no dweet.
+        """Return the sequence number after which a stream starts; NotFound if `since` matches no dweet.
 
         `since` is a sequence number, a transaction or a ``created`` time; None for new dweets only.
         """
         wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
         cached = await self._things.load(thing)
-        number = cached.last_sequence if since is None else await self._number_of(cached, since)
-        if number > cached.last_sequence:  # the listener got it from another gateway, which is ahead
+        number = cached.last_sequence if since is None else await self._sequence_of(cached, since)
+        if number > cached.last_sequence:  # the listener got the number from another gateway, which is ahead
             await self._things.catch_up(cached)
-            cached = await self._things.load(thing)  # another object if it was dropped
+            cached = await self._things.load(thing)  # another object if the cache dropped the thing
         # Numbers above the last one are from an earlier epoch, so only new dweets are sent.
         return min(number, cached.last_sequence)
 
     async def listen(
-        self, thing: str, key: str | None, number: int, encode: Encode, listener: Listener
+        self, thing: str, key: str | None, number: int, encode: Encoder, listener: Listener
     ) -> Callable[[], None]:
         """Write the dweets after `number`, then every new one, in order and exactly once; return a function to stop.
 
@@ -69,37 +69,37 @@ class LiveStreams:
         listeners = self._listeners.setdefault(thing, set())
         listeners.add(listener)
         with ExitStack() as stopping:
-            stopping.callback(self._forget, thing, listeners, listener)
+            stopping.callback(self._remove_listener, thing, listeners, listener)
             stopping.callback(await self._listen(thing, number, encode, listener))
             return stopping.pop_all().close
 
-    def _forget(self, thing: str, listeners: set[Listener], listener: Listener) -> None:
+    def _remove_listener(self, thing: str, listeners: set[Listener], listener: Listener) -> None:
         listeners.discard(listener)
         if not listeners and self._listeners.get(thing) is listeners:
             del self._listeners[thing]
 
-    async def _listen(self, thing: str, number: int, encode: Encode, listener: Listener) -> Callable[[], None]:
+    async def _listen(self, thing: str, number: int, encode: Encoder, listener: Listener) -> Callable[[], None]:
         while True:
             cached = await self._things.load(thing)
             number = await self._replay(cached, number, encode, listener)
             if self._things.holds(cached):
-                break  # if not, it was dropped and gets no new dweets
+                break  # a thing that the cache has dropped gets no new dweets
         # No await below: a dweet committed between the replay and the subscription would be missed.
         notify(cached.entries_after(number) or [], encode, [listener.write])
         return cached.listen(encode, listener.write)
 
-    async def _replay(self, cached: CachedThing, number: int, encode: Encode, listener: Listener) -> int:
+    async def _replay(self, cached: CachedThing, number: int, encode: Encoder, listener: Listener) -> int:
         """Write missed dweets in batches, until the rest is cached and fits into one batch."""
         count = 1
         while True:
             last, missed = cached.last_sequence, cached.entries_after(number)
             is_cached = missed is not None
             if missed is None:
-                missed = await self._missed(cached, number, count)
+                missed = await self._read_missed(cached, number, count)
             batch = _first_batch(missed)
             if (not batch and last == cached.last_sequence) or (is_cached and len(batch) == len(missed)):
                 return number
-            # About as many as fit into a batch are read next, and none is held while the listener takes these.
+            # Read about one batch of dweets next, and hold none in memory while the listener reads this batch.
             count = max(1, min(2 * len(batch), _DWEETS_A_BATCH) if len(batch) == len(missed) else len(batch))
             if batch:
                 notify(batch, encode, [listener.write])
@@ -107,23 +107,23 @@ class LiveStreams:
             del missed, batch
             await listener.drain()
 
-    async def _missed(self, cached: CachedThing, number: int, count: int) -> list[Numbered]:
-        async with self._things.turns:
+    async def _read_missed(self, cached: CachedThing, number: int, count: int) -> list[NumberedRecord]:
+        async with self._things.read_slots:
             entries = await self._journals.after(cached.journal, number, count)
         return [(entry.sequence, entry.data) for entry in entries]
 
-    async def _number_of(self, cached: CachedThing, since: str) -> int:
+    async def _sequence_of(self, cached: CachedThing, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
         at = _milliseconds(since)
-        async with self._things.turns:
+        async with self._things.read_slots:
             if at is not None:
-                return await self._last_until(cached, at)
-            if _TRANSACTION.fullmatch(since):
-                return await self._number_of_transaction(cached, since)
+                return await self._last_sequence_until(cached, at)
+            if _TRANSACTION_PATTERN.fullmatch(since):
+                return await self._sequence_of_transaction(cached, since)
         raise NotFound(wire.NOT_FOUND)
 
-    async def _number_of_transaction(self, cached: CachedThing, transaction: str) -> int:
+    async def _sequence_of_transaction(self, cached: CachedThing, transaction: str) -> int:
         below = None
         # The newest first: a caller that resumes a stream asks for a recent one.
         while entries := await self._journals.last(cached.journal, _DWEETS_A_BATCH, below):
@@ -133,7 +133,7 @@ class LiveStreams:
             below = entries[0].sequence
         raise NotFound(wire.NOT_FOUND)
 
-    async def _last_until(self, cached: CachedThing, at: int) -> int:
+    async def _last_sequence_until(self, cached: CachedThing, at: int) -> int:
         """Return the number of the last dweet before the first one that is later than `at` (milliseconds)."""
         sequence = 0
         while entries := await self._journals.after(cached.journal, sequence, _DWEETS_A_BATCH):
@@ -144,8 +144,8 @@ class LiveStreams:
         return cached.last_sequence
 
 
-def _first_batch(entries: list[Numbered]) -> list[Numbered]:
-    """Return the first entries within the limits, at least one."""
+def _first_batch(entries: list[NumberedRecord]) -> list[NumberedRecord]:
+    """Return the first entries that fit into a batch, at least one."""
     size = 0
     for number, (_, record) in enumerate(entries[:_DWEETS_A_BATCH]):
         size += len(record)

@@ -24,24 +24,24 @@ from toolkit.dweets.service.stored_records import (
     StoredRecord,
     alert_key,
     compare_and_set,
+    encode_record,
     lock_key,
     read_stored,
     retry_while_changed,
     thing_key,
-    write_record,
 )
 from toolkit.errors import Conflict, NotFound
 from toolkit.stores import Records
 
 log = logging.getLogger("toolkit.gateway")
 
-_SALT = re.compile(r"[0-9a-f]{32}")
-_HASH = re.compile(r"[0-9a-f]{64}")
-_REPAIR = "`toolkit lock repair` frees it"
+_HEX_32 = re.compile(r"[0-9a-f]{32}")
+_HEX_64 = re.compile(r"[0-9a-f]{64}")
+_REPAIR_ADVICE = "`toolkit lock repair` frees it"
 
 
 class LockRecord(Record, frozen=True):
-    """A lock in the store: salted hashes of its keys, and the thing that it is on."""
+    """A lock in the store: salted hashes of its keys, and the thing that uses it."""
 
     lock: str
     salt: str
@@ -49,8 +49,8 @@ class LockRecord(Record, frozen=True):
     read: str
     thing: str | None = None
 
-    def check(self, key: str) -> None:
-        if not (_SALT.fullmatch(self.salt) and _HASH.fullmatch(self.master) and _HASH.fullmatch(self.read)):
+    def check_for_key(self, key: str) -> None:
+        if not (_HEX_32.fullmatch(self.salt) and _HEX_64.fullmatch(self.master) and _HEX_64.fullmatch(self.read)):
             raise DamagedRecord("its hashes are not valid")
         if key not in (lock_key(self.lock), self.thing is not None and thing_key(self.thing)):
             raise DamagedRecord("it belongs to another lock or thing")
@@ -67,7 +67,7 @@ def hash_of_key(salt: str, key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class LockDamage:
     """Why a lock or a locked thing cannot be used."""
 
     reason: str
@@ -77,12 +77,12 @@ class LockTable:
     """The records of all locks and locked things in memory, and the state of each thing."""
 
     def __init__(self) -> None:
-        self._stored: dict[str, StoredRecord[LockRecord | Damage]] = {}
+        self._stored: dict[str, StoredRecord[LockRecord | LockDamage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
-        self.locked: set[str] = set()  # the things whose `state` is not None, for a fast check at each post
+        self.locked: set[str] = set()  # the things whose state is not None, for a fast check at each post
 
-    def change(self, key: str, value: bytes | None) -> set[str]:
-        """Apply a new value of a record (None: removed); return the keys whose state may have changed."""
+    def apply(self, key: str, value: bytes | None) -> set[str]:
+        """Apply the new value of a record (None: removed); return the keys of records whose state may have changed."""
         things = set()
         kind, _, name = key.partition(":")
         if kind == "thing":
@@ -97,50 +97,50 @@ class LockTable:
             try:
                 self._stored[key] = StoredRecord(LockRecord.parse(key, value), value)
             except DamagedRecord as damage:
-                self._stored[key] = StoredRecord(Damage(str(damage)), value)
+                self._stored[key] = StoredRecord(LockDamage(str(damage)), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
         for thing in things:
-            (self.locked.discard if self.state(thing) is None else self.locked.add)(thing)
+            (self.locked.discard if self.state_of_thing(thing) is None else self.locked.add)(thing)
         locks = {lock_key(lock) for thing in things for lock in self._claims.get(thing, ())}
         return {key, *locks, *map(thing_key, things)}
 
-    def record(self, key: str) -> LockRecord | Damage | None:
+    def record(self, key: str) -> LockRecord | LockDamage | None:
         stored = self._stored.get(key)
         return stored and stored.record
 
-    def state(self, thing: str) -> LockRecord | Damage | None:
+    def state_of_thing(self, thing: str) -> LockRecord | LockDamage | None:
         own = self._stored.get(thing_key(thing))
         if own is None:
             claims = self._claims.get(thing)
-            return Damage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
-        if isinstance(own.record, Damage):
-            return Damage(f"its record is damaged: {own.record.reason}")
+            return LockDamage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
+        if isinstance(own.record, LockDamage):
+            return LockDamage(f"its record is damaged: {own.record.reason}")
         lock = self._stored.get(lock_key(own.record.lock))
         if lock is None or lock.version != own.version:
-            return Damage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
+            return LockDamage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
         return own.record
 
-    def state_of_lock(self, lock: str) -> LockRecord | Damage | None:
+    def state_of_lock(self, lock: str) -> LockRecord | LockDamage | None:
         record = self.record(lock_key(lock))
         if isinstance(record, LockRecord) and record.thing is not None:
-            used = self.state(record.thing)
+            used = self.state_of_thing(record.thing)
             if isinstance(used, LockRecord) and used.lock != lock:
-                return Damage(f"it names the thing {record.thing!a}, which has another lock")
+                return LockDamage(f"it names the thing {record.thing!a}, which has another lock")
         return record
 
-    def damage_at(self, key: str) -> Damage | None:
+    def damage_at(self, key: str) -> LockDamage | None:
         kind, _, name = key.partition(":")
-        state = self.state(name) if kind == "thing" else self.state_of_lock(name)
-        return state if isinstance(state, Damage) else None
+        state = self.state_of_thing(name) if kind == "thing" else self.state_of_lock(name)
+        return state if isinstance(state, LockDamage) else None
 
-    def pairs(self) -> set[tuple[str, str]]:
+    def locks_with_things(self) -> set[tuple[str, str]]:
         records = [stored.record for stored in self._stored.values() if isinstance(stored.record, LockRecord)]
         return {(record.lock, record.thing) for record in records if record.thing is not None}
 
     def rows(self) -> list[dict[str, str | None]]:
-        """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is not known."""
+        """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is unknown."""
         rows: list[dict[str, str | None]] = []
         lock: str | None
         thing: str | None
@@ -148,7 +148,7 @@ class LockTable:
             kind, _, name = key.partition(":")
             if kind == "lock":
                 lock, thing = name, self._thing_of(key)
-            elif name not in self._claims:  # if one does, the row of the lock covers it
+            elif name not in self._claims:  # other things are in the row of their lock
                 record = self.record(key)
                 lock, thing = record.lock if isinstance(record, LockRecord) else None, name
             else:
@@ -173,7 +173,7 @@ class LockRepository:
         self._records = records
         self._on_lock = on_lock
         self._changed: set[str] = set()
-        self._reported: dict[str, Damage] = {}
+        self._reported: dict[str, LockDamage] = {}
         self._unsubscribe: Callable[[], None] = lambda: None
         self.table = LockTable()
 
@@ -191,12 +191,12 @@ class LockRepository:
     async def add(self, record: LockRecord) -> None:
         """Add a lock, or raise RecordChanged if its name exists."""
         key = lock_key(record.lock)
-        await compare_and_set(self._records, {key: None}, {key: write_record(record)})
+        await compare_and_set(self._records, {key: None}, {key: encode_record(record)})
 
     async def attach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
         """Put a free lock on an unlocked thing, or raise RecordChanged."""
         expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
-        used = write_record(replace(lock.record, thing=thing))
+        used = encode_record(replace(lock.record, thing=thing))
         await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
 
     async def detach(self, lock: StoredRecord[LockRecord]) -> None:
@@ -204,7 +204,7 @@ class LockRepository:
         thing = lock.record.thing
         assert thing is not None
         of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
-        free = write_record(replace(lock.record, thing=None))
+        free = encode_record(replace(lock.record, thing=None))
         expected = {of_lock: lock.version, of_thing: lock.version}
         await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
 
@@ -214,12 +214,12 @@ class LockRepository:
             return
         if not self._changed:  # report later, when both records of a thing have arrived
             asyncio.get_running_loop().call_soon(self._report)
-        self._changed |= self.table.change(key, value)
+        self._changed |= self.table.apply(key, value)
         if kind == "thing" and value is not None:
             self._on_lock(name)
 
     def _report(self) -> None:
-        """Log new damage, and call `on_lock` with the things that it locks."""
+        """Log new damage, and call `on_lock` with the things that are locked by damage."""
         changed, self._changed = self._changed, set()
         for key in changed:
             damage = self.table.damage_at(key)
@@ -229,18 +229,18 @@ class LockRepository:
                 self._reported[key] = damage
                 kind, _, name = key.partition(":")
                 what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, _REPAIR)
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, _REPAIR_ADVICE)
                 if kind == "thing":
                     self._on_lock(name)
 
 
-async def listed(records: Records) -> list[dict[str, str | None]]:
+async def lock_rows(records: Records) -> list[dict[str, str | None]]:
     _, table = await _scan(records)
     return table.rows()
 
 
 async def revoke(records: Records, lock: str) -> str | None:
-    """Delete a lock and unlock its thing, whose alert is removed; return the thing. For the operator, without a key.
+    """Delete a lock, unlock its thing and remove the alert; return the thing. For the operator, without a key.
 
     Raises NotFound if there is no such lock, Conflict if it is damaged.
     """
@@ -253,7 +253,7 @@ async def revoke(records: Records, lock: str) -> str | None:
         thing = record.thing if isinstance(record, LockRecord) else None
         keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
         if any(map(table.damage_at, keys)):
-            raise Conflict(f"the lock {lock!a} is damaged: {_REPAIR}")
+            raise Conflict(f"the lock {lock!a} is damaged: {_REPAIR_ADVICE}")
         changes: Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
         await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
         return thing
@@ -265,7 +265,7 @@ async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
     found, table = await records.scan(SPACE), LockTable()
     for key, value in found.items():
         if key.startswith(("lock:", "thing:")):
-            table.change(key, value)
+            table.apply(key, value)
     return found, table
 
 
@@ -278,36 +278,36 @@ async def repair(records: Records, *, thing: str | None = None, lock: str | None
 
     async def attempt() -> list[str]:
         found, table = await _scan(records)
-        changes, said = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
+        changes, done = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
         if thing is not None and alert_key(thing) in found:
             changes[alert_key(thing)] = None
-            said.append("Its alert is removed.")
+            done.append("Its alert is removed.")
         await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
-        return said
+        return done
 
     return await retry_while_changed("this lock", attempt)
 
 
 def _plan_thing_repair(table: LockTable, thing: str) -> tuple[Changes, list[str]]:
-    state = table.state(thing)
+    state = table.state_of_thing(thing)
     if state is None:
         raise Conflict(f"the thing {thing!a} is not locked: there is nothing to repair")
     if isinstance(state, LockRecord):
         raise Conflict(f"the lock of the thing {thing!a} is fine, its master key unlocks it: nothing was changed")
     changes: Changes = {thing_key(thing): None}
-    said = [
+    done = [
         f"The lock of the thing {thing!a} was damaged: {state.reason}.",
         "The thing is unlocked: everybody can read and write it until it is locked again.",
     ]
-    for lock in sorted(lock for lock, used_by in table.pairs() if used_by == thing):
+    for lock in sorted(lock for lock, used_by in table.locks_with_things() if used_by == thing):
         record = table.record(lock_key(lock))
         if not isinstance(record, LockRecord) or record.thing == thing:
-            said.append(_free_lock(record, lock, changes))
-    return changes, said
+            done.append(_free_lock(record, lock, changes))
+    return changes, done
 
 
 def _plan_lock_repair(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
-    for thing in sorted(thing for used, thing in table.pairs() if used == lock):
+    for thing in sorted(thing for used, thing in table.locks_with_things() if used == lock):
         if table.damage_at(thing_key(thing)):
             raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
     record, damage = table.record(lock_key(lock)), table.damage_at(lock_key(lock))
@@ -317,12 +317,12 @@ def _plan_lock_repair(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
     return changes, [f"The lock {lock!a} was damaged: {damage.reason}.", _free_lock(record, lock, changes)]
 
 
-def _free_lock(record: LockRecord | Damage | None, lock: str, changes: Changes) -> str:
+def _free_lock(record: LockRecord | LockDamage | None, lock: str, changes: Changes) -> str:
     """Add the change that frees a lock, and return a sentence about it."""
     if record is None:
         return f"The record of its lock {lock!a} is lost: `toolkit lock new` issues another one."
-    if isinstance(record, Damage):
+    if isinstance(record, LockDamage):
         changes[lock_key(lock)] = None
         return f"The damaged record of the lock {lock!a} is removed: `toolkit lock new` issues another one."
-    changes[lock_key(lock)] = write_record(replace(record, thing=None))
+    changes[lock_key(lock)] = encode_record(replace(record, thing=None))
     return f"The lock {lock!a} is free again: its keys work."

@@ -27,28 +27,28 @@ from toolkit.dweets.service.stored_records import (
     Record,
     StoredRecord,
     compare_and_set,
+    encode_record,
     read_stored,
-    write_record,
 )
 from toolkit.stores import Records
 
 log = logging.getLogger("toolkit.gateway")
 
-_SUBJECT_CHARACTERS = 200
+_MAX_SUBJECT_CHARACTERS = 200
 # White space and control characters become one space, because a header is one line.
-_BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
-_PLAIN = re.compile(r"(?!.*=\?)[ -~]*")
-_YEAR_10000 = 253_402_300_800_000
+_PLAIN_HEADER = re.compile(r"(?!.*=\?)[ -~]*")
+_YEAR_10000_MILLISECONDS = 253_402_300_800_000
 
 # ASCII lines that end in CR LF, which every mail server accepts.
-_POLICY = compat32.clone(linesep="\r\n", cte_type="7bit", mangle_from_=False)
-_TEXT = Charset("utf-8")
-_TEXT.body_encoding = QP
+_MAIL_POLICY = compat32.clone(linesep="\r\n", cte_type="7bit", mangle_from_=False)
+_TEXT_CHARSET = Charset("utf-8")
+_TEXT_CHARSET.body_encoding = QP
 
 
 class NotDelivered(Exception):
-    """The mail server certainly did not accept the mail: it refused it or was not reached."""
+    """The mail server certainly did not accept the mail: it refused the mail or was not reached."""
 
 
 class OutgoingMail(NamedTuple):
@@ -67,24 +67,24 @@ class Mail(Record, frozen=True):
     text: str
     #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server received the mail.
     state: Literal["waiting", "sent", "kept", "uncertain"] = "waiting"
-    #: How often a gateway has claimed it.
+    #: How often a gateway has claimed the mail.
     attempts: int = 0
     error: str = ""
-    #: A token of the gateway that is sending it; empty if none is.
+    #: A token of the gateway that is sending the mail; empty if no gateway is.
     lease: str = ""
     #: The time of the next attempt or the end of the lease, in milliseconds since the epoch.
     due: int = 0
 
     @classmethod
-    def about(cls, thing: str, sequence: int, at: int, to: list[str], message: str, text: str) -> Mail:
-        subject = _one_line(f"Alert of {thing}: {message}")[:_SUBJECT_CHARACTERS].rstrip()
-        return cls(f"{thing}:{sequence}", at, thing, to, subject, _well_formed(text))
+    def for_alert(cls, thing: str, sequence: int, at: int, to: list[str], message: str, text: str) -> Mail:
+        subject = _one_line(f"Alert of {thing}: {message}")[:_MAX_SUBJECT_CHARACTERS].rstrip()
+        return cls(f"{thing}:{sequence}", at, thing, to, subject, _without_surrogates(text))
 
-    def check(self, key: str) -> None:
+    def check_for_key(self, key: str) -> None:
         if self.key != key:
             raise DamagedRecord("it belongs to another mail")
         check_recipients(self.to)
-        if not 0 <= self.at < _YEAR_10000:
+        if not 0 <= self.at < _YEAR_10000_MILLISECONDS:
             raise DamagedRecord("its time is out of range")
 
     @property
@@ -96,7 +96,7 @@ class Mail(Record, frozen=True):
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
-        """Return the envelope and bytes, the same at every attempt."""
+        """Return the envelope and the bytes to send, the same at every attempt."""
         digest = hashlib.blake2b(self.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         name = f"{self.at}.{digest}"
         return OutgoingMail(name, sender, self.to, _content_of(self, sender, f"<{name}@{sender.rpartition('@')[2]}>"))
@@ -104,7 +104,7 @@ class Mail(Record, frozen=True):
 
 def check_recipients(addresses: list[str]) -> None:
     for address in addresses:
-        if not wire.is_address(address):
+        if not wire.is_email_address(address):
             raise DamagedRecord(f"{address!a} is not an e-mail address")
     if not addresses:
         raise DamagedRecord("it has no recipient")
@@ -133,16 +133,16 @@ class MailRepository:
         mails = []
         for key, value in (await self._records.scan(SPACE)).items():
             if key.startswith("mail:"):
-                with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                     mails.append(Mail.parse(key, value))
-        return sorted(mails, key=_age)
+        return sorted(mails, key=_sort_key)
 
     async def read(self, key: str) -> StoredRecord[Mail] | None:
         return await read_stored(self._records, Mail, key)
 
     async def replace(self, before: StoredRecord[Mail], after: Mail) -> None:
-        """Replace a mail and drop surplus finished ones, or raise RecordChanged."""
-        changes: Changes = {after.key: write_record(after)}
+        """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
+        changes: Changes = {after.key: encode_record(after)}
         surplus = len(self._finished) + after.is_finished - self._finished_kept
         if surplus > 0:
             changes.update(dict.fromkeys(sorted(self._finished, key=self._finished.__getitem__)[:surplus]))
@@ -159,25 +159,25 @@ class MailRepository:
             log.error("the record of the alert mail %a is damaged (%s): it is not sent", key, damage)
             return
         if mail.is_finished:
-            self._finished[key] = _age(mail)
+            self._finished[key] = _sort_key(mail)
         else:
             self.waiting[key] = StoredRecord(mail, value)
 
 
-def _age(mail: Mail) -> tuple[int, str]:
+def _sort_key(mail: Mail) -> tuple[int, str]:
     return mail.at, mail.id
 
 
 def _one_line(text: str) -> str:
-    return _BREAKS.sub(" ", _well_formed(text)).strip(" ")
+    return _WHITE_SPACE.sub(" ", _without_surrogates(text)).strip(" ")
 
 
-def _well_formed(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
 def _content_of(mail: Mail, sender: str, message_id: str) -> bytes:
-    message: Message[Header, Header] = Message(_POLICY)
+    message: Message[Header, Header] = Message(_MAIL_POLICY)
     headers = {
         "From": sender,
         "To": ", ".join(mail.to),
@@ -187,6 +187,6 @@ def _content_of(mail: Mail, sender: str, message_id: str) -> bytes:
         "Auto-Submitted": "auto-generated",
     }
     for name, text in headers.items():
-        message[name] = Header(text, "us-ascii" if _PLAIN.fullmatch(text) else "utf-8", header_name=name)
-    message.set_payload(mail.text, _TEXT)
+        message[name] = Header(text, "us-ascii" if _PLAIN_HEADER.fullmatch(text) else "utf-8", header_name=name)
+    message.set_payload(mail.text, _TEXT_CHARSET)
     return message.as_bytes()

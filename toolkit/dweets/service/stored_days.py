@@ -15,16 +15,16 @@ from toolkit.stores import NUMBERS_OF_AN_EPOCH, Entry, Journals
 
 BLOCK_BYTES = 256 * 1024
 _ENTRIES_A_READ = 128
-_TOO_WIDE = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
-_TOO_DEEP = "a dweet is nested too deeply for CSV: ask for json"
+_TOO_MANY_COLUMNS = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
+_NESTED_TOO_DEEPLY = "a dweet is nested too deeply for CSV: ask for json"
 # A spreadsheet treats a text that starts with one of these as a formula, unless an apostrophe precedes it.
-_FORMULA = tuple("=+-@\t\r")
+_FORMULA_STARTS = tuple("=+-@\t\r")
 
 
 class StoredRange:
     """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch); call `scan` first.
 
-    All ranges share `slots`, which limit how many hold entries in memory. Entries that retention drops before `blocks`
+    All ranges share `slots`, so that only some hold entries in memory. Entries that retention drops before `blocks`
     reads them are left out.
     """
 
@@ -43,22 +43,22 @@ class StoredRange:
         return len(self._blocks) < 2
 
     @property
-    def gone(self) -> tuple[int, int] | None:
-        """The number of dropped entries and the time of the oldest stored one; None if the range is complete."""
+    def deleted(self) -> wire.DeletedDweets | None:
+        """The entries that retention has dropped, if some of them may have been in the range."""
         if self._oldest is None or self._start >= self._oldest.at:
             return None
         number = (self._oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
-        return (number, self._oldest.at) if number else None
+        return wire.DeletedDweets(number, wire.created_text(self._oldest.at)) if number else None
 
     async def scan(self, visit: Callable[[bytes], None] = lambda record: None) -> None:
-        """Find the blocks and call `visit` with each record; an error in it ends the scan."""
+        """Find the blocks and call `visit` with each record; an error of `visit` ends the scan."""
         last: int | None = 0
         while last is not None:
             async with self._slots:
                 last = await self._scan_after(last, visit)
 
     async def _scan_after(self, sequence: int, visit: Callable[[bytes], None]) -> int | None:
-        """Scan some entries; return the number of the last one if more may follow."""
+        """Scan some entries; return the sequence number of the last one if more may follow."""
         entries, visited = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
         if sequence == 0 and entries:
             self._oldest = entries[0]
@@ -91,12 +91,12 @@ class StoredRange:
         return self._start <= entry.at < self._end
 
 
-class _Record(msgspec.Struct):
+class _DweetRecord(msgspec.Struct):
     created: str
     content: msgspec.Raw
 
 
-_read_record = msgspec.json.Decoder(_Record).decode
+_read_record = msgspec.json.Decoder(_DweetRecord).decode
 _read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_text = msgspec.json.Decoder(str).decode
 
@@ -105,7 +105,7 @@ async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterato
     """Yield the response, newest record first; with a `callback` it is a JSONP script."""
     before, _, behind = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
     if callback is not None:
-        opening, closing = wire.script_around(callback)
+        opening, closing = wire.jsonp_wrapper(callback)
         before, behind = opening + before, behind + closing
     separator = before + b"["
     async for records in stored.blocks(newest_first=True):
@@ -123,27 +123,27 @@ async def csv_names(stored: StoredRange) -> list[str]:
     def collect(record: bytes) -> None:
         names.update(dict.fromkeys(_fields(record)[1]))
         if len(names) > wire.MAX_CSV_COLUMNS:
-            raise MalformedRequest(_TOO_WIDE)
+            raise MalformedRequest(_TOO_MANY_COLUMNS)
 
     try:
         await stored.scan(collect)
     except RecursionError:
-        raise MalformedRequest(_TOO_DEEP) from None
+        raise MalformedRequest(_NESTED_TOO_DEEPLY) from None
     return list(names)
 
 
 async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[bytes]:
     """Yield the rows, oldest first: created, then a column per name."""
-    yield _written([["created", *map(harmless, names)]])
+    yield _csv_bytes([["created", *map(escape_formula, names)]])
     async for records in stored.blocks(newest_first=False):
         rows = []
         for created, values in map(_fields, records):
             rows.append([created, *(_cell(values[name]) if name in values else "" for name in names)])
-        yield _written(rows)
+        yield _csv_bytes(rows)
 
 
 def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
-    """Return ``created``, and the JSON of each value in the content."""
+    """Return ``created``, and the JSON of each value in the content by its name."""
     read = _read_record(record)
     content = read.content
     return read.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}
@@ -152,15 +152,15 @@ def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
 def _cell(value: msgspec.Raw) -> str:
     text = bytes(value)
     if text.startswith(b'"'):
-        return harmless(_read_text(text))
+        return escape_formula(_read_text(text))
     return "" if text == b"null" else text.decode("utf-8")
 
 
-def harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+def escape_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def _written(rows: list[list[str]]) -> bytes:
+def _csv_bytes(rows: list[list[str]]) -> bytes:
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerows(rows)
     return out.getvalue().encode("utf-8")

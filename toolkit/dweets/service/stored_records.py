@@ -1,7 +1,7 @@
-"""Records of the store: reading them, and changing them with compare_and_set.
+"""Read records of the store, and change them with compare_and_set.
 
-The version of a record is the bytes that were read. A record that is encoded again could differ from them, for example
-after a new field was added.
+The version of a record is the bytes that were read. A record that is encoded again could differ from these bytes, for
+example after a new field was added.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Changes = dict[str, bytes | None]
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
-#: Attempts to change a record that other callers change at the same time.
+#: Maximum number of attempts to change a record that other callers change at the same time.
 ATTEMPTS = 20
 
 
@@ -42,10 +42,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise DamagedRecord("a field is missing, unknown or of a wrong type") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise DamagedRecord("it is not JSON") from None
-        record.check(key)
+        record.check_for_key(key)
         return record
 
-    def check(self, key: str) -> None:
+    def check_for_key(self, key: str) -> None:
         """Raise DamagedRecord if this cannot be the record of `key`."""
 
 
@@ -79,9 +79,9 @@ async def retry_while_changed(what: str, attempt: Callable[[], Awaitable[T]]) ->
     raise StoreUnavailable(f"other callers changed {what} {ATTEMPTS} times in a row, nothing was changed, try again")
 
 
-def write_record(record: object) -> bytes:
+def encode_record(record: object) -> bytes:
     return msgspec.json.encode(record)
 
 
 def new_version(record: T) -> StoredRecord[T]:
-    return StoredRecord(record, write_record(record))
+    return StoredRecord(record, encode_record(record))

@@ -1,4 +1,4 @@
-"""What an explorer shows of a history: its source, a view (all choices) and what it finds, without any widget."""
+"""The parts of the history explorer that are no widgets: source of the history, view (all choices) and findings."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from toolkit.charts.series import NUMBERS, Marks, chosen_columns, drawable_columns
+from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns, drawable_columns
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
-from toolkit.dweets.analysis.gaps import gaps_found
+from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.arguments import Key, checked_date
 from toolkit.errors import InvalidArgument
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
 
 _MOST_THINGS = 100
-#: Intervals to resample to, by what they are called.
+#: Intervals for resampling, in the notation of pandas, by their label in the list.
 RULES = {
     "as it came": "",
     "1 minute": "1min",
@@ -33,12 +33,12 @@ RULES = {
     "1 month": "1MS",
     "1 year": "1YS",
 }
-#: Before and after all times that pandas can write.
-_EVER = pd.Timestamp(1, 1, 2), pd.Timestamp(9999, 12, 30)
+#: A range that contains all times of any history.
+_ALL_TIMES = pd.Timestamp(1, 1, 2), pd.Timestamp(9999, 12, 30)
 
 
 class HistorySource:
-    """Histories of things by name, of the connection or archive `tk` or of a `frame`; `key` is for locked things."""
+    """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things."""
 
     def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
         from toolkit.dweets.archive.archive import Archive
@@ -54,7 +54,7 @@ class HistorySource:
             raise InvalidArgument(f"give a connection, an archive, or frame=..., not {type(tk).__name__}")
 
     def names(self) -> list[str]:
-        """Return the things there are; of a connection or an archive those that were active last, newest first."""
+        """Return the names of things; from a connection or an archive, those that were active last, newest first."""
         if self._archive is not None:
             things = self._archive.things().sort_values(["last", "thing"], ascending=[False, True])
         elif self._dweets is not None:
@@ -63,15 +63,15 @@ class HistorySource:
             return self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
         return things["thing"].head(_MOST_THINGS).tolist()
 
-    def rows(self, things: Sequence[str], day: str = "") -> int:
-        """Return how many rows `read` would return, as far as that is known without reading; else 0."""
+    def row_count(self, things: Sequence[str], day: str = "") -> int:
+        """Return how many rows `read` would return; 0 if only reading would tell."""
         if self._archive is None or day:
             return 0
         known = self._archive.things()
         return int(known.loc[known["thing"].isin(things), "dweets"].sum())
 
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
-        """Return the history of these things, of a day (UTC) or the last of it; of an archive all of it."""
+        """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
         if not things and (self.is_live or self.names()):
             raise InvalidArgument("choose at least one thing")
         if not self.is_live:
@@ -86,7 +86,7 @@ class HistorySource:
         return self._dweets.history(named, n=wire.HISTORY_LENGTH, key=self._key)
 
     def code(self, things: Sequence[str], day: str = "") -> str:
-        """Return the Python call of `read`, with the names that the caller's notebook probably has."""
+        """Return the Python call that does what `read` does, with the variables ``tk`` or ``frame`` of a notebook."""
         named = repr(things[0]) if len(things) == 1 else repr(list(things))
         if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if self.names() else "frame"
@@ -98,10 +98,10 @@ class HistorySource:
 
 @dataclass(frozen=True)
 class View:
-    """All choices of an explorer; `start` and `end` are times as pandas reads them, `rule` is empty for no resampling.
+    """All choices of an explorer; `start` and `end` are times in a format of pandas, an empty `rule` is no resampling.
 
-    ``"2013"`` to ``"2013-06"`` ends with June; empty for no limit. A `gap_factor` or `threshold` of None looks for no
-    gaps or outliers.
+    ``"2013"`` to ``"2013-06"`` includes June; an empty time is no limit. With a `gap_factor` or `threshold` of None, no
+    gaps or outliers are found.
     """
 
     time: str
@@ -114,7 +114,7 @@ class View:
     threshold: float | None = 5.0
 
     def code(self, source: str, fields: Sequence[str], *, several: bool) -> str:
-        """Return the Python code of the frame that is shown, with these of the chosen fields."""
+        """Return the Python code that computes the shown frame and draws `fields`; `source` is code for the history."""
         in_order = ".sort_index(kind='stable')" if several else ""
         cut = f"{in_order}.loc[{self.start or None!r}:{self.end or None!r}]" if self.start or self.end else ""
         resampled = f".dweets.resample({self.rule!r}, {self.how!r}, {fields})" if self.rule else ""
@@ -126,20 +126,20 @@ class View:
 
 
 class Findings(NamedTuple):
-    """What a view finds in the range that is shown, and `whole`: the frame and marks of all times, for the chart."""
+    """The results of a view in its range; `whole` (a frame) and `marks` cover all times, for the chart."""
 
     frame: pd.DataFrame
     statistics: pd.DataFrame
     gaps: pd.DataFrame
     outliers: pd.DataFrame
     whole: pd.DataFrame
-    marks: Marks
+    marks: ChartMarks
     range: tuple[pd.Timestamp, pd.Timestamp]
     without_time: int = 0
 
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
-    """Apply a view to a history; InvalidArgument if a choice does not fit it."""
+    """Apply a view to a history; InvalidArgument if a choice does not fit the history."""
     timed = put_on_time_axis(history, view.time)
     fields = chosen_columns(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
@@ -147,11 +147,11 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
     start, end = range_of(view, timed.index)
-    gaps = gaps_found(measured, view.gap_factor or 1.5)
+    gaps = find_gaps(measured, view.gap_factor or 1.5)
     outliers = series.outliers(whole, numbers, threshold=view.threshold or 5.0)
     gaps = gaps if view.gap_factor else gaps.iloc[:0]
     outliers = outliers if view.threshold else outliers.iloc[:0]
-    # Of several things one after the other, so that no slice by label works.
+    # The rows of several things follow one another, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
@@ -159,19 +159,19 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
         whole,
-        Marks(gaps, outliers),
+        ChartMarks(gaps, outliers),
         (start, end),
         len(history) - len(timed),
     )
 
 
 def drawn_fields(findings: Findings, view: View) -> list[str]:
-    """Return the chosen fields without those that have no mean when they are resampled: truth values and texts."""
+    """Return the chosen fields; after resampling without truth values and texts, which have no mean."""
     return [name for name in view.fields if name in findings.whole.columns]
 
 
 def visible_part(findings: Findings) -> tuple[pd.Timestamp, pd.Timestamp] | None:
-    """Return the range where a chart can show it: a part of the times there are, else None."""
+    """Return the range to zoom a chart to; None if the range contains all times or none of them."""
     if findings.whole.empty:
         return None
     (start, end), times = findings.range, findings.whole.index
@@ -181,26 +181,26 @@ def visible_part(findings: Findings) -> tuple[pd.Timestamp, pd.Timestamp] | None
 
 
 def fields_of(history: pd.DataFrame) -> list[str]:
-    """Name the columns that can be chosen: all that a chart draws, without times that are written as text."""
+    """Return the names of the columns to choose from: all that a chart can draw, but no times in text form."""
     times = set(time_columns(history))
     return [name for name in drawable_columns(history) if name not in times]
 
 
 def range_of(view: View, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
-    """Return the first and the last moment of a view's range."""
+    """Return the first and the last time of the range of a view."""
     zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
     try:
-        start = pd.Period(view.start.strip()).start_time if view.start.strip() else _EVER[0]
-        end = pd.Period(view.end.strip()).end_time if view.end.strip() else _EVER[1]
+        start = pd.Period(view.start.strip()).start_time if view.start.strip() else _ALL_TIMES[0]
+        end = pd.Period(view.end.strip()).end_time if view.end.strip() else _ALL_TIMES[1]
         first, last = start.tz_localize(zone), end.tz_localize(zone)
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads nan as a time that is none
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads "nan" as NaT
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
     if first > last:
         raise InvalidArgument(f"the range ends before it begins: From {view.start} To {view.end}")
     return first, last
 
 
-def reason_for_nothing(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
+def reason_for_no_rows(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
     """Return why there is nothing to show: one sentence for each cause."""
     named = ", ".join(things) or "this frame"
     if history.empty:

@@ -1,4 +1,4 @@
-"""HistoryExplorer: click through a history."""
+"""HistoryExplorer: a widget with the chart, the statistics and the tables of a history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolkit.dweets.widgets.exploration import (
     drawn_fields,
     explore,
     fields_of,
-    reason_for_nothing,
+    reason_for_no_rows,
     visible_part,
 )
 from toolkit.dweets.widgets.tables import ResultTables, sentence_of
@@ -35,9 +35,9 @@ from toolkit.errors import InvalidArgument, counted
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
+    add_tip,
     button,
     check_box,
-    explained,
     in_turn,
     number_field,
     row,
@@ -49,17 +49,17 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
 
-#: Rows that are read without a question.
-_MANY_ROWS = 2_000_000
+#: Up to this many rows are read at once; for more, a person must press Reload.
+_MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
-_NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
+_EMPTY_HISTORY, _EMPTY_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
 @checked_arguments
 class HistoryExplorer(ServiceWidget):
     """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
 
-    Zooming in the chart sets *From* and *To*, and these zoom the chart.
+    A zoom of the chart sets *From* and *To*, and *From* and *To* zoom the chart.
 
     Parameters
     ----------
@@ -68,21 +68,21 @@ class HistoryExplorer(ServiceWidget):
     things
         Names to choose from, all of them chosen at first; None for those that were active last, one of them chosen.
     frame
-        A history that is there already, or any frame with times; a column ``thing`` tells things apart.
+        A history that was read before, or any frame with times; a column ``thing`` tells things apart.
     fields, time, rule, how
         What is chosen at first: columns of numbers, truth values or texts; time axis; resampling of numbers
         (``"1D"``) and its aggregation.
     unit
-        Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     day
-        A day (UTC) of what is kept, instead of the last 500 dweets (of an archive: instead of all).
+        A day (UTC) to read instead of the last 500 dweets (of an archive: instead of all dweets).
     key
-        For locked things.
+        The key of locked things.
 
     Attributes
     ----------
     frame, statistics, gaps, outliers : pandas.DataFrame
-        What is shown; observe them to follow.
+        The tables that are shown; observe these traits to get every change.
     chart : toolkit.charts.chart.Chart
         The chart; ``chart.visible_range`` is the range that is shown.
     things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, shown_table, \
@@ -127,17 +127,17 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
-        self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
+        self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
             if not self._history.empty:
-                self._check(fields, time)
-        self._follow()
+                self._check_first_choices(fields, time)
+        self._observe_controls()
 
     @property
     def view(self) -> View:
-        """All choices as they stand."""
+        """The current choices."""
         return View(
             time=self.time.value or "",
             fields=tuple(self.fields.value),
@@ -150,12 +150,12 @@ rows, file, reload_button, download_button, save_button, copy_button
         )
 
     @property
-    def _named_now(self) -> tuple[tuple[str, ...], str]:
+    def _chosen_source(self) -> tuple[tuple[str, ...], str]:
         return self.things.value, self.day.value.strip()
 
     @contextmanager
-    def _setting(self) -> Iterator[None]:
-        """Set several controls without looking at the data after each."""
+    def _without_exploring(self) -> Iterator[None]:
+        """Set several controls in the block without exploring after each change."""
         self._quiet = True
         try:
             yield
@@ -188,7 +188,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.threshold: "Farther off than so many robust standard deviations is an outlier; tick Outliers first",
         }
         for control, words in tooltips.items():
-            explained(control, words)
+            add_tip(control, words)
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -197,12 +197,12 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _make_results(self) -> None:
         self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
         range_words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
-        self.start = explained(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
-        self.end = explained(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
-        self._tables = ResultTables(self.complain)
+        self.start = add_tip(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
+        self.end = add_tip(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
+        self._tables = ResultTables(self.show_error)
         self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em")
-        explained(self.file, "The end of the name, .csv or .parquet, says what it will be")
+        add_tip(self.file, "The end of the name, .csv or .parquet, says what it will be")
         self.download_button = button("Download", "download", "Let the browser download what is shown")
         self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
         self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
@@ -218,7 +218,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
         self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
-    def _follow(self) -> None:
+    def _observe_controls(self) -> None:
         for control in (self.things, self.day):
             control.observe(self._reload, "value")
         for control in (
@@ -226,48 +226,48 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
         ):  # fmt: skip
             control.observe(self._explore, "value")
-        self.chart.observe(self._take_range, "visible_range")
+        self.chart.observe(self._copy_chart_range, "visible_range")
         self.reload_button.on_click(self._refresh)
-        self.file.observe(lambda _change: self._ask_again(), "value")
+        self.file.observe(lambda _change: self._reset_save_button(), "value")
         self.download_button.on_click(self._download)
         self.save_button.on_click(self._save)
-        self.copy_button.on_click(self._copy)
+        self.copy_button.on_click(self._copy_code)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     def _offer_things(self) -> None:
-        """Offer what there is; keep what is chosen. At first: of the things that happen to be there one, else all."""
+        """Offer the things of the source, and keep the choice; the first choice is one active thing or all `things`."""
         any_of_many = self._named is None and self._source.is_live
         names = self._source.names() if self._named is None else self._named
         kept = [name for name in self.things.value if name in names]
         self.things.layout.display = None if names or self._source.is_live else "none"  # a frame of one thing
-        with self._setting():
+        with self._without_exploring():
             self.things.options = tuple(names)
             self.things.value = tuple(kept or (names[:1] if any_of_many else names))
 
     def _load(self, fields: Sequence[str] | None, time: str | None, *, also_many: bool = False) -> None:
-        """Read the chosen things, offer their times and fields, choose these where they are there."""
-        things, day = self._named_now
-        if (rows := self._source.rows(things, day)) > _MANY_ROWS and not also_many:
+        """Read the chosen things, offer their time axes and fields, and choose `time` and `fields` if they exist."""
+        things, day = self._chosen_source
+        if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not also_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
         self._history = self._source.read(things, day)
         self._drawn = None
-        if self._history.empty:  # and the choices stay, for when there is something again
-            self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
+        if self._history.empty:  # the choices stay, for a later reload
+            self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
             return
         times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
-            raise InvalidArgument("there is no time in this: it needs a DatetimeIndex, datetimes or ISO 8601 text")
+            raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
         kept = tuple(name for name in fields or () if name in columns)
-        with self._setting():
+        with self._without_exploring():
             self.time.options, self.fields.options = times, tuple(columns)
             self.time.value = time if time in times else times[0]
             self.fields.value = kept or tuple(columns[:1])
-        self._look()
+        self._show_view()
 
-    def _check(self, fields: Sequence[str] | None, time: str | None) -> None:
-        """Raise InvalidArgument where what was asked for at first is not there; later choices come from the lists."""
+    def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
+        """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
         if missing := [name for name in fields or () if name not in self.fields.options]:
             there = ", ".join(self.fields.options) or "none"
             raise InvalidArgument(f"there is no field {', '.join(missing)}; the fields are {there}")
@@ -291,40 +291,40 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _explore(self, _change: object = None) -> None:
         if not self._quiet:
             with self.working("Looking"):
-                self._look()
+                self._show_view()
 
-    def _look(self, *, zoomed: bool = False) -> None:
+    def _show_view(self, *, zoomed: bool = False) -> None:
         if not self._history.empty:
-            self._show(explore(self._history, self.view), self.view, zoomed=zoomed)
+            self._show_findings(explore(self._history, self.view), self.view, zoomed=zoomed)
 
     @in_turn
-    def _take_range(self, change: Any) -> None:  # noqa: ANN401
-        """Type the range that the chart was zoomed to."""
+    def _copy_chart_range(self, change: Any) -> None:  # noqa: ANN401
+        """Write the range to which a person zoomed the chart into *From* and *To*."""
         if self._quiet:
             return
         with self.working("Looking"):
             shown = change["new"]
             form = "%Y-%m-%d %H:%M" if shown and shown[1] - shown[0] > pd.Timedelta("2D") else "%Y-%m-%d %H:%M:%S"
-            with self._setting():
+            with self._without_exploring():
                 self.start.value, self.end.value = (f"{time:{form}}" for time in shown) if shown else ("", "")
-            self._look(zoomed=True)
+            self._show_view(zoomed=True)
 
-    def _show(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
-        things, day = self._named_now
+    def _show_findings(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
+        things, day = self._chosen_source
         self._findings, self._shown = findings, (things, day, view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
         is_empty = findings.frame.empty
-        said = reason_for_nothing(findings, view, self._history, things, day) if is_empty else ""
-        self._draw(findings, view, said)
-        if not zoomed:  # or a person who still pans would be pulled back
-            with self._setting():
+        said = reason_for_no_rows(findings, view, self._history, things, day) if is_empty else ""
+        self._draw_chart(findings, view, said)
+        if not zoomed:  # or the chart would jump back while a person pans
+            with self._without_exploring():
                 self.chart.visible_range = visible_part(findings)
         self._tables.show(findings, self.code())
         self.say(said or sentence_of(findings, view))
 
-    def _draw(self, findings: Findings, view: View, empty: str) -> None:
-        """Show the history of all times; after a zoom nothing is sent again."""
+    def _draw_chart(self, findings: Findings, view: View, empty: str) -> None:
+        """Draw the history of all times; after a zoom, no data is sent again."""
         whole, of_all_times = findings.whole, replace(view, start="", end="")
         if of_all_times != self._drawn:
             fields, marks = drawn_fields(findings, view), findings.marks
@@ -334,41 +334,41 @@ rows, file, reload_button, download_button, save_button, copy_button
     # -- files ------------------------------------------------------------------------------------------------
 
     def code(self) -> str:
-        """Return Python code that gives what is shown."""
+        """Return the Python code that computes and draws the shown frame."""
         things, day, view = self._shown
         fields = drawn_fields(self._findings, view)
         return view.code(self._source.code(things, day), fields, several="thing" in self._findings.whole.columns)
 
-    def _file(self) -> tuple[Path, bytes]:
-        """Return path and content; InvalidArgument if no row is shown, or only rows of earlier choices are."""
+    def _path_and_content(self) -> tuple[Path, bytes]:
+        """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
         if self._history.empty or self.frame.empty:
             raise InvalidArgument("there is no row to write")
-        if self._shown != (*self._named_now, self.view):
-            raise InvalidArgument("the rows are of your earlier choices; change what could not be shown, or Reload")
+        if self._shown != (*self._chosen_source, self.view):
+            raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
 
     def _download(self, _button: object) -> None:
         with self.working("Writing"):
-            path, content = self._file()
+            path, content = self._path_and_content()
             self.chart.offer_download(path.name, content)
             self.say(f"The browser downloads {counted(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
     def _save(self, _button: object) -> None:
         with self.working("Writing"):
-            path, content = self._file()
+            path, content = self._path_and_content()
             if path.exists() and self.save_button.description != "Replace it":
                 self.save_button.description = "Replace it"
                 self.say(f"{path.name} exists, {path.stat().st_size:,} bytes. Press Replace it to write over it.")
                 return
             path.write_bytes(content)
-            self._ask_again()
+            self._reset_save_button()
             self.say(f"Wrote {counted(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
 
-    def _ask_again(self) -> None:
+    def _reset_save_button(self) -> None:
         self.save_button.description = "Save on the server"
 
-    def _copy(self, _button: object) -> None:
+    def _copy_code(self, _button: object) -> None:
         with self.working("Copying"):
             self.chart.offer_text(self.code())
             self.shown_table.value = "Code"
@@ -379,6 +379,6 @@ rows, file, reload_button, download_button, save_button, copy_button
         return self.chart.png()
 
     def summary(self) -> str:
-        """Return how much of what is shown."""
+        """Return the number of rows and the fields that are shown."""
         fields = ", ".join(self._shown[2].fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"

@@ -24,12 +24,12 @@ from toolkit.notebook_cell import made_of_kind
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
+    add_tip,
     button,
-    explained,
     html_pane,
     in_turn,
-    part_of,
     row,
+    service_of,
     sized,
     text_field,
 )
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.client.dweets import DweetClient
 
-#: Seconds between two drawings. The eye calls ten a second smooth.
-_PAUSE = 1 / 10
-#: Seconds after which the rates are shown again, though nothing has come.
-_SILENCE = 1.0
-#: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
-_UNSEEN = 2.0
-_MOST_FIELDS, _MOST_OFFERED, _MOST_NAMED = 6, 200, 3
+#: Seconds between two drawings: ten a second look smooth.
+_DRAWING_PAUSE = 1 / 10
+#: Without new dweets, the rates are shown again after this many seconds.
+_RATE_REFRESH_SECONDS = 1.0
+#: A widget that no page shows stops after this many seconds; a cell that is moved disappears for some milliseconds.
+_UNSEEN_SECONDS = 2.0
+_MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
 _CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 
 
@@ -52,25 +52,25 @@ _CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 class LiveDweets(ServiceWidget):
     """Follow things: draw their last dweets as they arrive, with the latest value and the rate of each field.
 
-    A thread reads each thing, one draws at most ten times a second, however fast dweets come. They end with `stop`,
-    with the end of a ``with`` statement, when the cell that made it runs again, and when it was shown and is no longer:
-    its cell is deleted, its output cleared, the notebook closed. Shown again, it resumes with what it missed.
+    One thread reads each thing, and one thread draws at most ten times a second. The threads end with `stop`, at the
+    end of a ``with`` statement, when the cell of the widget runs again, and when no page shows the widget any more (the
+    cell was deleted, its output cleared, the notebook closed). A widget that is shown again reads the missed dweets.
 
     Parameters
     ----------
     tk
         A connection.
     things
-        The name of a thing, or several. More can be added and left out while it runs.
+        The name of a thing, or several. A person can add and remove things while the widget runs.
     fields
-        Names in the content (``"air.celsius"`` nested) to begin with; None for its first six numbers.
+        Names in the content (``"air.celsius"`` nested) to draw at first; None for the first six numbers in the content.
     unit
-        Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     time
         ``"created"``, or a name in the content that holds the device's own time.
     points, keep
         How many dweets of each thing are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above
-        `keep`, or a name is no name; all other errors are shown by the widget itself.
+        `keep`, or the name of a thing is not valid; the widget itself shows all other errors.
     key
         For locked things: one key, or a key by thing.
 
@@ -108,19 +108,19 @@ class LiveDweets(ServiceWidget):
         if not 1 < points <= keep:
             raise InvalidArgument("points is at least 2, and not more than keep")
         names = checked_names(things)
-        dweets: DweetClient = part_of(tk, "dweets")
+        dweets: DweetClient = service_of(tk, "dweets")
         super().__init__()
         self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
-        self._reader.on_state = self._say_state
+        self._reader.on_state = self._show_state
         self._readings = LiveReadings()
         self._drawing = threading.RLock()
-        #: Whether a person wants it to listen: it may have stopped by itself.
+        #: Whether the widget should listen, also if it has stopped by itself.
         self._is_wanted = False
         self._make_controls(names, points, keep)
-        _stop_those_of_the_last_run(self)
-        self._view_count = 0  # from now on pages count how often they show it
+        _stop_earlier_widgets(self)
+        self._view_count = 0  # a number, not None, makes pages count how often they show the widget
         self.start()
 
     def _listener(self, thing: str, since: int | None) -> Listener:
@@ -134,10 +134,10 @@ class LiveDweets(ServiceWidget):
         self.pause.layout.width = "auto"
         self.stop_button = button("Stop", "stop", "End the streams")
         self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
-        explained(self.points, "How many dweets of each thing are drawn")
+        add_tip(self.points, "How many dweets of each thing are drawn")
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = explained(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
+        self.add_thing = add_tip(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
@@ -167,17 +167,17 @@ class LiveDweets(ServiceWidget):
 
     @property
     def running(self) -> bool:
-        """Whether it still listens."""
+        """Whether the widget still listens."""
         return self._reader.is_running
 
     @property
     def frame(self) -> pd.DataFrame:
-        """What arrived, as `history` returns it: the last `keep` dweets of each thing, oldest first."""
+        """The last `keep` dweets of each thing that have arrived, as `history` returns them, oldest first."""
         return history_frame(self._reader.last_records(self.things.value), with_thing=len(self.things.value) > 1)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
-        if not self._reader.has_come(dweets, timeout):
+        """Wait until `dweets` dweets have arrived, and return how many; TimedOut after `timeout` seconds."""
+        if not self._reader.wait_for_dweets(dweets, timeout):
             names = ", ".join(self.things.value)
             raise TimedOut(f"{self.seen:,} of {counted(dweets, 'dweet')} of {names} after {timeout:g} s")
         return self.seen
@@ -185,14 +185,14 @@ class LiveDweets(ServiceWidget):
     # -- start, stop --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen, and draw what comes. After `stop` with what is new; after a failure with what was missed."""
+        """Listen, and draw new dweets; after a failure (but not after `stop`) first the missed ones."""
         resume, self._is_wanted = self._is_wanted, True
         self.pause.value = False
         if not self.running:
             self._listen(resume=resume)
 
     def stop(self) -> None:
-        """End all streams and threads, and draw once more. The picture stays; calling it again is fine."""
+        """End all streams and threads, and draw once more. The picture stays. A second `stop` does nothing more."""
         self._is_wanted = False
         self._end()
 
@@ -209,7 +209,7 @@ class LiveDweets(ServiceWidget):
             self._unseen.cancel()
         self._reader.stop()
         drawer, self._drawer = self._drawer, None
-        if drawer is not None and drawer is not threading.current_thread():  # as in an observer of what is drawn
+        if drawer is not None and drawer is not threading.current_thread():  # an observer may run in the drawer
             drawer.join()
         self._draw()
 
@@ -220,7 +220,7 @@ class LiveDweets(ServiceWidget):
             self._unseen.cancel()
             self._unseen = None
         if change["new"] == 0 and change["old"] and self.running:
-            self._unseen = threading.Timer(_UNSEEN, self._end)
+            self._unseen = threading.Timer(_UNSEEN_SECONDS, self._end)
             self._unseen.name, self._unseen.daemon = "live-dweets-unseen", True
             self._unseen.start()
         elif change["new"] and self._is_wanted and not self.running:
@@ -245,7 +245,7 @@ class LiveDweets(ServiceWidget):
     def _add_thing(self, change: Any) -> None:  # noqa: ANN401
         if not change["new"]:
             return
-        with self.complaining():
+        with self.showing_errors():
             thing = checked_name(change["new"])
             chosen = (*self.things.value, thing)
             self.things.options = tuple(dict.fromkeys((*self.things.options, thing)))
@@ -257,29 +257,29 @@ class LiveDweets(ServiceWidget):
     def _draw_while_running(self) -> None:
         drawn = 0
         while self.running:
-            if self._reader.has_come(drawn + 1, _SILENCE):
+            if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
-            sleep(_PAUSE)
+            sleep(_DRAWING_PAUSE)
 
     def _draw(self, *, even_if_paused: bool = False) -> None:
-        """Draw the last dweets; from the drawer's thread, or where a control is used."""
+        """Draw the last dweets; called by the drawing thread, and when a person changes a control."""
         with self._drawing:
-            self._readings.take(self._reader.take_fresh(), monotonic())
+            self._readings.add(self._reader.take_new_records(), monotonic())
         self._offer_fields()
         if self.pause.value and not even_if_paused:
             return
-        with self._drawing, self.complaining():
+        with self._drawing, self.showing_errors():
             self._draw_chart()
             self.readings.value = self._readings.html(self.things.value, monotonic())
             self.counter.value = counted(self.seen, "dweet")
-            self._say_state()
+            self._show_state()
 
     def _draw_chart(self) -> None:
         things, chosen = self.things.value, self.fields.value
         records = self._reader.last_records(things, self.points.value)
         if not records or not chosen:
-            empty = "choose a field" if records else f"waiting for dweets of {_listed(things) or 'no thing'}"
+            empty = "choose a field" if records else f"waiting for dweets of {_listed_names(things) or 'no thing'}"
             self.chart.draw(history_frame([]), [], empty=empty)
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1)
@@ -291,21 +291,21 @@ class LiveDweets(ServiceWidget):
 
     @in_turn
     def _offer_fields(self) -> None:
-        """Let one choose what can be drawn, and draw the first numbers if none were asked for."""
+        """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
         offered, fields = self.fields.options, self._readings.fields
         new = [name for name, value in fields.items() if name not in offered and isinstance(value, (float, int, str))]
-        new = [name for name in new if name != self._time][: _MOST_OFFERED - len(offered)]
+        new = [name for name in new if name != self._time][: _MOST_OFFERED_FIELDS - len(offered)]
         if not new:
             return
         numbers = [name for name in new if not self._asked_for and not isinstance(fields[name], str)]
-        chosen = (*self.fields.value, *numbers[: max(0, _MOST_FIELDS - len(self.fields.value))])
+        chosen = (*self.fields.value, *numbers[: max(0, _MOST_DRAWN_FIELDS - len(self.fields.value))])
         self.fields.options = (*offered, *new)
         self.fields.value = chosen
 
-    def _say_state(self) -> None:
-        names = _listed(self.things.value)
+    def _show_state(self) -> None:
+        names = _listed_names(self.things.value)
         for thing, error in list(self._reader.failures.items()):
-            self.complain(error, about=thing if len(self.things.value) > 1 else "")
+            self.show_error(error, about=thing if len(self.things.value) > 1 else "")
             return
         if not self.running:
             self.say(f"Stopped after {counted(self.seen, 'dweet')}." if names else "Choose at least one thing.")
@@ -324,14 +324,14 @@ class LiveDweets(ServiceWidget):
             return self.chart.png()
 
 
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _MOST_NAMED:
+def _listed_names(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED_THINGS:
         return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _stop_those_of_the_last_run(new: LiveDweets) -> None:
-    """Where the notebook does not tell its cells: stop what an earlier run made of the same things."""
+def _stop_earlier_widgets(new: LiveDweets) -> None:
+    """Stop widgets of the same things that an earlier run made, if the notebook sends no ids of cells."""
     for other in made_of_kind(LiveDweets):
         is_same = other is not new and other.things.value == new.things.value
         if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:

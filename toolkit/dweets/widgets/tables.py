@@ -1,7 +1,7 @@
-"""The tables under a chart, and the sentence over them.
+"""The tables under a chart, and the sentence above them.
 
-Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent. (itables sends 64 KB of
-rows and sorts those; its script is 0.7 MB for each table.)
+The kernel sorts and filters, so this covers all rows, not only those that were sent to the browser. (itables sends
+64 KB of rows and sorts those; its script is 0.7 MB for each table.)
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
 from toolkit.errors import InvalidArgument, counted
 from toolkit.widget_family import (
+    add_tip,
     button,
-    explained,
     html_line,
     html_pane,
     in_turn,
@@ -30,8 +30,8 @@ from toolkit.widget_family import (
     text_field,
 )
 
-_PAGE = 50
-_MOST_LISTED = 200
+_ROWS_A_PAGE = 50
+_MOST_LISTED_ROWS = 200
 _COMPARISON = re.compile(r"\s*(.+?)\s*(<=|>=|==|!=|<|>|=)\s*(.+?)\s*")
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -39,7 +39,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-_TABLES = {
+_TABLE_TOOLTIPS = {
     "Statistics": "Count, mean, spread and quantiles of each field",
     "Rows": "The rows that are shown, to sort and filter",
     "Gaps": "When nothing came",
@@ -49,17 +49,17 @@ _TABLES = {
 
 
 class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
-    """What a view found, as one of these tables: `chosen` says which."""
+    """The findings of a view as one of several tables; `chosen` is the control that chooses the table."""
 
-    def __init__(self, complain: Callable[[Exception], None]) -> None:
-        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLES), tooltips=list(_TABLES.values()))
+    def __init__(self, show_error: Callable[[Exception], None]) -> None:
+        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLE_TOOLTIPS), tooltips=list(_TABLE_TOOLTIPS.values()))
         self.chosen.style.button_width = "auto"
-        self.rows, self.pane = RowsTable(complain), html_pane()
+        self.rows, self.pane = RowsTable(show_error), html_pane()
         self.chosen.observe(lambda _change: self._show(), "value")
         super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, findings: Findings, code: str) -> None:
-        """Take what was found, and the code that gives it."""
+        """Show other findings, and the code that computes them."""
         self._findings, self._code = findings, code
         self._show()
 
@@ -81,26 +81,26 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
     """Rows of a frame: `filter` is ``celsius > 20`` or a word in a text, `sort` a column, `page` counts from 0."""
 
-    def __init__(self, complain: Callable[[Exception], None]) -> None:
-        self._frame, self._complain, self.page = pd.DataFrame(), complain, 0
+    def __init__(self, show_error: Callable[[Exception], None]) -> None:
+        self._frame, self._show_error, self.page = pd.DataFrame(), show_error, 0
         self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
-        explained(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
+        add_tip(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
         self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
-        explained(self.sort, "The column by which the rows are sorted")
+        add_tip(self.sort, "The column by which the rows are sorted")
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
         self.before = button("‹", tooltip="The rows before")
         self.after = button("›", tooltip="The rows after")
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
-            control.observe(self._begin, "value")
-        self.before.on_click(lambda _button: self._turn(-1))
-        self.after.on_click(lambda _button: self._turn(1))
+            control.observe(self._show_first_page, "value")
+        self.before.on_click(lambda _button: self._turn_pages(-1))
+        self.after.on_click(lambda _button: self._turn_pages(1))
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, frame: pd.DataFrame) -> None:
-        """Take another frame; sort and filter stay where they fit it."""
+        """Show another frame; the sort column stays if the frame has it."""
         self._frame = frame
         names = [str(frame.index.name or "index"), *map(str, frame.columns)]
         if tuple(self.sort.options) != tuple(names):
@@ -111,12 +111,12 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         self._show()
 
     @in_turn
-    def _begin(self, _change: object) -> None:
+    def _show_first_page(self, _change: object) -> None:
         self.page = 0
         self._show()
 
     @in_turn
-    def _turn(self, pages: int) -> None:
+    def _turn_pages(self, pages: int) -> None:
         self.page += pages
         self._show()
 
@@ -124,30 +124,30 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         try:
             rows = filtered(self._frame, self.filter.value)
         except InvalidArgument as error:
-            self._complain(error)
+            self._show_error(error)
             return
         ascending, name = not self.descending.value, self.sort.value
         if name in rows.columns:
             rows = rows.sort_values(name, ascending=ascending, kind="stable")
         elif not (ascending and rows.index.is_monotonic_increasing):
             rows = rows.sort_index(ascending=ascending, kind="stable")
-        first = self.page * _PAGE
-        page = rows.iloc[first : first + _PAGE]
-        self.before.disabled, self.after.disabled = self.page == 0, first + _PAGE >= len(rows)
+        first = self.page * _ROWS_A_PAGE
+        page = rows.iloc[first : first + _ROWS_A_PAGE]
+        self.before.disabled, self.after.disabled = self.page == 0, first + _ROWS_A_PAGE >= len(rows)
         self.place.value = f"{first + 1:,}–{first + len(page):,} of {len(rows):,}" if len(rows) else "no row"
         html = page.reset_index().to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.10g}")
         self.table.value = scrolled(html, caption="Rows")
 
 
 def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
-    """Return the rows for which a comparison holds, or in which a text has these words; InvalidArgument if neither."""
+    """Return the rows that fit a comparison such as ``celsius > 20``, or that contain `words` in a text."""
     if not words.strip():
         return frame
     flat = frame.reset_index()
     if (match := _COMPARISON.fullmatch(words)) and match[1] in flat.columns:
         column, given = flat[match[1]], match[3].strip("'\"")
         try:
-            kept = _OPERATORS[match[2]](column, _as_its_kind(given, column))
+            kept = _OPERATORS[match[2]](column, _converted(given, column))
         except (ValueError, TypeError):
             raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
         rows: pd.DataFrame = frame[kept.fillna(False).to_numpy(dtype=bool)]
@@ -162,7 +162,7 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     return frame[found.any(axis=1).to_numpy(dtype=bool)]
 
 
-def _as_its_kind(given: str, column: pd.Series[Any]) -> object:
+def _converted(given: str, column: pd.Series[Any]) -> object:
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         moment = pd.Timestamp(given)
         zone = column.dt.tz
@@ -175,7 +175,7 @@ def _as_its_kind(given: str, column: pd.Series[Any]) -> object:
 
 
 def statistics_html(statistics: pd.DataFrame) -> str:
-    """Return the table; the numbers of a row have as many digits as tell them apart."""
+    """Return statistics as an HTML table; the numbers of a row have enough digits to tell them apart."""
     names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
     texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
     shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
@@ -183,18 +183,17 @@ def statistics_html(statistics: pd.DataFrame) -> str:
 
 
 def listed_html(found: pd.DataFrame) -> str:
-    """Return gaps or outliers as a table, or that there are none."""
+    """Return gaps or outliers as an HTML table, or the text that there are none."""
     if found.empty:
         return "none in this range"
     rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
-    more = (
-        f"<div>and {len(rows) - _MOST_LISTED:,} more: see .gaps and .outliers</div>" if len(rows) > _MOST_LISTED else ""
-    )
-    return rows.head(_MOST_LISTED).to_html(index=False, border=0) + more
+    more = len(rows) - _MOST_LISTED_ROWS
+    note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
+    return rows.head(_MOST_LISTED_ROWS).to_html(index=False, border=0) + note
 
 
 def sentence_of(findings: Findings, view: View) -> str:
-    """Return what is shown as one sentence."""
+    """Return one sentence about the shown rows, gaps and outliers."""
     frame = findings.frame
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
     found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"

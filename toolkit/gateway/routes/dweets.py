@@ -44,12 +44,12 @@ class DweetRoutes(Routes):
             Route(wire.POST_QUIETLY, self._post, _POST_BYTES, respond=_posted_quietly),
             Route(wire.GET_QUIETLY, self._post, safe=False, respond=_posted_quietly),
             Route(wire.LISTEN, self._listen),
-            self._reading(wire.LATEST, 1, _latest_of),
-            self._reading(wire.HISTORY, wire.HISTORY_LENGTH, _history_of),
+            self._reading(wire.GET_LATEST, 1, _latest_of),
+            self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, _history_of),
             _jsonp(Route(wire.GET_DWEET, self._post, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_UNNAMED, self._post_unnamed, safe=False, respond=_posted)),
-            _jsonp(Route(wire.STORED, self._stored)),
-            _jsonp(Route(wire.STATS, self._stats)),
+            _jsonp(Route(wire.GET_STORED, self._stored)),
+            _jsonp(Route(wire.GET_STATS, self._stats)),
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
             _jsonp(Route(wire.UNLOCK, self._unlock, safe=False)),
             _jsonp(Route(wire.REMOVE_LOCK, self._remove_lock, safe=False)),
@@ -97,7 +97,7 @@ class DweetRoutes(Routes):
     def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
         def read_or_load(request: Request) -> Response | Future[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-            cached = self._service.readable(thing, key, length)
+            cached = self._service.readable_thing(thing, key, length)
             return respond(cached) if cached is not None else self._service.things.load(thing, length)
 
         return _jsonp(Route(endpoint, read_or_load, respond=respond))
@@ -198,11 +198,11 @@ def _history_of(thing: CachedThing) -> Response:
 
 async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
     """Return the pieces as a stream if they are too large to be held at once."""
-    gone: tuple[Header, ...] = ()
-    if stored.gone:
-        gone = ((wire.GONE_HEADER.lower().encode("ascii"), wire.gone_text(*stored.gone).encode("ascii")),)
+    headers: tuple[Header, ...] = ()
+    if stored.deleted:
+        headers = ((wire.GONE_HEADER.lower().encode("ascii"), stored.deleted.header_value().encode("ascii")),)
     if stored.is_small:
-        return Response(200, b"".join([piece async for piece in pieces]), content_type, gone)
+        return Response(200, b"".join([piece async for piece in pieces]), content_type, headers)
 
     async def write_pieces(writer: StreamWriter) -> Callable[[], None]:
         async for piece in pieces:
@@ -211,7 +211,7 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
         writer.end()
         return lambda: None
 
-    return Stream(write_pieces, content_type, is_finite=True, headers=gone)
+    return Stream(write_pieces, content_type, is_finite=True, headers=headers)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:
@@ -244,6 +244,6 @@ def _jsonp(route: Route) -> Route:
 def _as_script(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
-    before, behind = wire.script_around(callback)
+    before, behind = wire.jsonp_wrapper(callback)
     body = before + wire.safe_in_script(response.body) + behind
     return replace(response, body=body, content_type=_JAVASCRIPT)

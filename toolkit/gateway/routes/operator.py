@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolkit.dweets.service.lock_records import listed, repair, revoke
+from toolkit.dweets.service.lock_records import lock_rows, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
@@ -34,19 +34,19 @@ class OperatorRoutes(Routes):
         self._loopback_names = Hosts()
         records, rewards = services.store.records, services.rewards
         self.table = [
-            self._route(wire.LOCKS, lambda _: listed(records), "locks"),
+            self._route(wire.GET_LOCKS, lambda _: lock_rows(records), "locks"),
             self._route(wire.ISSUE_LOCK, self._issue_lock),
             self._route(wire.REVOKE_LOCK, self._revoke_lock),
             self._route(wire.REPAIR_LOCK, lambda request: repair(records, **request.values), "done"),
             self._route(wire.REPAIR_THING, lambda request: repair(records, **request.values), "done"),
             self._route(wire.RESET_USER, self._reset_user, "done"),
-            self._route(wire.OUTBOX, self._outbox, "mails"),
-            self._route(wire.DECISIONS, lambda _: rewards.decisions(), "decisions"),
-            self._route(wire.REWARD_SESSIONS, lambda _: rewards.sessions(), "sessions"),
-            self._route(wire.REWARD_CONFIGURATION, self._reward_configuration, "configuration"),
-            self._route(wire.RETENTION, self._retention, "retention"),
-            self._route(wire.CLOCK, self._clock),
-            self._route(wire.ADVANCE, self._advance),
+            self._route(wire.GET_OUTBOX, self._outbox, "mails"),
+            self._route(wire.GET_DECISIONS, lambda _: rewards.decisions(), "decisions"),
+            self._route(wire.GET_REWARD_SESSIONS, lambda _: rewards.sessions(), "sessions"),
+            self._route(wire.GET_REWARD_CONFIGURATION, self._reward_configuration, "configuration"),
+            self._route(wire.GET_RETENTION, self._retention, "retention"),
+            self._route(wire.GET_CLOCK, self._clock),
+            self._route(wire.ADVANCE_CLOCK, self._advance),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -55,7 +55,7 @@ class OperatorRoutes(Routes):
         return Response(error.status, wire.failed(error), JSON, headers)
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        return WrongKey("the operator API", RateLimited(wire.TOO_MANY)) if error.status == 401 else None
+        return WrongKey("the operator API", RateLimited(wire.TOO_MANY_WRONG_KEYS)) if error.status == 401 else None
 
     def _route(self, endpoint: Endpoint, work: _Work, name: str = "") -> Route:
         """Return the route whose response is the object that `work` gives, or an object with it under `name`."""

@@ -17,7 +17,7 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.client.style import Style, query_of, scaled_query
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
-from toolkit.http_client import HttpReply, HttpSession, Value
+from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
 
 #: The smallest and the largest rating; None means no bound.
@@ -56,7 +56,7 @@ class HandwritingCalls:
         self._session = session
         self._apikey = apikey
 
-    def listing(self, query: Mapping[str, Value | None]) -> list[HandwritingRow]:
+    def listing(self, query: Mapping[str, StrOrSecret | None]) -> list[HandwritingRow]:
         """Return the records of all pages; the last page is empty, or has no new record."""
         records: dict[str, HandwritingRow] = {}
         while True:
@@ -113,7 +113,11 @@ class HandwritingCalls:
         return Handwritten.from_response(reply.body, reply.headers, kind, title, milliseconds)
 
     def _decoded(
-        self, shape: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, Value | None]
+        self,
+        shape: type[DecodedT],
+        endpoint: Endpoint,
+        values: Mapping[str, str],
+        query: Mapping[str, StrOrSecret | None],
     ) -> DecodedT:
         """Return the decoded body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
         try:
@@ -127,7 +131,7 @@ class HandwritingCalls:
         self,
         endpoint: Endpoint,
         values: Mapping[str, str],
-        query: Mapping[str, Value | None],
+        query: Mapping[str, StrOrSecret | None],
         body: Mapping[str, object] | None = None,
     ) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)

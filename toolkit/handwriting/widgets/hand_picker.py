@@ -16,7 +16,7 @@ from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, paper_colour
 from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
-from toolkit.widget_family import button, explained, html_line, row, sized
+from toolkit.widget_family import add_tip, button, html_line, row, sized
 
 CARDS_A_PAGE = 6
 _CHARACTERS, _LONGEST_WORD = 14, 24
@@ -41,9 +41,9 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
         self._snippet, self._first = "", 0
         self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "14em", label="3em")
-        explained(self.name, "Type a title, or click a picture")
+        add_tip(self.name, "Type a title, or click a picture")
         self.order = sized(ipywidgets.Dropdown(options=list(_SORTINGS), description="Sorted"), "16.5em", label="3.5em")
-        explained(self.order, "The order of the pictures: the highest rating first, 1400 is the average")
+        add_tip(self.order, "The order of the pictures: the highest rating first, 1400 is the average")
         self.back_button = button("", "arrow-left", "Hands before these")
         self.on_button = button("", "arrow-right", "More hands")
         self.place = ipywidgets.Label()

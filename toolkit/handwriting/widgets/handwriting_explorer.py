@@ -21,7 +21,7 @@ from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import ServiceWidget, button, explained, html_line, html_pane, in_turn, part_of, row
+from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -89,7 +89,7 @@ class HandwritingExplorer(ServiceWidget):
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
     def __init__(self, tk: Connection, *, text: str = _INITIAL_TEXT, handwriting: str = "Molly") -> None:
-        self._client: HandwritingClient = part_of(tk, "handwriting")
+        self._client: HandwritingClient = service_of(tk, "handwriting")
         super().__init__()
         self._shown: _Settings | None = None
         self._kept_code = ""
@@ -109,7 +109,7 @@ class HandwritingExplorer(ServiceWidget):
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
-        explained(self.text, "The text; Enter begins a line")
+        add_tip(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _FILE_KINDS]
@@ -121,7 +121,7 @@ class HandwritingExplorer(ServiceWidget):
 
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
-        explained(self.paper, "The page at its true size").tabbable = True
+        add_tip(self.paper, "The page at its true size").tabbable = True
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
         main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
         look = self.look.add_class("toolkit-controls").add_class("toolkit-look")

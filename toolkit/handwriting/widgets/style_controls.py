@@ -11,7 +11,7 @@ from PIL import ImageColor
 
 from toolkit.handwriting.client.style import PAGE_SIZES, Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import button, check_box, explained, in_turn, row, sized, slider
+from toolkit.widget_family import add_tip, button, check_box, in_turn, row, sized, slider
 
 _NO_PAGE_CHOICE = "width and height"
 HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # largest variances of line and word spacing in a person's writing
@@ -48,13 +48,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_WORDS))
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = _labelled(number, "The same number gives the same writing, in every kind of file")
-        self.seed_locked = explained(check_box("keep", width="5em"), "Off: each change of a control takes another seed")
+        self.seed_locked = add_tip(check_box("keep", width="5em"), "Off: each change of a control takes another seed")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed")
 
         self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, in place of width and height")
         self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
         self.height_auto = check_box("Height as the text needs", width="auto")
-        explained(self.height_auto, "Off: choose the height below")
+        add_tip(self.height_auto, "Off: choose the height below")
         self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
         self.margin = slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
         self.align = _dropdown("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
@@ -71,7 +71,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.pen = _dropdown("Pen", PENS, "What writes: its ink follows speed and pressure")
         self.paper = _dropdown("Paper", PAPERS, "What is behind the ink; none is transparent")
         self.natural = check_box("Vary as a person does", value=False, width="auto")
-        explained(self.natural, "Forms of letters, joins, gaps, margins and the slope of lines")
+        add_tip(self.natural, "Forms of letters, joins, gaps, margins and the slope of lines")
         self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
 
     def _lay_out(self) -> None:
@@ -141,7 +141,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _labelled(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
-    return sized(explained(control, tooltip), "auto", label="5.2em")
+    return sized(add_tip(control, tooltip), "auto", label="5.2em")
 
 
 def _dropdown(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from toolkit.endpoint import address_in
+from toolkit.endpoint import parsed_address
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
@@ -55,7 +55,7 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
 def normal_ip_address(text: object) -> str | None:
     """Return an IP address in its normal form, or None if it is not an address."""
     # ip_address also accepts numbers and True; a zone such as %eth0 is valid on one machine only.
-    address = address_in(text) if type(text) is str and "%" not in text else None
+    address = parsed_address(text) if type(text) is str and "%" not in text else None
     return None if address is None else str(address)
 
 

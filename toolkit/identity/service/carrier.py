@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from msgspec import Meta
 
-from toolkit.endpoint import address_in
+from toolkit.endpoint import parsed_address
 from toolkit.errors import InvalidArgument
 from toolkit.settings import Table, Text
 
@@ -71,7 +71,7 @@ class Subscriber(Table, frozen=True):
     wrong_answers: Annotated[int, Meta(ge=0, le=100)] = 0
 
     def __post_init__(self) -> None:
-        address = address_in(self.device_ip)
+        address = parsed_address(self.device_ip)
         if address is None or str(address) != self.device_ip:
             raise InvalidArgument("device_ip: expected an IP address in its normal form, such as 203.0.113.7")
 

@@ -20,7 +20,7 @@ from toolkit.identity.flow import State
 from toolkit.identity.widgets.exchange import exchange_html, outcome_html
 from toolkit.identity.widgets.flow_diagrams import sequence_drawing, states_drawing
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, button, explained, html_line, html_pane, in_turn, part_of, row, sized
+from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of, sized
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -106,7 +106,7 @@ class IdentityWalkthrough(ServiceWidget):
     outcome = traitlets.Instance(Outcome, allow_none=True)
 
     def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
-        self._main: IdentityClient = part_of(tk, "identity")
+        self._main: IdentityClient = service_of(tk, "identity")
         if tk.gateway is None or not tk.gateway.presets:
             raise InvalidArgument(
                 "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
@@ -212,11 +212,11 @@ class IdentityWalkthrough(ServiceWidget):
     def _make_controls(self, presets: dict[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "21em")
-        explained(self.preset, "Whose phone it is, and what its network answers")
+        add_tip(self.preset, "Whose phone it is, and what its network answers")
         self.again = button("Begin again", "refresh", "Forget this flow")
         self.reset = button("Reset phone", "ban", "The operator revokes its code and forgets its wrong answers")
         self.seconds = sized(ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock"), "17em")
-        explained(self.seconds, "How much time passes, and what is too old then")
+        add_tip(self.seconds, "How much time passes, and what is too old then")
         self.advance = button("Advance", "clock-o", "Let so much time pass at the gateway")
         self._buttons = {name: button(label, tooltip=_TOOLTIPS[name]) for name, label in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
@@ -224,10 +224,10 @@ class IdentityWalkthrough(ServiceWidget):
         )
         empty = "the owner answers"
         answer = ipywidgets.Password(description="Answer", placeholder=empty, continuous_update=False)
-        self.answer = explained(sized(answer, "17em"), "Sent with step 5; empty sends the right answer")
+        self.answer = add_tip(sized(answer, "17em"), "Sent with step 5; empty sends the right answer")
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "27em")
-        explained(self.attack, "What an attacker tries, and the rule that refuses it")
+        add_tip(self.attack, "What an attacker tries, and the rule that refuses it")
         self.attack_button = button("Try it", "bolt", "Really send this attack")
         self.view = ipywidgets.ToggleButtons(options=[_FLOW, _ATTACK], tooltips=["Your flow", "The last attack"])
         self.view.style.button_width = "5.5em"

@@ -53,7 +53,7 @@ class RewardService:
         self._responses = ResponseRepository(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        engine, look = Engine(settings.rules), world.timings.reward_look
+        engine, look = Engine(settings.rules), world.timings.reward_takeover
         self._ledger = Ledger(store, engine, self._sessions, self._describe, self._save, look)
 
     async def open(self) -> None:

@@ -27,12 +27,12 @@ from toolkit.rewards.widgets.before_after import before_after_drawing
 from toolkit.rewards.widgets.reward_words import REASON_LABELS, duration, moments_not_reached, percent, rule_in_words
 from toolkit.widget_family import (
     ServiceWidget,
+    add_tip,
     button,
-    explained,
     html_pane,
     in_turn,
-    part_of,
     row,
+    service_of,
     sized,
     slider,
 )
@@ -89,7 +89,7 @@ class RewardsExplorer(ServiceWidget):
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
-        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else part_of(tk, "rewards")
+        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
         moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
@@ -142,18 +142,18 @@ class RewardsExplorer(ServiceWidget):
         wait = "After a reward, a device gets no other reward for this time"
         self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
         stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
-        self.stock = explained(sized(stock, "auto", label="9.5em"), "When all are given, nobody gets another one")
+        self.stock = add_tip(sized(stock, "auto", label="9.5em"), "Once so many are given, there are no more")
         arms_by = ipywidgets.Dropdown(
             options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
         )
         groups = "Whether a device stays in one test group, or each moment is put into a group"
-        self.arms_by = explained(sized(arms_by, "auto", label="9.5em"), groups)
+        self.arms_by = add_tip(sized(arms_by, "auto", label="9.5em"), groups)
         self._initial = {
             control: control.value
             for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
         }
         why = sized(ipywidgets.Dropdown(description="Explain"), "25em")
-        self.why = explained(why, "One decision with this result, rule by rule")
+        self.why = add_tip(why, "One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Go back to the rules before the change")
         self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
         self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
@@ -191,7 +191,7 @@ class RewardsExplorer(ServiceWidget):
         if self._is_resetting:
             return
         # Without the status "working": while a slider is dragged, the status would flicker.
-        with self.complaining():
+        with self.showing_errors():
             self._decide()
             self._draw()
 
