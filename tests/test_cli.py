@@ -304,7 +304,7 @@ def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> No
 
 def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called("lock", "new", f"--data={tmp_path}")
-    monkeypatch.setattr(LockTable, "change", lambda *news: 1 / 0)
+    monkeypatch.setattr(LockTable, "apply", lambda *news: 1 / 0)
     refused = called("gateway", "--port=0", f"--data={tmp_path}", code=1)
     assert refused.stdout == ""
     why = "ZeroDivisionError at a value that is there"

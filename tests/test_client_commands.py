@@ -111,7 +111,7 @@ def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str)
 
 def test_a_name_that_is_posted_twice_is_refused(url: str) -> None:
     assert (
-        "number 2 of the content has the name of an earlier one" in run("post", "kitchen", "n=1", "n=2", code=2).stderr
+        "part 2 of the content has the name of an earlier part" in run("post", "kitchen", "n=1", "n=2", code=2).stderr
     )
 
 

@@ -113,7 +113,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "stored at a text": (lambda w: w.dweets.stored("roof", "2026-01-01", hour="9"), "hour is a whole number or None"),
     "listen to a list": (lambda w: w.dweets.listen(["roof"]), "thing is a str, not a list of str"),
     "a page of a text": (lambda w: w.hands.letter("Hi", "Molly").picture("1"), "page is a whole number, not a str"),
-    "collect no dweet": (lambda w: w.dweets.collect("roof", n=0), "n is at least 1, not 0"),
+    "collect no dweet": (lambda w: w.dweets.collect("roof", n=0), "n must be at least 1, not 0"),
     "collect backwards": (lambda w: w.dweets.collect("roof", seconds=-1), "seconds is a number of 0 or more, not -1"),
     "collect until NaN": (lambda w: w.dweets.collect("roof", seconds=math.nan), "seconds is a number of 0 or more"),
     "listen since -1": (lambda w: w.dweets.listen("roof", since=-1), "since is a sequence number, 0 or more, not -1"),

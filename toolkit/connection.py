@@ -206,5 +206,6 @@ class Connection(PublicNames):
         self.close()
 
     def __repr__(self) -> str:
-        state = ", closed" if self._is_closed else ""
-        return f"<Connection to {self.base_url}{state}>" if hasattr(self, "base_url") else "<Connection, not made>"
+        if not hasattr(self, "base_url"):
+            return "<Connection, not made>"
+        return f"<Connection to {self.base_url}{', closed' if self._is_closed else ''}>"

@@ -88,7 +88,7 @@ class Chart(anywidget.AnyWidget):
         self.file_name = file_name
         self._known: dict[str, Style] = {}
         close_earlier(self, Chart)
-        self.on_msg(self._answer)
+        self.on_msg(self._on_message)
         nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
         self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
 

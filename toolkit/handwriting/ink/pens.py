@@ -25,7 +25,7 @@ DRY_LENGTH = 2.2
 RIPPLE_LENGTH = 0.05  # of a rough edge
 FAINT_FLOW = 0.8  # a flow below this value is raised, so that the faintest strokes stay readable
 THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
-MAX_NIB = 1.1  # in nibs of the script: with the nib of the widest writers, every pen would look like a marker
+MAX_NIB_RATIO = 1.1  # to the nib of the script: with the nib of the widest writers, every pen would look like a marker
 
 
 @dataclass(frozen=True, slots=True)

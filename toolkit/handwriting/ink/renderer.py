@@ -27,7 +27,7 @@ from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
 from toolkit.handwriting.ink.paper import fitted_to_paper, guided, laid_on_paper
 from toolkit.handwriting.ink.pen import inked_radius
-from toolkit.handwriting.ink.pens import MAX_NIB, InkFlow, pen_kind, written_with
+from toolkit.handwriting.ink.pens import MAX_NIB_RATIO, InkFlow, pen_kind, written_with
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.wire import Pen
@@ -125,7 +125,7 @@ def _with_ink(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tup
     """Return the path with the width of the ink, and the ink flow, or None for plain ink."""
     nib, contrast = shaper.nib, shaper.writer.contrast
     if (kind := pen_kind(pen)) is not None:
-        nib *= kind.nib * min(1.0, MAX_NIB / shaper.writer.nib)
+        nib *= kind.nib * min(1.0, MAX_NIB_RATIO / shaper.writer.nib)
         contrast *= kind.contrast
     path.strokes.radius[:] = inked_radius(path.strokes, nib, contrast, noise)
     if kind is None:
