@@ -6,7 +6,7 @@ import time
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -154,7 +154,8 @@ def _shaper(handwriting: Handwriting, natural: bool, every: int) -> Shaper:
     return Shaper(handwriting.script, writer, every)
 
 
-_penman = cache(Penman)
+# About 1.5 MB each with all of its letters: without a limit, 120 hands take half of the memory that a text may use.
+_penman = lru_cache(32)(Penman)
 
 
 def draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
