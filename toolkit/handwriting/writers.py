@@ -30,7 +30,7 @@ WRITERS: tuple[Writer, ...] = (
 
 
 def writer_of(script: str, number: int) -> Writer:
-    """Return writer `number` of a script (latin, ...), who has slightly other habits in each script."""
+    """Return writer `number` of a script (a hand pack, such as bailey); habits differ a little between scripts."""
     base = WRITERS[number]
     slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
     varied = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
