@@ -134,7 +134,13 @@ def flip_a_bit(file: Path) -> None:
 
 
 def largest_table(folder: Path) -> Path:
-    return max((folder / "database").glob("*.sst"), key=lambda path: path.stat().st_size)
+    """Return the largest table in use; a kill may also leave one of a compaction, which RocksDB removes unread."""
+    opened = folder.with_name("opened")
+    shutil.copytree(folder, opened)
+    with_store(opened, read_all)
+    used = {path.name for path in (opened / "database").glob("*.sst")}
+    tables = [path for path in (folder / "database").glob("*.sst") if path.name in used]
+    return max(tables, key=lambda path: path.stat().st_size)
 
 
 def manifest(folder: Path) -> Path:
