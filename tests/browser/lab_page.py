@@ -244,7 +244,7 @@ def show_lab(page: Page, lab: RunningLab) -> None:
 
 
 def load_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree") -> None:
-    """Load the whole page anew with a notebook, as when a person reloads it; a kernel that runs goes on."""
+    """Reload the page with this notebook, as a person does; a running kernel keeps running."""
     page.goto(lab.page_of(path, interface))
     page.wait_for_function("window.jupyterapp")
     page.evaluate(_OPENED, {"path": path, "seconds": _OPENING_SECONDS})

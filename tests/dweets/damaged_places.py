@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +25,16 @@ def in_places(damages: Iterable[str], in_redis: Iterable[str]) -> pytest.MarkDec
     """Return each damage in a folder, and some of them in a Redis: the code that reads a record knows no store."""
     cases = [("folder", name) for name in damages] + [("redis", name) for name in in_redis]
     return pytest.mark.parametrize(("place", "name"), cases, indirect=["place"])
+
+
+def filled_place(kind: str, folder: Path, template: Path, fill: Callable[[Place], None]) -> Place:
+    """Return a new place with what `fill` has written to `template`; copying a folder takes a tenth of the time."""
+    place = Place(kind, folder)
+    if place.folder is None:
+        fill(place)
+    else:
+        shutil.copytree(template, place.folder, dirs_exist_ok=True)
+    return place
 
 
 class Place:

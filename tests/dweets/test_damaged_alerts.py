@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
-from tests.dweets.damaged_places import Place, in_places
+from tests.dweets.damaged_places import Place, filled_place, in_places
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.service.mail import Mail
 from toolkit.dweets.service.stored_records import encode_record
@@ -65,12 +64,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
     """Such a folder, or the same in a Redis."""
-    place = Place(request.param, tmp_path)
-    if place.folder is None:
-        set_alerts(place)
-    else:  # starting a gateway and calling it takes ten times as long
-        shutil.copytree(template, place.folder, dirs_exist_ok=True)
-    return place
+    return filled_place(request.param, tmp_path, template, set_alerts)
 
 
 def set_alerts(place: Place) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import random
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dweets.conftest import Caller
-from tests.dweets.damaged_places import Changes, Place, in_places
+from tests.dweets.damaged_places import Changes, Place, filled_place, in_places
 from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
@@ -101,12 +100,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
     """Such a folder, or the same in a Redis."""
-    place = Place(request.param, tmp_path)
-    if place.folder is None:
-        lock_both(place)
-    else:  # starting a gateway and calling it takes ten times as long
-        shutil.copytree(template, place.folder, dirs_exist_ok=True)
-    return place
+    return filled_place(request.param, tmp_path, template, lock_both)
 
 
 def lock_both(place: Place) -> None:

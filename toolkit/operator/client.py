@@ -120,7 +120,7 @@ class OperatorClient(PublicNames):
     def reset_user(self, service_alias: str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
-        For example after a phone was stolen, or if wrong answers of its owner have locked the question.
+        Use it for example after a phone was stolen, or if the user has locked the question with wrong answers.
 
         Parameters
         ----------
