@@ -106,6 +106,14 @@ def test_a_child_that_died_between_two_jobs_is_replaced(worker: WorkerProcess) -
     assert worker.pid != child
 
 
+def test_a_worn_out_child_finishes_its_job_and_is_replaced(worker: WorkerProcess) -> None:
+    assert worker.do(("wear out", "done"), 60) == ["done"]
+    child = worker.pid
+    assert child is not None
+    eventually(lambda: psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+    assert worker.do(("echo", [1]), 60) == [1]
+
+
 def test_a_child_that_cannot_start() -> None:
     worker = WorkerProcess("tests.no_such_module")
     died = death_of(worker, "echo")

@@ -10,9 +10,11 @@ from typing import Any
 
 from toolkit.worker_process import limit_cpu, serve
 
+_jobs_that_wear_out: list[object] = []
+
 
 def main() -> None:
-    serve(work)
+    serve(work, is_worn_out=lambda: bool(_jobs_that_wear_out))
 
 
 def work(job: Any) -> Iterator[object]:
@@ -21,6 +23,9 @@ def work(job: Any) -> Iterator[object]:
         yield from value
     elif kind == "environment":
         yield os.environ.get(value)
+    elif kind == "wear out":
+        _jobs_that_wear_out.append(job)
+        yield value
     elif kind == "print":
         print("what a library prints", flush=True)
         yield value

@@ -181,8 +181,13 @@ def _death_of_exit_code(code: int) -> Death:
     return Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER
 
 
-def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
-    """Do jobs from standard input until the input ends; an error in `work` counts as a crash. For the child only."""
+def serve(
+    work: Callable[[Any], Iterable[object]], niceness: int = 0, is_worn_out: Callable[[], bool] = lambda: False
+) -> None:
+    """Do jobs from standard input; for the child only. An error in `work` counts as a crash.
+
+    The child ends when the input ends, or after a job when it `is_worn_out`; the next job then starts another child.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
@@ -203,12 +208,13 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
 
     try:
         send("ready")
-        while True:
+        while not is_worn_out():
             for answer in work(pickle.load(jobs)):
                 send((answer,))
             send(None)
     except (EOFError, BrokenPipeError):
-        os._exit(0)  # the parent has ended; there is nothing to flush
+        pass  # the parent has ended
+    os._exit(0)  # there is nothing to flush
 
 
 def limit_cpu(seconds: float) -> None:
@@ -224,5 +230,14 @@ def limit_memory(size: int) -> None:
         import resource
 
         # The limit is relative: on a machine with more cores, libraries have allocated more, for their threads.
-        has = int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_DATA, (has + size, has + size))
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (allocated_memory() + size, hard_limit))
+
+
+def allocated_memory() -> int:
+    """Return the bytes that count for `limit_memory`; 0 where memory is not limited."""
+    if sys.platform != "linux":
+        return 0
+    import resource
+
+    return int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()

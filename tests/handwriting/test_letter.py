@@ -282,3 +282,12 @@ def test_a_letter_that_takes_too_much_memory_is_refused(service: Service) -> Non
     reply = raw_call(service.base_url, "POST", target, json.dumps({"text": "\N{GRINNING FACE} " * 30_000}).encode())
     assert (reply.status, errors_of(reply)) == (400, [{"error": wire.TOO_MUCH_WORK}])
     assert service.render().status == 200, "the renderer goes on"
+
+
+@pytest.mark.long
+def test_a_large_letter_has_the_same_memory_after_120_hands(service: Service) -> None:
+    for hand in catalogue():
+        assert service.render(handwriting_id=hand, text="The quick brown fox. " * 20, natural="true").status == 200
+    target = f"/render/letter/pdf?apikey=k&handwriting_id={hand}&handwriting_size=12px&width=595px&height=842px"
+    letter = json.dumps({"text": "The kitchen is warm. " * 2850}).encode()
+    assert raw_call(service.base_url, "POST", f"{target}&pen=pencil", letter).status == 200
