@@ -22,8 +22,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from data.tools.hands.compile import fetch_archive, read_member
 from toolkit.handwriting.catalogue import Handwriting, catalogue, sources
-from toolkit.handwriting.hands.compile import fetch_archive, read_member
 from toolkit.handwriting.ink.renderer import STAGES, render
 from toolkit.handwriting.parameters import RGB, Parameters
 

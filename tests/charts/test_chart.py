@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.tools.uplot import UPLOT, WrongArchive, sha512, unpack
 from tests.conftest import ROOT
 from toolkit.charts.chart import Chart
 from toolkit.charts.figure import chart_figure, series_axes
@@ -18,7 +19,6 @@ from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import ChartMarks, chosen_columns, lines_of, panels_of, thinned
 from toolkit.charts.styles import PALETTE, Style, styles_of
 from toolkit.charts.table_files import table_bytes
-from toolkit.charts.vendor import UPLOT, WrongArchive, sha512, unpack
 from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
 from toolkit.notebook_cell import CellRun

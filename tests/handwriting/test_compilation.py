@@ -12,10 +12,10 @@ from fontTools.ttLib import TTFont
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.outline import GlyphPicture
-from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.hands.tracing import GlyphFeatures, draw_ink, features_of, trace_outline
+from data.tools.hands import shaping_font
+from data.tools.hands.outline import GlyphPicture
+from data.tools.hands.strokes import glyph_strokes
+from data.tools.hands.tracing import GlyphFeatures, draw_ink, features_of, trace_outline
 
 
 def disc(radius: float, x: float = 0.0, y: float = 0.0) -> Path:

@@ -1,7 +1,7 @@
-"""Update the copy of uPlot: ``python -m toolkit.charts.vendor [VERSION]``. Needs npm.
+"""Update the copy of uPlot: ``python -m data.tools.uplot [VERSION]``. Needs npm.
 
 npm gives the hash of a version's archive, and downloads the archive from the configured registry. The hashes of the
-archive and of each file are in ``static/uplot/package.json``, so that a test finds a change without a network.
+archive and of each file are in ``package.json`` beside them, so that a test finds a change without a network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-UPLOT = Path(__file__).parent / "static" / "uplot"
+UPLOT = Path(__file__).parents[2] / "toolkit" / "charts" / "static" / "uplot"
 #: File here -> (file in the archive, text to append); the package has no minified ES module, so an export is appended.
 _FILES = {
     "uPlot.js": ("package/dist/uPlot.iife.min.js", b"\nexport default uPlot;\n"),

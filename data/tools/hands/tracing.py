@@ -10,8 +10,8 @@ import numpy.typing as npt
 from matplotlib.path import Path
 from scipy import ndimage
 
-from toolkit.handwriting.hands.outline import MIN_AREA_PIXELS, GlyphPicture
-from toolkit.handwriting.hands.strokes import CLEANINGS, arc_length, glyph_strokes
+from data.tools.hands.outline import MIN_AREA_PIXELS, GlyphPicture
+from data.tools.hands.strokes import CLEANINGS, arc_length, glyph_strokes
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, OUTLINE_FLAG, Strokes, refine, ribbons
 from toolkit.keyed_noise import Floats

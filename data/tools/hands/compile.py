@@ -1,7 +1,8 @@
-"""Build command: ``python -m toolkit.handwriting.hands.compile [--only NAME ...] [--archives FOLDER]``.
+"""Build command: ``python -m data.tools.hands.compile [--only NAME ...] [--archives FOLDER]``.
 
-Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences, the catalogue
-and the contact sheet beside this file. The command needs the extra ``hands`` and npm, and about four minutes.
+Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences and the
+catalogue in ``toolkit/handwriting/hands``, and the contact sheet beside this file. The command needs the dependency
+group ``hands`` and npm, and about four minutes.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from matplotlib.transforms import Affine2D
 from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
+from data.tools.hands import shaping_font
+from data.tools.hands.outline import glyph_path
+from data.tools.hands.ratings import handwritings
+from data.tools.hands.repairs import Glyphs, repair
+from data.tools.hands.tracing import NO_STROKES, trace_outline
 from toolkit.handwriting.catalogue import HANDS_DIR, FontSource, Handwriting, sources
-from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.outline import glyph_path
-from toolkit.handwriting.hands.ratings import handwritings
-from toolkit.handwriting.hands.repairs import Glyphs, repair
-from toolkit.handwriting.hands.tracing import NO_STROKES, trace_outline
 from toolkit.handwriting.ink.hand import PACKS_DIR, Measures, write_pack
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 from toolkit.handwriting.parameters import Parameters
 
 LICENCES_DIR = HANDS_DIR / "licences"
+CONTACT_SHEET = Path(__file__).with_name("contact_sheet.png")
 _OPENTYPE_FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
 _LETTERS_WITH_STEMS = "bdhklpqtijfHITNMEFL"
 SAMPLE_TEXT = "Thanks for the quick jam, Zoë!"
@@ -58,7 +60,7 @@ def main() -> None:
     catalogue = handwritings()
     rows = ",\n".join(json.dumps(asdict(row)) for row in catalogue)
     (HANDS_DIR / "catalogue.json").write_text(f"[\n{rows}\n]\n")
-    _write_contact_sheet(catalogue, HANDS_DIR / "contact_sheet.png")
+    _write_contact_sheet(catalogue, CONTACT_SHEET)
 
 
 class WrongArchive(Exception):
