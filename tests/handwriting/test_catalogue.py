@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from data.tools.hands.compile import CONTACT_SHEET
-from toolkit.handwriting.catalogue import HANDS_DIR, catalogue, fallback_chain, sources
+from data.tools.hands.sources import sources
+from toolkit.handwriting.catalogue import HANDS_DIR, catalogue
+from toolkit.handwriting.ink.fallback import fallback_chain
 from toolkit.handwriting.ink.hand import PACKS_DIR, load_hand
 from toolkit.handwriting.writers import writer_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data.tools.hands.repairs import strokes_from_svg
-from toolkit.handwriting.catalogue import sources
+from data.tools.hands.sources import sources
 from toolkit.handwriting.ink.fallback import FaceFit
 from toolkit.handwriting.ink.hand import Hand, load_hand
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes

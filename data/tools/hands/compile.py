@@ -8,13 +8,9 @@ group ``hands`` and npm, and about four minutes.
 from __future__ import annotations
 
 import argparse
-import base64
-import hashlib
 import io
 import json
 import string
-import subprocess
-import tarfile
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,9 +25,11 @@ from data.tools.hands import shaping_font
 from data.tools.hands.outline import glyph_path
 from data.tools.hands.ratings import handwritings
 from data.tools.hands.repairs import Glyphs, repair
+from data.tools.hands.sources import FontSource, sources
 from data.tools.hands.tracing import NO_STROKES, trace_outline
-from toolkit.handwriting.catalogue import HANDS_DIR, FontSource, Handwriting, sources
-from toolkit.handwriting.ink.hand import PACKS_DIR, Measures, write_pack
+from data.tools.npm import fetch_package
+from toolkit.handwriting.catalogue import HANDS_DIR, Handwriting
+from toolkit.handwriting.ink.hand import PACK_UNITS, PACKS_DIR, Measures
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 from toolkit.handwriting.parameters import Parameters
@@ -53,38 +51,14 @@ def main() -> None:
         folder = arguments.archives or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
-            archive = fetch_archive(source.package, source.version, source.integrity, folder)
-            glyphs, outlines = compile_hand(source, read_member(archive, source.font))
-            (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, archive))
+            files = fetch_package(source.package, source.version, source.integrity, folder)
+            glyphs, outlines = compile_hand(source, files[source.font])
+            (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, files))
             tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
     rows = ",\n".join(json.dumps(asdict(row)) for row in catalogue)
     (HANDS_DIR / "catalogue.json").write_text(f"[\n{rows}\n]\n")
     _write_contact_sheet(catalogue, CONTACT_SHEET)
-
-
-class WrongArchive(Exception):
-    pass
-
-
-def fetch_archive(package: str, version: str, integrity: str, folder: Path) -> Path:
-    """Fetch the archive with ``npm pack`` if it is missing; raise WrongArchive if its sha512 is not `integrity`."""
-    archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
-    if not archive.exists():
-        command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
-        subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
-    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    if f"sha512-{digest}" != integrity:
-        raise WrongArchive(f"{archive.name}: sha512-{digest}, expected {integrity}")
-    return archive
-
-
-def read_member(archive: Path, name: str) -> bytes:
-    """Return a file of the package, or no bytes if it is missing."""
-    with tarfile.open(archive) as files:
-        member = f"package/{name}"
-        file = files.extractfile(member) if member in files.getnames() else None
-        return file.read() if file else b""
 
 
 def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
@@ -100,7 +74,7 @@ def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
-    write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
+    _write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
     return len(made), sum(glyph.is_outline for glyph in made.values())
 
 
@@ -157,9 +131,24 @@ def _slant_of(stems: Strokes) -> float:
     return float(slope[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
 
 
-def _licence_text(source: FontSource, archive: Path) -> str:
-    names = TTFont(io.BytesIO(read_member(archive, source.font)))["name"]
-    licence = read_member(archive, "LICENSE_FONT").decode() or names.getDebugName(13) or ""
+def _write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
+    """Write the file of a hand; coordinates are second differences of integers, which compress well."""
+    strokes = Strokes.concatenate(glyphs)
+    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * PACK_UNITS).astype(np.int16)
+    np.savez_compressed(
+        path,
+        measures=np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
+        font=np.frombuffer(font, np.uint8),
+        points=np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
+        length=strokes.length.astype(np.uint16),
+        flags=strokes.flags,
+        glyph_strokes=np.array([len(glyph.length) for glyph in glyphs], np.uint8),
+    )
+
+
+def _licence_text(source: FontSource, files: dict[str, bytes]) -> str:
+    names = TTFont(io.BytesIO(files[source.font]))["name"]
+    licence = files.get("LICENSE_FONT", b"").decode() or names.getDebugName(13) or ""
     return (
         f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n'
         f"{source.package} {source.version}, {source.font}.\n"

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from toolkit.handwriting.catalogue import FontSource, Handwriting, sources
+from data.tools.hands.sources import FontSource, sources
+from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.ink.hand import load_hand
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import Writer, writer_of

@@ -15,8 +15,8 @@ from fontTools.ttLib import TTFont
 from matplotlib.transforms import Affine2D
 
 from data.tools.hands.outline import RESOLUTION, PathPen
+from data.tools.hands.sources import FontSource
 from data.tools.hands.strokes import arc_length, resample
-from toolkit.handwriting.catalogue import FontSource
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 
 LONGEST_HYPHEN = 0.45
