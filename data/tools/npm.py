@@ -1,4 +1,4 @@
-"""Fetches npm packages of known hashes."""
+"""Fetches npm packages, and refuses an archive whose hash is not the expected one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 
 
@@ -17,17 +18,17 @@ def npm(*arguments: str) -> str:
     return subprocess.run(["npm", *arguments], stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
 
 
-def fetch_package(package: str, version: str, integrity: str, folder: Path) -> dict[str, bytes]:
-    """Return the files of a package by name. The archive is fetched to `folder` if it is not there yet.
+def fetch_package(package: str, version: str, integrity: str) -> dict[str, bytes]:
+    """Return the files of a package by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        npm("pack", "--silent", "--pack-destination", folder, f"{package}@{version}")
+        (archive,) = Path(folder).iterdir()
+        return read_archive(archive, integrity)
 
-    Raises WrongArchive if its sha512 is not `integrity`.
-    """
-    archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
-    if not archive.exists():
-        npm("pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}")
-    found = sha512(archive.read_bytes())
-    if found != integrity:
-        raise WrongArchive(f"{archive.name}: {found}, expected {integrity}")
+
+def read_archive(archive: Path, integrity: str) -> dict[str, bytes]:
+    if (found := sha512(archive.read_bytes())) != integrity:
+        raise WrongArchive(f"{archive.name} has {found}, expected {integrity}")
     with tarfile.open(archive) as files:
         opened = {member.name: files.extractfile(member) for member in files}
         return {name.removeprefix("package/"): file.read() for name, file in opened.items() if file}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 from data.tools.npm import fetch_package, npm, sha512
@@ -25,8 +24,7 @@ _FILES = {
 def main() -> None:
     version = sys.argv[1] if len(sys.argv) > 1 else json.loads(npm("view", "uplot", "version", "--json"))
     integrity = json.loads(npm("view", f"uplot@{version}", "dist.integrity", "--json"))
-    with tempfile.TemporaryDirectory() as folder:
-        files = fetch_package("uplot", version, integrity, Path(folder))
+    files = fetch_package("uplot", version, integrity)
     contents = {name: files[member] + addition for name, (member, addition) in _FILES.items()}
     for name, content in contents.items():
         (UPLOT / name).write_bytes(content)

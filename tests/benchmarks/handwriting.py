@@ -98,7 +98,7 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
     assert peer.stdout
     source = sources()[0]
     with tempfile.TemporaryDirectory() as folder:
-        files = fetch_package(source.package, source.version, source.integrity, Path(folder))
+        files = fetch_package(source.package, source.version, source.integrity)
         font = Path(folder) / "font.ttf"
         font.write_bytes(files[source.font])
         page = Parameters(_molly(), "png", text, float(size), INK, float(width), height=None, random_seed=1)

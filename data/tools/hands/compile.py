@@ -1,4 +1,4 @@
-"""Build command: ``python -m data.tools.hands.compile [--only NAME ...] [--archives FOLDER]``.
+"""Build command: ``python -m data.tools.hands.compile [--only NAME ...]``.
 
 Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences and the
 catalogue in ``toolkit/handwriting/hands``, and the contact sheet beside this file. The command needs the dependency
@@ -11,7 +11,6 @@ import argparse
 import io
 import json
 import string
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from data.tools.hands.outline import glyph_path
 from data.tools.hands.ratings import handwritings
 from data.tools.hands.repairs import Glyphs, repair
 from data.tools.hands.sources import FontSource, sources
-from data.tools.hands.tracing import NO_STROKES, trace_outline
+from data.tools.hands.tracing import is_outline, trace_outline
 from data.tools.npm import fetch_package
 from toolkit.handwriting.catalogue import HANDS_DIR, Handwriting
 from toolkit.handwriting.ink.hand import PACK_UNITS, PACKS_DIR, Measures
@@ -45,16 +44,12 @@ _COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[source.name for source in sources()])
-    parser.add_argument("--archives", type=Path, help="folder that keeps the fetched archives")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = arguments.archives or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
-            files = fetch_package(source.package, source.version, source.integrity, folder)
-            glyphs, outlines = compile_hand(source, files[source.font])
-            (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, files))
-            tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
+    only = parser.parse_args().only
+    for source in tqdm([source for source in sources() if source.name in only], desc="hands"):
+        files = fetch_package(source.package, source.version, source.integrity)
+        glyphs, outlines = compile_hand(source, files[source.font])
+        (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, files))
+        tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
     rows = ",\n".join(json.dumps(asdict(row)) for row in catalogue)
     (HANDS_DIR / "catalogue.json").write_text(f"[\n{rows}\n]\n")
@@ -65,22 +60,25 @@ def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     """Write the pack; return the number of glyphs, and the number of glyphs that stay outlines."""
     cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _OPENTYPE_FEATURES)
     units, lift = _units_and_lift(cut, source.name)
-    paths = {name: glyph_path(cut.getGlyphSet(), name) for name in cut.getGlyphOrder()}
     to_caps = Affine2D().scale(1 / units).translate(0, lift)
-    capped = {name: path and to_caps.transform_path(path) for name, path in paths.items()}
-    made = {name: NO_STROKES if path is None else trace_outline(path) for name, path in capped.items()}
-    moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
-    strokes = {name: _move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in made.items()}
+    strokes = {}
+    for name in cut.getGlyphOrder():
+        path = glyph_path(cut.getGlyphSet(), name)
+        strokes[name] = trace_outline(to_caps.transform_path(path)) if path else Strokes.empty()
+    counts = len(strokes), sum(is_outline(glyph) for glyph in strokes.values())
+    for letter, by in source.dots_moved.items():
+        name = cut.getBestCmap()[ord(letter)]
+        strokes[name] = _move_dots(strokes[name], by)
     measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
     _write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
-    return len(made), sum(glyph.is_outline for glyph in made.values())
+    return counts
 
 
 def _move_dots(strokes: Strokes, by: float) -> Strokes:
     dots = ((strokes.flags & DOT_FLAG) > 0)[strokes.stroke_of_point]
-    return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x)) if by else strokes
+    return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x))
 
 
 def _units_and_lift(font: TTFont, name: str) -> tuple[float, float]:
