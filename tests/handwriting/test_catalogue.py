@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data.tools.hands.compile import CONTACT_SHEET
 from data.tools.hands.sources import sources
+from tests.conftest import ROOT
 from toolkit.handwriting.catalogue import HANDS_DIR, catalogue
 from toolkit.handwriting.ink.fallback import fallback_chain
 from toolkit.handwriting.ink.hand import PACKS_DIR, load_hand
@@ -128,5 +128,5 @@ def test_writers_differ_from_script_to_script():
 
 
 def test_the_contact_sheet_is_there():
-    with Image.open(CONTACT_SHEET) as sheet:
+    with Image.open(ROOT / "data" / "tools" / "hands" / "contact_sheet.png") as sheet:
         assert sheet.width > 2000

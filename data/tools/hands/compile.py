@@ -43,7 +43,8 @@ _COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[source.name for source in sources()])
+    names = [source.name for source in sources()]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
     only = parser.parse_args().only
     for source in tqdm([source for source in sources() if source.name in only], desc="hands"):
         files = fetch_package(source.package, source.version, source.integrity)
