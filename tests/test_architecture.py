@@ -9,22 +9,22 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "toolkit"
-FILES = sorted(PACKAGE.rglob("*.py"))
+FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "data" / "tools").rglob("*.py")])
 
 SERVICES = ("dweets", "handwriting", "rewards", "identity")
 #: The only files that may read a secret's raw value, each with the outside it is for.
 REVEALERS = {
-    "http_client.py",
-    "dweets/service/delivery.py",
-    "gateway/configuration.py",
-    "gateway/gateway.py",
-    "gateway/routes/operator.py",
-    "gateway/services.py",
-    "handwriting/service/handwriting.py",
-    "operator/client.py",
-    "cli/lock.py",
-    "cli/lab.py",
-    "secret.py",
+    "toolkit/http_client.py",
+    "toolkit/dweets/service/delivery.py",
+    "toolkit/gateway/configuration.py",
+    "toolkit/gateway/gateway.py",
+    "toolkit/gateway/routes/operator.py",
+    "toolkit/gateway/services.py",
+    "toolkit/handwriting/service/handwriting.py",
+    "toolkit/operator/client.py",
+    "toolkit/cli/lock.py",
+    "toolkit/cli/lab.py",
+    "toolkit/secret.py",
 }
 # A file above this length needs a reason, and a line here.
 LONGEST_FILE = 400
@@ -36,12 +36,12 @@ def test_imports_keep_to_the_contracts() -> None:
 
 
 def test_secrets_are_revealed_in_few_places() -> None:
-    places = {p.relative_to(PACKAGE).as_posix() for p in FILES if ".reveal()" in p.read_text("utf-8")}
+    places = {p.relative_to(ROOT).as_posix() for p in FILES if ".reveal()" in p.read_text("utf-8")}
     assert places <= REVEALERS, places - REVEALERS
 
 
 def test_files_can_be_read_in_one_sitting() -> None:
-    long = [path.relative_to(PACKAGE).as_posix() for path in FILES if _length(path) > LONGEST_FILE]
+    long = [path.relative_to(ROOT).as_posix() for path in FILES if _length(path) > LONGEST_FILE]
     assert not long
 
 

@@ -57,7 +57,7 @@ def declared_requirements() -> list[Requirement]:
     project = PROJECT["project"]
     groups = [PROJECT["build-system"]["requires"], project["dependencies"]]
     groups += [*project["optional-dependencies"].values(), *PROJECT["dependency-groups"].values()]
-    found = [Requirement(text) for group in groups for text in group]
+    found = [Requirement(text) for group in groups for text in group if isinstance(text, str)]  # or an included group
     return [requirement for requirement in found if requirement.name not in PINNED | {project["name"]}]
 
 
@@ -77,7 +77,7 @@ def test_a_dependency_has_bounds(requirement: Requirement) -> None:
     assert lower < upper
     # A year counts as a major version: the bound of a calendar version is the year after.
     assert upper.major > 2000 if requirement.name in CALENDAR_VERSIONS else upper.major < 2000
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # an extra that only builds
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # hatchling, which only builds
         tested = Version(importlib.metadata.version(requirement.name))
         assert lower <= tested
         assert upper == bound_after(tested), f"tested with {tested}"
@@ -128,7 +128,9 @@ def run(command: list[str | Path], folder: Path, code: int = 0) -> subprocess.Co
 
 
 def notebooks_and_data() -> set[str]:
-    return {name for name in committed_names() if name.startswith(("notebooks/", "data/"))}
+    """Return what the wheel brings; the tools of the maintainers stay in the checkout."""
+    names = {name for name in committed_names() if name.startswith(("notebooks/", "data/"))}
+    return {name for name in names if not name.startswith("data/tools/")}
 
 
 def test_the_wheel_has_all_that_is_needed_and_nothing_else(wheel: Path) -> None:
@@ -148,7 +150,8 @@ def test_the_source_distribution_builds_the_wheel_and_has_the_tests(distribution
     (source,) = distributions.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "tests/conftest.py"} | notebooks_and_data() <= names
+    needed = {"pyproject.toml", "README.md", "LICENSE", "tests/conftest.py", "data/tools/hands/compile.py"}
+    assert needed | notebooks_and_data() <= names
     assert not {name for name in names if name.startswith((".venv", "tests/artefacts", "uv.lock"))}
 
 
@@ -194,8 +197,8 @@ def test_the_doctor_names_the_missing_jupyter(programs: Path, tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def lab_programs(wheel: Path, programs: Path) -> Path:
     """The same environment, from here on with JupyterLab: another one would compile all modules again."""
-    # Every extra that a notebook may need; "hands" only builds what the wheel has already.
-    install(wheel, programs, f"[{','.join(sorted(set(PROJECT['project']['optional-dependencies']) - {'hands'}))}]")
+    # Every extra that a notebook may need.
+    install(wheel, programs, f"[{','.join(sorted(PROJECT['project']['optional-dependencies']))}]")
     return programs
 
 

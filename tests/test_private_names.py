@@ -1,4 +1,4 @@
-"""The package uses public names of its dependencies only: a private one may change in any release."""
+"""The package and its tools use public names of their dependencies only: a private one may change in any release."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 from tests.conftest import ROOT
 
-FILES = sorted((ROOT / "toolkit").rglob("*.py"))
+FILES = sorted(path for folder in ("toolkit", "data/tools") for path in (ROOT / folder).rglob("*.py"))
 
 
 def is_private(name: str) -> bool:

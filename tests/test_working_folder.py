@@ -76,6 +76,14 @@ def test_hidden_files_are_not_copied(source: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "new" / "notebooks").iterdir()) == ["1.ipynb", "2.ipynb"]
 
 
+def test_tools_of_a_checkout_are_not_copied(source: Path, tmp_path: Path) -> None:
+    tool = source / "data" / "tools" / "hands" / "compile.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("print()")
+    copy_originals(source, tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new" / "data").iterdir()] == ["a"]
+
+
 def test_an_installed_package_has_its_own_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_folder, "_PACKAGE", tmp_path / "toolkit")
     assert working_folder.originals() == tmp_path / "toolkit" / "_lab"

@@ -15,6 +15,7 @@ FOLDERS = ("notebooks", "data")
 
 _PACKAGE = Path(__file__).resolve().parent
 _RECORD_FILE = ".gateway-toolkit.json"
+_NOT_COPIED = ("__pycache__", "tools")  # a checkout has the tools of the maintainers in data/tools
 
 
 def gateway_folder() -> Path:
@@ -62,7 +63,7 @@ def copy_originals(source: Path, folder: Path) -> list[str]:
 def _file_names(source: Path) -> Iterator[str]:
     for path in sorted(path for name in FOLDERS for path in (source / name).rglob("*")):
         parts = path.relative_to(source).parts
-        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
+        if path.is_file() and not any(part.startswith(".") or part in _NOT_COPIED for part in parts):
             yield "/".join(parts)
 
 

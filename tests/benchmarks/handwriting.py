@@ -22,8 +22,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from toolkit.handwriting.catalogue import Handwriting, catalogue, sources
-from toolkit.handwriting.hands.compile import fetch_archive, read_member
+from data.tools.hands.sources import sources
+from data.tools.npm import fetch_package
+from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.ink.renderer import STAGES, render
 from toolkit.handwriting.parameters import RGB, Parameters
 
@@ -97,9 +98,9 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
     assert peer.stdout
     source = sources()[0]
     with tempfile.TemporaryDirectory() as folder:
-        archive = fetch_archive(source.package, source.version, source.integrity, Path(folder))
+        files = fetch_package(source.package, source.version, source.integrity)
         font = Path(folder) / "font.ttf"
-        font.write_bytes(read_member(archive, source.font))
+        font.write_bytes(files[source.font])
         page = Parameters(_molly(), "png", text, float(size), INK, float(width), height=None, random_seed=1)
         height = int(render(page).height)
         job = {"font": str(font), "text": text, "size": size, "width": width, "height": height}

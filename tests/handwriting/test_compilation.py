@@ -12,10 +12,10 @@ from fontTools.ttLib import TTFont
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.outline import GlyphPicture
-from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.hands.tracing import GlyphFeatures, draw_ink, features_of, trace_outline
+from data.tools.hands import shaping_font
+from data.tools.hands.outline import GlyphPicture
+from data.tools.hands.strokes import glyph_strokes
+from data.tools.hands.tracing import GlyphFeatures, draw_ink, features_of, is_outline, trace_outline
 
 
 def disc(radius: float, x: float = 0.0, y: float = 0.0) -> Path:
@@ -68,8 +68,8 @@ def test_a_small_eye_is_traced_open():
     picture = GlyphPicture(eye)
     assert features_of(draw_ink(glyph_strokes(picture), picture)) == GlyphFeatures(0, 1)
     made = trace_outline(eye)
-    assert features_of(draw_ink(made.strokes, picture)) == made.form == GlyphFeatures(1, 1)
-    assert not made.is_outline
+    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == GlyphFeatures(1, 1)
+    assert not is_outline(made)
 
 
 def test_a_narrow_gap_is_traced_open():
@@ -77,15 +77,16 @@ def test_a_narrow_gap_is_traced_open():
     picture = GlyphPicture(bars)
     assert features_of(draw_ink(glyph_strokes(picture), picture)) == GlyphFeatures(0, 1)
     made = trace_outline(bars)
-    assert features_of(draw_ink(made.strokes, picture)) == made.form == GlyphFeatures(0, 2)
-    assert not made.is_outline
+    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == GlyphFeatures(0, 2)
+    assert not is_outline(made)
 
 
 def test_a_form_that_strokes_cannot_have_stays_an_outline():
     thin_walled = ring(0.05, 0.034)  # the wider eye breaks through this wall
     made = trace_outline(thin_walled)
-    assert made.is_outline
-    assert features_of(draw_ink(made.strokes, GlyphPicture(thin_walled))) == made.form == GlyphFeatures(1, 1)
+    assert is_outline(made)
+    picture = GlyphPicture(thin_walled)
+    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == GlyphFeatures(1, 1)
 
 
 def test_a_shaping_font_does_not_depend_on_the_day():

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from toolkit.handwriting.catalogue import sources
-from toolkit.handwriting.hands.repairs import strokes_from_svg
+from data.tools.hands.repairs import strokes_from_svg
+from data.tools.hands.sources import sources
 from toolkit.handwriting.ink.fallback import FaceFit
 from toolkit.handwriting.ink.hand import Hand, load_hand
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes

@@ -6,5 +6,5 @@ Options add ``pens`` (density of the ink), ``paper`` and ``corrections``; ``canv
 pixels, ``canvases/opacity`` as layers, and ``canvases/scan`` draws the paper.
 Random numbers are hashes of the seed (``toolkit.keyed_noise``), so a seed gives the same writing in every format.
 
-To add a handwriting, add the font to ``hands/sources.toml`` with four titles, and run ``hands/compile``.
+To add a handwriting, see the chapter "Hands" in ``CONTRIBUTING.md``.
 """

@@ -1,4 +1,4 @@
-"""Replacements for characters that a hand lacks: similar characters, or fitted glyphs of a fallback hand."""
+"""Replacements for characters that a hand lacks: similar characters, or fitted glyphs of fallback hands."""
 
 from __future__ import annotations
 
@@ -17,9 +17,20 @@ SIMILAR_CHARACTER = {
 INVISIBLE_CHARACTERS = frozenset(
     ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
 )
+_COMPANION = {  # the first fallback of a script: a hand that looks like it and has more letters
+    "bailey": "adelaide", "evangeline": "adelaide", "mathilde": "adelaide", "molly": "adelaide", "prudence": "adelaide",
+    "squire": "adelaide",
+    "harper": "mirov", "kingsley": "mirov", "larkin": "mirov", "linden": "mirov", "perry": "mirov",
+}  # fmt: skip
+_SHARED_FALLBACK = ("beekman", "cedar", "primrose", "haneul", "emoji")
 SMALLEST, LARGEST = 0.6, 1.3  # limits of the factor on letters of a fallback hand
 _CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
 _CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"
+
+
+def fallback_chain(script: str) -> tuple[str, ...]:
+    """Return the hands to try for each character, in order: the script, the companion, the shared fallback."""
+    return tuple(dict.fromkeys((script, _COMPANION.get(script, script), *_SHARED_FALLBACK)))
 
 
 def curly_quotes(word: str) -> str:

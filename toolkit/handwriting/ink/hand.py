@@ -1,11 +1,10 @@
-"""One hand: the characters, the shaping of a run of text, the strokes of the glyphs, and the file of the hand."""
+"""One hand: the characters, the shaping of a run of text, the strokes of the glyphs."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import uharfbuzz as hb
@@ -15,7 +14,7 @@ from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Integers
 
 PACKS_DIR = HANDS_DIR / "packs"
-_PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
+PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +77,9 @@ class Hand:
 @cache
 def load_hand(name: str) -> Hand:
     with np.load(PACKS_DIR / f"{name}.npz") as stored:
-        # The sums overflow 16 bits exactly as the stored differences did, so the coordinates are right.
+        # Second differences are stored; the sums overflow 16 bits exactly as they did, so the coordinates are right.
         whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
-        x, y, radius = whole / _PACK_UNITS
+        x, y, radius = whole / PACK_UNITS
         strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
         measures = Measures(**json.loads(stored["measures"].tobytes()))
         return Hand(measures, stored["font"].tobytes(), strokes, stored["glyph_strokes"].astype(np.int64))
-
-
-def write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
-    """Write the file of a hand; coordinates are second differences of integers, which compress well."""
-    strokes = Strokes.concatenate(glyphs)
-    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * _PACK_UNITS).astype(np.int16)
-    np.savez_compressed(
-        path,
-        measures=np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
-        font=np.frombuffer(font, np.uint8),
-        points=np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
-        length=strokes.length.astype(np.uint16),
-        flags=strokes.flags,
-        glyph_strokes=np.array([len(glyph.length) for glyph in glyphs], np.uint8),
-    )

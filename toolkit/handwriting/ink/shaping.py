@@ -13,8 +13,13 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
-from toolkit.handwriting.catalogue import fallback_chain
-from toolkit.handwriting.ink.fallback import INVISIBLE_CHARACTERS, SIMILAR_CHARACTER, FaceFit, curly_quotes
+from toolkit.handwriting.ink.fallback import (
+    INVISIBLE_CHARACTERS,
+    SIMILAR_CHARACTER,
+    FaceFit,
+    curly_quotes,
+    fallback_chain,
+)
 from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from toolkit.handwriting.hands.outline import MIN_AREA_PIXELS, RESOLUTION, GlyphPicture
-from toolkit.handwriting.hands.skeleton import FREE_END, Branch, Skeleton, length_of, skeleton
+from data.tools.hands.outline import MIN_AREA_PIXELS, RESOLUTION, GlyphPicture
+from data.tools.hands.skeleton import FREE_END, Branch, Skeleton, length_of, skeleton
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, STARTS_IN_INK, Strokes
 from toolkit.keyed_noise import Floats
 

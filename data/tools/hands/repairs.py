@@ -14,9 +14,9 @@ from fontTools.svgLib.path import parse_path
 from fontTools.ttLib import TTFont
 from matplotlib.transforms import Affine2D
 
-from toolkit.handwriting.catalogue import FontSource
-from toolkit.handwriting.hands.outline import RESOLUTION, PathPen
-from toolkit.handwriting.hands.strokes import arc_length, resample
+from data.tools.hands.outline import RESOLUTION, PathPen
+from data.tools.hands.sources import FontSource
+from data.tools.hands.strokes import arc_length, resample
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 
 LONGEST_HYPHEN = 0.45

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from matplotlib.path import Path
 from scipy import ndimage
 
-from toolkit.handwriting.hands.outline import MIN_AREA_PIXELS, GlyphPicture
-from toolkit.handwriting.hands.strokes import CLEANINGS, arc_length, glyph_strokes
+from data.tools.hands.outline import MIN_AREA_PIXELS, GlyphPicture
+from data.tools.hands.strokes import CLEANINGS, arc_length, glyph_strokes
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, OUTLINE_FLAG, Strokes, refine, ribbons
 from toolkit.keyed_noise import Floats
@@ -30,22 +30,7 @@ class GlyphFeatures(NamedTuple):
     parts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tracing:
-    """The strokes of a glyph, and the features of the outline."""
-
-    strokes: Strokes
-    form: GlyphFeatures
-
-    @property
-    def is_outline(self) -> bool:
-        return bool(np.any(self.strokes.flags & OUTLINE_FLAG))
-
-
-NO_STROKES = Tracing(Strokes.empty(), GlyphFeatures(0, 0))
-
-
-def trace_outline(outline: Path) -> Tracing:
+def trace_outline(outline: Path) -> Strokes:
     """Return strokes that draw the ink of an outline with the same features, or the contours if no strokes do."""
     picture = GlyphPicture(outline)
     wanted = features_of(picture.ink)
@@ -55,8 +40,12 @@ def trace_outline(outline: Path) -> Tracing:
         only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT_FLAG))
         overlap = (ink & picture.ink).sum() / max(1, (ink | picture.ink).sum())
         if features_of(ink) == wanted and (only_dots or overlap >= MIN_OVERLAP):
-            return Tracing(strokes, wanted)
-    return Tracing(outline_as_strokes(outline), wanted)
+            return strokes
+    return outline_as_strokes(outline)
+
+
+def is_outline(glyph: Strokes) -> bool:
+    return bool(np.any(glyph.flags & OUTLINE_FLAG))
 
 
 def features_of(ink: InkMask) -> GlyphFeatures:

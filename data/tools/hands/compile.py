@@ -1,20 +1,16 @@
-"""Build command: ``python -m toolkit.handwriting.hands.compile [--only NAME ...] [--archives FOLDER]``.
+"""Build command: ``python -m data.tools.hands.compile [--only NAME ...]``.
 
-Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences, the catalogue
-and the contact sheet beside this file. The command needs the extra ``hands`` and npm, and about four minutes.
+Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences and the
+catalogue in ``toolkit/handwriting/hands``, and the contact sheet beside this file. The command needs the dependency
+group ``hands`` and npm, and about four minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
-import hashlib
 import io
 import json
 import string
-import subprocess
-import tarfile
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -24,18 +20,21 @@ from matplotlib.transforms import Affine2D
 from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
-from toolkit.handwriting.catalogue import HANDS_DIR, FontSource, Handwriting, sources
-from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.outline import glyph_path
-from toolkit.handwriting.hands.ratings import handwritings
-from toolkit.handwriting.hands.repairs import Glyphs, repair
-from toolkit.handwriting.hands.tracing import NO_STROKES, trace_outline
-from toolkit.handwriting.ink.hand import PACKS_DIR, Measures, write_pack
+from data.tools.hands import shaping_font
+from data.tools.hands.outline import glyph_path
+from data.tools.hands.ratings import handwritings
+from data.tools.hands.repairs import Glyphs, repair
+from data.tools.hands.sources import FontSource, sources
+from data.tools.hands.tracing import is_outline, trace_outline
+from data.tools.npm import fetch_package
+from toolkit.handwriting.catalogue import HANDS_DIR, Handwriting
+from toolkit.handwriting.ink.hand import PACK_UNITS, PACKS_DIR, Measures
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 from toolkit.handwriting.parameters import Parameters
 
 LICENCES_DIR = HANDS_DIR / "licences"
+CONTACT_SHEET = Path(__file__).with_name("contact_sheet.png")
 _OPENTYPE_FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
 _LETTERS_WITH_STEMS = "bdhklpqtijfHITNMEFL"
 SAMPLE_TEXT = "Thanks for the quick jam, Zoë!"
@@ -44,67 +43,43 @@ _COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=[source.name for source in sources()])
-    parser.add_argument("--archives", type=Path, help="folder that keeps the fetched archives")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = arguments.archives or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
-            archive = fetch_archive(source.package, source.version, source.integrity, folder)
-            glyphs, outlines = compile_hand(source, read_member(archive, source.font))
-            (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, archive))
-            tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
+    names = [source.name for source in sources()]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    only = parser.parse_args().only
+    for source in tqdm([source for source in sources() if source.name in only], desc="hands"):
+        files = fetch_package(source.package, source.version, source.integrity)
+        glyphs, outlines = compile_hand(source, files[source.font])
+        (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, files))
+        tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
     rows = ",\n".join(json.dumps(asdict(row)) for row in catalogue)
     (HANDS_DIR / "catalogue.json").write_text(f"[\n{rows}\n]\n")
-    _write_contact_sheet(catalogue, HANDS_DIR / "contact_sheet.png")
-
-
-class WrongArchive(Exception):
-    pass
-
-
-def fetch_archive(package: str, version: str, integrity: str, folder: Path) -> Path:
-    """Fetch the archive with ``npm pack`` if it is missing; raise WrongArchive if its sha512 is not `integrity`."""
-    archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
-    if not archive.exists():
-        command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
-        subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
-    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    if f"sha512-{digest}" != integrity:
-        raise WrongArchive(f"{archive.name}: sha512-{digest}, expected {integrity}")
-    return archive
-
-
-def read_member(archive: Path, name: str) -> bytes:
-    """Return a file of the package, or no bytes if it is missing."""
-    with tarfile.open(archive) as files:
-        member = f"package/{name}"
-        file = files.extractfile(member) if member in files.getnames() else None
-        return file.read() if file else b""
+    _write_contact_sheet(catalogue, CONTACT_SHEET)
 
 
 def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
     """Write the pack; return the number of glyphs, and the number of glyphs that stay outlines."""
     cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _OPENTYPE_FEATURES)
     units, lift = _units_and_lift(cut, source.name)
-    paths = {name: glyph_path(cut.getGlyphSet(), name) for name in cut.getGlyphOrder()}
     to_caps = Affine2D().scale(1 / units).translate(0, lift)
-    capped = {name: path and to_caps.transform_path(path) for name, path in paths.items()}
-    made = {name: NO_STROKES if path is None else trace_outline(path) for name, path in capped.items()}
-    moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
-    strokes = {name: _move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in made.items()}
+    strokes = {}
+    for name in cut.getGlyphOrder():
+        path = glyph_path(cut.getGlyphSet(), name)
+        strokes[name] = trace_outline(to_caps.transform_path(path)) if path else Strokes.empty()
+    counts = len(strokes), sum(is_outline(glyph) for glyph in strokes.values())
+    for letter, by in source.dots_moved.items():
+        name = cut.getBestCmap()[ord(letter)]
+        strokes[name] = _move_dots(strokes[name], by)
     measures = _measure_hand(source, cut, units, strokes)
     repair(Glyphs(cut, units, strokes, measures.nib), source)
     order = [strokes[name] for name in cut.getGlyphOrder()]
-    write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
-    return len(made), sum(glyph.is_outline for glyph in made.values())
+    _write_pack(PACKS_DIR / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
+    return counts
 
 
 def _move_dots(strokes: Strokes, by: float) -> Strokes:
     dots = ((strokes.flags & DOT_FLAG) > 0)[strokes.stroke_of_point]
-    return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x)) if by else strokes
+    return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x))
 
 
 def _units_and_lift(font: TTFont, name: str) -> tuple[float, float]:
@@ -155,9 +130,24 @@ def _slant_of(stems: Strokes) -> float:
     return float(slope[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
 
 
-def _licence_text(source: FontSource, archive: Path) -> str:
-    names = TTFont(io.BytesIO(read_member(archive, source.font)))["name"]
-    licence = read_member(archive, "LICENSE_FONT").decode() or names.getDebugName(13) or ""
+def _write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
+    """Write the file of a hand; coordinates are second differences of integers, which compress well."""
+    strokes = Strokes.concatenate(glyphs)
+    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * PACK_UNITS).astype(np.int16)
+    np.savez_compressed(
+        path,
+        measures=np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
+        font=np.frombuffer(font, np.uint8),
+        points=np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
+        length=strokes.length.astype(np.uint16),
+        flags=strokes.flags,
+        glyph_strokes=np.array([len(glyph.length) for glyph in glyphs], np.uint8),
+    )
+
+
+def _licence_text(source: FontSource, files: dict[str, bytes]) -> str:
+    names = TTFont(io.BytesIO(files[source.font]))["name"]
+    licence = files.get("LICENSE_FONT", b"").decode() or names.getDebugName(13) or ""
     return (
         f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n'
         f"{source.package} {source.version}, {source.font}.\n"

@@ -1,4 +1,7 @@
-"""Make the rows of the catalogue: every script in the hand of every writer, with ratings, an id and dates."""
+"""Make the rows of the catalogue: every script in the hand of every writer, with ratings, an id and dates.
+
+Each rating is scaled to an average of 1400 and a standard deviation of 100.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from toolkit.handwriting.catalogue import FontSource, Handwriting, sources
+from data.tools.hands.sources import FontSource, sources
+from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.ink.hand import load_hand
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import Writer, writer_of
@@ -29,27 +33,21 @@ _LETTER_PAIRS = (  # cursivity is the share of these common pairs whose ink touc
 
 
 def handwritings() -> list[Handwriting]:
-    rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
-    shapers = [Shaper(source.name, writer) for source, _, writer in rows]
-    ratings = zip(
-        _scale_to_ratings([-_irregularity(source, writer) for source, _, writer in rows]),
-        _scale_to_ratings(
-            [float(np.mean([_ink_touches(shaper, pair) for pair in _LETTER_PAIRS.split()])) for shaper in shapers]
-        ),
-        _scale_to_ratings([_embellishment(source) for source, _, _ in rows]),
-        _scale_to_ratings([_character_width(shaper) for shaper in shapers]),
-        strict=True,
-    )
+    rows = [(source, number) for source in sources() for number in range(len(source.titles))]
+    measured = np.array([_measure(source, writer_of(source.name, number)) for source, number in rows])
+    z = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+    ratings = np.clip(np.rint(1400 + 100 * z), 1000, 1800).astype(int).tolist()
     return [
-        Handwriting(*_id_title_dates(source.titles[n]), *rated, source.name, n)
-        for (source, n, _), rated in zip(rows, ratings, strict=True)
+        Handwriting(*_id_title_dates(source.titles[number]), neat, cursive, embellished, wide, source.name, number)
+        for (source, number), (neat, cursive, embellished, wide) in zip(rows, ratings, strict=True)
     ]
 
 
-def _scale_to_ratings(values: list[float]) -> list[int]:
-    """Scale values to an average of 1400 and a standard deviation of 100, and clip them to 1000..1800."""
-    z = (np.array(values) - np.mean(values)) / np.std(values)
-    return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
+def _measure(source: FontSource, writer: Writer) -> tuple[float, float, float, float]:
+    """Return neatness, cursivity, embellishment and character width, each on a scale of its own."""
+    shaper = Shaper(source.name, writer)
+    cursivity = float(np.mean([_ink_touches(shaper, pair) for pair in _LETTER_PAIRS.split()]))
+    return -_irregularity(source, writer), cursivity, _embellishment(source), _character_width(shaper)
 
 
 def _id_title_dates(title: str) -> tuple[str, str, str, str]:
