@@ -106,12 +106,17 @@ def test_a_child_that_died_between_two_jobs_is_replaced(worker: WorkerProcess) -
     assert worker.pid != child
 
 
-def test_a_worn_out_child_finishes_its_job_and_is_replaced(worker: WorkerProcess) -> None:
-    assert worker.do(("wear out", "done"), 60) == ["done"]
-    child = worker.pid
-    assert child is not None
-    eventually(lambda: psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
-    assert worker.do(("echo", [1]), 60) == [1]
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured on Linux only")
+def test_a_child_that_keeps_too_much_memory_is_replaced() -> None:
+    worker = WorkerProcess(JOBS, cache_bytes=64 << 20)
+    children = []
+    for size in (1 << 20, 1 << 20, 80 << 20, 1 << 20):
+        assert worker.do(("keep", size), 60) == ["kept"]
+        children.append(worker.pid)
+    worker.join()
+    first, last = children[0], children[-1]
+    assert children == [first, first, first, last]
+    assert first != last
 
 
 def test_a_child_that_cannot_start() -> None:

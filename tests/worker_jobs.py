@@ -10,11 +10,11 @@ from typing import Any
 
 from toolkit.worker_process import limit_cpu, serve
 
-_jobs_that_wear_out: list[object] = []
+_kept: list[bytes] = []
 
 
 def main() -> None:
-    serve(work, is_worn_out=lambda: bool(_jobs_that_wear_out))
+    serve(work)
 
 
 def work(job: Any) -> Iterator[object]:
@@ -23,9 +23,9 @@ def work(job: Any) -> Iterator[object]:
         yield from value
     elif kind == "environment":
         yield os.environ.get(value)
-    elif kind == "wear out":
-        _jobs_that_wear_out.append(job)
-        yield value
+    elif kind == "keep":
+        _kept.append(bytes(value))
+        yield "kept"
     elif kind == "print":
         print("what a library prints", flush=True)
         yield value

@@ -50,10 +50,13 @@ class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
     `module` has a function ``main`` that calls `serve`. One thread at a time calls `do`, any thread `kill` and `close`.
+    Before a job, a child that has kept more than `cache_bytes` of memory from earlier jobs is replaced (Linux only).
     """
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, cache_bytes: int | None = None) -> None:
         self._module = module
+        self._cache_bytes = cache_bytes
+        self._bytes_at_start = 0
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_overdue = False
@@ -102,6 +105,8 @@ class WorkerProcess:
     def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and (self._is_overdue or self._process.poll() is not None):
             self._end_child()  # it died between two jobs: neither of them is to blame
+        if self._process is not None and self._holds_too_much(self._process):
+            self._end_child()
         if self._process is not None:
             return self._process
         with self._lock:
@@ -116,7 +121,12 @@ class WorkerProcess:
         except (EOFError, OSError, pickle.UnpicklingError):
             self._end_child()  # it had no job yet, so no job is to blame
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
+        self._bytes_at_start = _allocated_bytes(process.pid)
         return process
+
+    def _holds_too_much(self, process: subprocess.Popen[bytes]) -> bool:
+        most = self._cache_bytes
+        return most is not None and _allocated_bytes(process.pid) > self._bytes_at_start + most
 
     @contextlib.contextmanager
     def _time_limit(self, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
@@ -181,13 +191,8 @@ def _death_of_exit_code(code: int) -> Death:
     return Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER
 
 
-def serve(
-    work: Callable[[Any], Iterable[object]], niceness: int = 0, is_worn_out: Callable[[], bool] = lambda: False
-) -> None:
-    """Do jobs from standard input; for the child only. An error in `work` counts as a crash.
-
-    The child ends when the input ends, or after a job when it `is_worn_out`; the next job then starts another child.
-    """
+def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
+    """Do jobs from standard input until the input ends; an error in `work` counts as a crash. For the child only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
@@ -208,13 +213,12 @@ def serve(
 
     try:
         send("ready")
-        while not is_worn_out():
+        while True:
             for answer in work(pickle.load(jobs)):
                 send((answer,))
             send(None)
     except (EOFError, BrokenPipeError):
-        pass  # the parent has ended
-    os._exit(0)  # there is nothing to flush
+        os._exit(0)  # the parent has ended; there is nothing to flush
 
 
 def limit_cpu(seconds: float) -> None:
@@ -231,13 +235,13 @@ def limit_memory(size: int) -> None:
 
         # The limit is relative: on a machine with more cores, libraries have allocated more, for their threads.
         _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (allocated_memory() + size, hard_limit))
+        resource.setrlimit(resource.RLIMIT_DATA, (_allocated_bytes(os.getpid()) + size, hard_limit))
 
 
-def allocated_memory() -> int:
-    """Return the bytes that count for `limit_memory`; 0 where memory is not limited."""
+def _allocated_bytes(pid: int) -> int:
+    """Return the bytes of a process that count for `limit_memory`; 0 if it has ended, or where there is no limit."""
     if sys.platform != "linux":
         return 0
-    import resource
-
-    return int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    return 0

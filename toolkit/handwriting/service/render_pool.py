@@ -22,6 +22,8 @@ WORKER_MODULE = "toolkit.handwriting.service.render_worker"
 # On Windows this is the only limit.
 _WALL_TIME_FACTOR = 10
 _RETRY_SECONDS = 2.0
+# What texts may leave in a process, about the letters of 60 hands; then another process takes over.
+_CACHE_BYTES = 128 * 1024 * 1024
 # After a cancelled call, the process gets this time to finish, about as long as the start of another process.
 _GRACE_SECONDS = 1.0
 
@@ -38,7 +40,7 @@ class RenderPool:
         self._queue = FairQueue(size, max_waiting)
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
-        self._workers = [WorkerProcess(WORKER_MODULE) for _ in range(size)]
+        self._workers = [WorkerProcess(WORKER_MODULE, _CACHE_BYTES) for _ in range(size)]
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
         self._abandoned: set[WorkerProcess] = set()

@@ -15,18 +15,15 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.ink.letter import render_letter
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.service.render_pool import Job, Outcome
-from toolkit.worker_process import allocated_memory, limit_cpu, limit_memory, serve
+from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 _NICENESS = 2  # lower priority than the gateway, but rendering still progresses on a busy machine
 #: Limit of memory for one text; a letter of 60,000 characters in pencil takes 440 MB in most hands.
 MEMORY_BYTES = 480 * 1024 * 1024
-# What texts may leave behind, about the letters of 60 hands; then another child takes over.
-_CACHE_BYTES = 128 * 1024 * 1024
 
 
 def main() -> None:
-    most = allocated_memory() + _CACHE_BYTES
-    serve(outcomes, _NICENESS, is_worn_out=lambda: allocated_memory() > most)
+    serve(outcomes, _NICENESS)
 
 
 def outcomes(job: Job) -> Iterator[Outcome]:
