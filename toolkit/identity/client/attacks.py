@@ -6,12 +6,14 @@ Attacks use separate phones, so they do not affect the current flow; only "let t
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolkit.errors import ServiceError
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof
+from toolkit.identity.client.held_secrets import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.client.request_recorder import Step
+from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -170,8 +172,9 @@ def _preview_link(scene: Scene) -> int:
 
 def _forged_user(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
     phone = (user.mobile_number, user.mobile_country_code, user.mobile_operator_name)
-    a_day_later = round(user.expires_at.timestamp() * 1000) + 86_400_000
-    return AuthenticatedUser(alias, user.secret("code"), a_day_later, phone)
+    flow, a_day_later = Flow(), user.expires_at + timedelta(days=1)
+    flow.states = frozenset({State.FINISHED})
+    return AuthenticatedUser(flow, alias, user.secret("code"), a_day_later, phone)
 
 
 def _error_of(work: Callable[[], object]) -> ServiceError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NoReturn
 
 from toolkit.errors import SessionClosed
@@ -16,12 +16,31 @@ from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
 
-class Holder:
-    """Holds secrets until `forget` is called; `states` are the states in which the flow can be, as the client knows."""
+class Flow:
+    """What the client knows about one flow; the transaction, the proof and the user of the flow share it."""
 
-    def __init__(self, states: frozenset[State], **held: Secret) -> None:
+    def __init__(self) -> None:
+        #: The states in which the flow can be.
+        self.states = frozenset({State.NEW})
+        #: When the code expires (UTC); None before there is a code.
+        self.expires_at: datetime | None = None
+
+    def seconds_left(self, now: int) -> float | None:
+        """Return the seconds until the code expires, at least 0; `now` is in milliseconds since the epoch."""
+        return None if self.expires_at is None else max(0.0, (self.expires_at.timestamp() * 1000 - now) / 1000)
+
+
+class Holder:
+    """Holds secrets of a flow until `forget` is called."""
+
+    def __init__(self, flow: Flow, **held: Secret) -> None:
         self._held: dict[str, Secret] | None = held
-        self.states = states
+        self.flow = flow
+
+    @property
+    def states(self) -> frozenset[State]:
+        """The states in which the flow can be, as the client knows."""
+        return self.flow.states
 
     @property
     def state(self) -> str:
@@ -54,9 +73,15 @@ class StartedTransaction(Holder):
     """A transaction that waits for the phone. Made by ``start_authentication``."""
 
     def __init__(
-        self, transaction_id: str, fingerprint: Secret, verifier: Secret, final_target_url: str, seconds: int
+        self,
+        flow: Flow,
+        transaction_id: str,
+        fingerprint: Secret,
+        verifier: Secret,
+        final_target_url: str,
+        seconds: int,
     ) -> None:
-        super().__init__(frozenset({State.STARTED}), fingerprint=fingerprint, verifier=verifier)
+        super().__init__(flow, fingerprint=fingerprint, verifier=verifier)
         self.transaction_id = transaction_id
         self.final_target_url = final_target_url
         self.expires_in = seconds
@@ -69,8 +94,9 @@ class PhoneProof(Holder):
     """The final fingerprint that the phone received. Made by ``authenticate_device``."""
 
     def __init__(self, transaction: StartedTransaction, fingerprint: Secret) -> None:
-        states = frozenset({State.PROVEN, State.FAILED})
-        super().__init__(states, fingerprint=fingerprint, verifier=transaction.secret("verifier"))
+        super().__init__(transaction.flow, fingerprint=fingerprint, verifier=transaction.secret("verifier"))
+        # Only the next request shows whether the network identified the phone.
+        self.flow.states = frozenset({State.PROVEN, State.FAILED})
         self.transaction = transaction
 
     def __repr__(self) -> str:
@@ -80,21 +106,19 @@ class PhoneProof(Holder):
 class AuthenticatedUser(Holder):
     """A user whose phone is authenticated; ``service_alias`` may be stored. Made by ``finish_authentication``."""
 
-    def __init__(self, service_alias: str, code: Secret, expires: int, phone: tuple[str, str, str]) -> None:
-        super().__init__(frozenset({State.FINISHED}), code=code)
+    def __init__(
+        self, flow: Flow, service_alias: str, code: Secret, expires_at: datetime, phone: tuple[str, str, str]
+    ) -> None:
+        super().__init__(flow, code=code)
+        flow.expires_at = expires_at
+        self.expires_at = expires_at
         self.service_alias = service_alias
         self.mobile_number, self.mobile_country_code, self.mobile_operator_name = phone
         self.challenge_id: str | None = None
-        self._expires = expires
-
-    @property
-    def expires_at(self) -> datetime:
-        """When the code expires (UTC)."""
-        return datetime.fromtimestamp(self._expires / 1000, UTC)
 
     def seconds_left(self, now: int) -> float:
         """Return the seconds until the code expires, at least 0; `now` is in milliseconds since the epoch."""
-        return max(0.0, (self._expires - now) / 1000)
+        return self.flow.seconds_left(now) or 0.0
 
     def __repr__(self) -> str:
         who = f"{self.service_alias[:8]} at {self.mobile_operator_name}"

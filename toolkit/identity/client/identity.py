@@ -17,7 +17,6 @@ from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hide_answer
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
 from toolkit.identity.client.session import IdentitySession, Payments
-from toolkit.identity.flow import Event
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -106,11 +105,12 @@ class IdentityClient(PublicNames):
             "CodeChallenge": challenge,
         }
 
-        def read(response: responses.Response) -> StartedTransaction:
-            transaction_id, fingerprint, seconds = responses.transaction_parts(response, self._http.base_url)
-            return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
+        flow, base_url = held_secrets.Flow(), self._http.base_url
 
-        return self._recorder.post(wire.START_AUTH, fields, read, event=Event.START)
+        def read(response: responses.Response) -> StartedTransaction:
+            return responses.started_transaction(response, flow, verifier, base_url=base_url, final_target_url=url)
+
+        return self._recorder.post(wire.START_AUTH, fields, read, flow=flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
@@ -124,12 +124,12 @@ class IdentityClient(PublicNames):
             TargetUrl was opened before, or it has expired (after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
-        final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction)
+        final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
         return PhoneProof(transaction, final)
 
     def preview(self, transaction: StartedTransaction) -> int:
         """Request TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405."""
-        return self._recorder.preview(transaction.secret("fingerprint"), transaction)
+        return self._recorder.preview(transaction.secret("fingerprint"), transaction.flow)
 
     def await_device(
         self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0
@@ -158,9 +158,9 @@ class IdentityClient(PublicNames):
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
 
         def read(response: responses.Response) -> AuthenticatedUser:
-            return responses.authenticated_user(response, self._recorder.now())
+            return responses.authenticated_user(response, proof.flow, self._recorder.now())
 
-        return self._recorder.post(wire.FINISH_AUTH, fields, read, holder=proof, event=Event.FINISH)
+        return self._recorder.post(wire.FINISH_AUTH, fields, read, flow=proof.flow)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
@@ -180,14 +180,9 @@ class IdentityClient(PublicNames):
         NotAuthenticated
             2012: the code was revoked.
         """
-        fields, read = self._authentication_fields(user), responses.eligibility_frame
+        fields, state_of = self._authentication_fields(user), responses.state_after_eligibility
         frame = self._recorder.post(
-            wire.GET_ELIGIBILITY,
-            fields,
-            read,
-            holder=user,
-            event=Event.ELIGIBILITY,
-            state_of=responses.state_after_eligibility,
+            wire.GET_ELIGIBILITY, fields, responses.eligibility_frame, flow=user.flow, state_of=state_of
         )
         row = frame.iloc[0]
         user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
@@ -218,9 +213,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
-        return self._recorder.post(
-            wire.GET_PAYMENT_LIST, fields, responses.payment_frame, holder=user, event=Event.PAYMENTS
-        )
+        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, responses.payment_frame, flow=user.flow)
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -250,9 +243,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": payment_ids(payments)}
-        return self._recorder.post(
-            wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, holder=user, event=Event.PAYMENTS
-        )
+        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, flow=user.flow)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""

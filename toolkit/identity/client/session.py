@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Frame or rows of ``payment_list``, a Series or list of ids, or one id.
 Payments: TypeAlias = pd.DataFrame | pd.Series | str | Iterable[str]
-HeldT = TypeVar("HeldT", bound=Holder)
 
 
 @checked_arguments
@@ -55,14 +54,16 @@ class IdentitySession:
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
-        return self._keep_until_close(self._transaction)
+        self._holders.append(self._transaction)
+        return self._transaction
 
     def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
         self._check_open()
         transaction = _require(self._transaction, "start_authentication")
         self._proof = self._client.authenticate_device(transaction, handset)
-        return self._keep_until_close(self._proof)
+        self._holders.append(self._proof)
+        return self._proof
 
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
@@ -74,7 +75,8 @@ class IdentitySession:
         if proof.transaction is not self._transaction:
             raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
         self._user = self._client.finish_authentication(proof)
-        return self._keep_until_close(self._user)
+        self._holders.append(self._user)
+        return self._user
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
         """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
@@ -105,8 +107,7 @@ class IdentitySession:
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows."""
-        newest = self._user or self._proof or self._transaction
-        return newest.state if newest is not None else "new"
+        return self._transaction.state if self._transaction is not None else "new"
 
     def close(self) -> None:
         """Forget every secret; every later call raises `SessionClosed`."""
@@ -123,10 +124,6 @@ class IdentitySession:
 
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"
-
-    def _keep_until_close(self, holder: HeldT) -> HeldT:
-        self._holders.append(holder)
-        return holder
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -15,7 +15,6 @@ from toolkit.errors import InvalidArgument
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, StartedTransaction
-from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.exchange import exchange_html, outcome_html
 from toolkit.identity.widgets.flow_diagrams import sequence_drawing, states_drawing
@@ -26,14 +25,17 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.identity.client.identity import IdentityClient
 
-#: The labels of the buttons, in the order of the steps.
-STEPS: dict[str, str] = {
-    "start": "1 Start",
-    "open": "2 Open TargetUrl",
-    "finish": "3 Finish",
-    "eligibility": "4 Eligibility",
-    "payment_list": "5 Payment list",
-    "payment_details": "6 Details",
+#: The label and the tooltip of each button, in the order of the steps.
+STEPS: dict[str, tuple[str, str]] = {
+    "start": ("1 Start", "Your program asks to authenticate the phone"),
+    "open": ("2 Open TargetUrl", "The phone opens TargetUrl over its mobile network"),
+    "finish": (
+        "3 Finish",
+        "Your program exchanges the final fingerprint for a code; a second time revokes the code",
+    ),
+    "eligibility": ("4 Eligibility", "Ask whether the user may pay, and which question to answer"),
+    "payment_list": ("5 Payment list", "Answer the question and list the payments on file"),
+    "payment_details": ("6 Details", "Fetch the listed payments, masked"),
 }
 _FLOW, _ATTACK = "Flow", "Attack"
 #: How far the clock can be advanced, in seconds, by what expires in the demo world.
@@ -44,14 +46,6 @@ _CLOCK_STEPS = {
     "901 s: locked question": 901,
 }
 _NO_ATTACK_HINT = "No attack was tried yet: choose one and click Try it."
-_TOOLTIPS = {
-    "start": "Your program asks to authenticate the phone",
-    "open": "The phone opens TargetUrl over its mobile network",
-    "finish": "Your program exchanges the final fingerprint for a code; a second time revokes the code",
-    "eligibility": "Ask whether the user may pay, and which question to answer",
-    "payment_list": "Answer the question and list the payments on file",
-    "payment_details": "Fetch the listed payments, masked",
-}
 
 
 @checked_arguments
@@ -132,12 +126,12 @@ class IdentityWalkthrough(ServiceWidget):
     def take(self, step: str) -> None:
         """Take one of `STEPS`, as a click on its button does."""
         place = list(STEPS).index(_check_name(step, STEPS, "step"))
-        label = STEPS[step][2:]
+        label = STEPS[step][0][2:]
         if step == "start" and self._entries:
             self._begin()
         with self.working(label):
             if place > self._done:
-                raise InvalidArgument(f"take step {list(STEPS.values())[self._done]} first")
+                raise InvalidArgument(f"take step {list(STEPS.values())[self._done][0]} first")
             message: str = getattr(self, f"_{step}")()
             self._done = max(self._done, place + 1)
             self.say(f"{label}: {message}")
@@ -185,8 +179,8 @@ class IdentityWalkthrough(ServiceWidget):
                 raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
             done = self._tk.operator.reset_user(alias)
             self._entries.append(Entry(note="an operator resets the phone"))
-            if self._done > list(STEPS).index("finish"):
-                self._known_states = frozenset({State.REVOKED})
+            if self._user is not None:
+                self._user.flow.states = frozenset({State.REVOKED})
             self.say(f"The operator reset the phone: {' and '.join(done)}.")
         self._show_flow()
 
@@ -218,7 +212,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.seconds = sized(ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock"), "17em")
         add_tip(self.seconds, "How much time passes, and what is too old then")
         self.advance = button("Advance", "clock-o", "Let so much time pass at the gateway")
-        self._buttons = {name: button(label, tooltip=_TOOLTIPS[name]) for name, label in STEPS.items()}
+        self._buttons = {name: button(label, tooltip=tip) for name, (label, tip) in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
@@ -272,7 +266,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._opens_until = 0
         self._entries: list[Entry] = []
         self._attack_entries = []
-        self._known_states = frozenset({State.NEW})
         self._done, self.outcome = 0, None
         self.say("Choose a phone and start.")
         self._show_flow()
@@ -320,13 +313,13 @@ class IdentityWalkthrough(ServiceWidget):
     @property
     def _states(self) -> frozenset[State]:
         """The states in which the flow can be; by the clock, an expired TargetUrl or code is known before a request."""
-        now, known = self._gateway.clock.now(), self._known_states
-        is_unopened = self._transaction is not None and self._done == 1 and known <= _EXPIRING_STATES
-        if is_unopened and now >= self._opens_until:
+        if self._transaction is None:
+            return frozenset({State.NEW})
+        now, flow = self._gateway.clock.now(), self._transaction.flow
+        is_too_late = self._done == 1 and now >= self._opens_until
+        if State.REVOKED not in flow.states and (is_too_late or flow.seconds_left(now) == 0):
             return frozenset({State.EXPIRED})
-        if self._user is not None and not self._user.seconds_left(now) and State.REVOKED not in known:
-            return frozenset({State.EXPIRED})
-        return known
+        return flow.states
 
     @property
     def _shown_entries(self) -> list[Entry]:
@@ -335,9 +328,7 @@ class IdentityWalkthrough(ServiceWidget):
     def _show_flow(self) -> None:
         """Add the requests that were sent since the last call to the flow, and draw it."""
         seen = sum(entry.step is not None for entry in self._entries)
-        for step in self._client.steps[seen:]:
-            self._entries.append(Entry(step))
-            self._known_states = _states_after(self._known_states, step)
+        self._entries += [Entry(step) for step in self._client.steps[seen:]]
         self.state = " or ".join(sorted(self._states))
         for place, step in enumerate(self._buttons.values()):
             step.button_style = "primary" if place == self._done else ""
@@ -357,14 +348,12 @@ class IdentityWalkthrough(ServiceWidget):
         self._draw()
 
     def _draw(self) -> None:
-        entries, states = self._shown_entries, self._states
+        drawing, self._steps = sequence_drawing(self._shown_entries)
+        states, self.result.value = self._states, ""
         if self.view.value == _ATTACK:
-            states = frozenset({State.NEW})
-            for entry in entries:
-                states = states if entry.step is None else _states_after(states, entry.step)
+            states = self._steps[-1].after if self._steps else frozenset({State.NEW})
+            self.result.value = outcome_html(self.outcome)
         self.states.show(states_drawing(states))
-        drawing, self._steps = sequence_drawing(entries)
-        self.result.value = outcome_html(self.outcome) if self.view.value == _ATTACK else ""
         self.sequence.show(drawing, len(self._steps) - 1)
         self._show_exchange(None)
 
@@ -374,22 +363,14 @@ class IdentityWalkthrough(ServiceWidget):
         self.exchange.value = exchange_html(self._steps[place] if 0 <= place < len(self._steps) else None)
 
     def _code_lifetime_text(self) -> str:
-        now = self._gateway.clock.now()
         if self._user is None:
             return "no code yet"
-        if State.REVOKED in self._known_states:
+        if State.REVOKED in self._user.states:
             return "the code is revoked"
-        left = self._user.seconds_left(now)
+        left = self._user.seconds_left(self._gateway.clock.now())
         return (
             f"the code is valid for {left:.0f} s" if left else f"the code expired at {self._user.expires_at:%H:%M:%S}"
         )
-
-
-_EXPIRING_STATES = frozenset({State.STARTED, State.PROVEN, State.FAILED})
-
-
-def _states_after(states: frozenset[State], step: Step) -> frozenset[State]:
-    return states if step.before == step.after else step.after
 
 
 def _check_name(name: str, names: Iterable[str], what: str) -> str:
