@@ -85,24 +85,12 @@ def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, sample
     # One row per device: hits and moments.
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
-    interval = newcombe(hits_b, n_b, hits_a, n_a)
-    by_device = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
+    rate_a, rate_b = hits_a / n_a, hits_b / n_b
+    low, high = newcombe(hits_b, n_b, hits_a, n_a)
+    device_low, device_high = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
     z, p = two_proportions(hits_b, n_b, hits_a, n_a)
-    return {
-        "a": a,
-        "b": b,
-        "n_a": n_a,
-        "n_b": n_b,
-        "devices_a": len(of_a),
-        "devices_b": len(of_b),
-        "rate_a": hits_a / n_a,
-        "rate_b": hits_b / n_b,
-        "difference": hits_b / n_b - hits_a / n_a,
-        "low": interval.low,
-        "high": interval.high,
-        "device_low": by_device.low,
-        "device_high": by_device.high,
-        "z": z,
-        "p": p,
-        "n_for_80_power": sample_size(hits_a / n_a, hits_b / n_b),
-    }
+    sizes = {"n_a": n_a, "n_b": n_b, "devices_a": len(of_a), "devices_b": len(of_b)}
+    rates = {"rate_a": rate_a, "rate_b": rate_b, "difference": rate_b - rate_a}
+    intervals = {"low": low, "high": high, "device_low": device_low, "device_high": device_high}
+    tests = {"z": z, "p": p, "n_for_80_power": sample_size(rate_a, rate_b)}
+    return {"a": a, "b": b, **sizes, **rates, **intervals, **tests}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,34 +14,30 @@ _Z_95 = _NORMAL.inv_cdf(0.975)
 _Z_80_POWER = _NORMAL.inv_cdf(0.8)
 
 
-class Interval(NamedTuple):
-    """The bounds of an interval."""
-
-    low: float
-    high: float
+#: The lower and the upper bound.
+Interval = tuple[float, float]
 
 
 def wilson(hits: int, n: int) -> Interval:
     """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 if n is 0."""
     if n == 0:
-        return Interval(0.0, 1.0)
+        return 0.0, 1.0
     rate, share = hits / n, _Z_95**2 / n
     middle = (rate + share / 2) / (1 + share)
     half = _Z_95 / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
     # The ends are exactly 0 and 1; rounding would leave 1e-17.
-    return Interval(0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0))
+    return 0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0)
 
 
 def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
     """Return Newcombe's interval (method 10) for ``hits_1 / n_1 - hits_2 / n_2``, from both of Wilson's intervals."""
     if n_1 == 0 or n_2 == 0:
-        return Interval(-1.0, 1.0)
+        return -1.0, 1.0
     rate_1, rate_2 = hits_1 / n_1, hits_2 / n_2
-    of_1, of_2 = wilson(hits_1, n_1), wilson(hits_2, n_2)
-    difference = rate_1 - rate_2
-    low = difference - math.hypot(rate_1 - of_1.low, of_2.high - rate_2)
-    high = difference + math.hypot(of_1.high - rate_1, rate_2 - of_2.low)
-    return Interval(low, high)
+    (low_1, high_1), (low_2, high_2) = wilson(hits_1, n_1), wilson(hits_2, n_2)
+    low = rate_1 - rate_2 - math.hypot(rate_1 - low_1, high_2 - rate_2)
+    high = rate_1 - rate_2 + math.hypot(high_1 - rate_1, rate_2 - low_2)
+    return low, high
 
 
 def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
@@ -69,12 +64,9 @@ def sample_size(rate_1: float, rate_2: float) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p values, corrected by Holm's method for the number of tests, in the given order."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(p_values[place] * (len(p_values) - rank), 1.0))
-        corrected[place] = highest
-    return corrected
+    p, places = np.array(p_values, dtype=np.float64), np.argsort(p_values)
+    p[places] = np.maximum.accumulate(np.minimum(p[places] * np.arange(len(p), 0, -1), 1.0))
+    return [float(corrected) for corrected in p]
 
 
 def bootstrap_difference(
@@ -85,7 +77,7 @@ def bootstrap_difference(
     The function samples devices, not moments, because caps make the moments of one device dependent.
     """
     if not len(first) or not len(second):
-        return Interval(math.nan, math.nan)
+        return math.nan, math.nan
     generator = np.random.default_rng(seed)
     rates = []
     for group in (first, second):
@@ -94,4 +86,4 @@ def bootstrap_difference(
         hits, moments = (counts @ group).T
         rates.append(hits / moments)
     low, high = np.quantile(rates[0] - rates[1], [0.025, 0.975])
-    return Interval(float(low), float(high))
+    return float(low), float(high)
