@@ -14,17 +14,17 @@ from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
-from toolkit.rewards.analysis.experiments import ab
-from toolkit.rewards.analysis.explanation import explain
-from toolkit.rewards.analysis.funnels import funnel, moments_per_session
-from toolkit.rewards.analysis.statistics import (
+from toolkit.rewards.analysis.experiments import (
+    ab,
     bootstrap_difference,
     holm,
     newcombe,
     sample_size,
     two_proportions,
-    wilson,
 )
+from toolkit.rewards.analysis.explanation import explain
+from toolkit.rewards.analysis.funnels import funnel, moments_per_session
+from toolkit.rewards.analysis.rates import wilson
 
 
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
@@ -321,13 +321,6 @@ def test_a_what_if_repeats_and_follows_its_rules() -> None:
     none = simulation.simulate({"default": {"p": 0}}, EVENTS)
     assert (first["rewarded"].sum(), none["rewarded"].sum()) == (pytest.approx(60, abs=40), 0)
     assert analysis.by_device(first)["busiest_day"].max() <= 3
-
-
-def test_a_what_if_knows_sessions() -> None:
-    sessions = pd.DataFrame({"at": [EVENTS["at"].iloc[0]], "device": [EVENTS["device"].iloc[0]]})
-    decided = simulation.simulate({}, EVENTS, sessions=sessions)
-    assert (decided["reason"] == "NO_SESSION").sum() >= len(EVENTS) - 3
-    assert decided["reason"].iloc[0] != "NO_SESSION"
 
 
 def test_a_what_if_keeps_traces_where_asked() -> None:

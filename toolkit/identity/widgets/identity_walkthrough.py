@@ -16,8 +16,7 @@ from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, StartedTransaction
 from toolkit.identity.flow import State
-from toolkit.identity.widgets.exchange import exchange_html, outcome_html
-from toolkit.identity.widgets.flow_diagrams import sequence_drawing, states_drawing
+from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
 from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of, sized
 

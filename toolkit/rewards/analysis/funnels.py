@@ -8,8 +8,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.rates import share, without_tests
-from toolkit.rewards.analysis.statistics import wilson
+from toolkit.rewards.analysis.rates import share, wilson, without_tests
 
 Unit = Literal["session", "device"]
 

@@ -5,7 +5,9 @@ Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from statistics import NormalDist
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,10 +16,12 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.statistics import wilson
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import REASONS
 
+#: The lower and the upper bound of a 95 % interval.
+Interval = tuple[float, float]
+Z_95 = NormalDist().inv_cdf(0.975)
 #: A rate from fewer moments than this is marked as ``few``.
 FEW_MOMENTS = 30
 
@@ -162,3 +166,14 @@ def checked_configuration(configuration: Configuration | Mapping[str, Any] | Non
 def share(n: int, of: int) -> float:
     """Return ``n / of``, or NaN if `of` is 0."""
     return n / of if of else float("nan")
+
+
+def wilson(hits: int, n: int) -> Interval:
+    """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 if n is 0."""
+    if n == 0:
+        return 0.0, 1.0
+    rate, share = hits / n, Z_95**2 / n
+    middle = (rate + share / 2) / (1 + share)
+    half = Z_95 / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
+    # The ends are exactly 0 and 1; rounding would leave 1e-17.
+    return 0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0)

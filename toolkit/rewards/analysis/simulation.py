@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from toolkit.frames import TimeLike, utc_timestamp
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, random_number, record_of
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, random_number, record_of
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -33,7 +32,6 @@ def simulate(
     configuration: Configuration | Mapping[str, Any],
     events: pd.DataFrame,
     *,
-    sessions: pd.DataFrame | None = None,
     trace: bool | Literal["examples"] = True,
     shown: float = 0.0,
     claimed: float = 0.0,
@@ -46,11 +44,8 @@ def simulate(
         The rules, as a `Configuration` or a table.
     events
         Moments with the columns at (UTC), device, moment_id; optionally app_key_sha256, test and session_id. Decisions
-        of a gateway can be used as events. Moments are decided in the order of `at`.
-    sessions
-        Session starts (at, device), as ``tk.operator.reward_sessions()`` returns them; the configuration says how long
-        a session lives. If None, `events` name the sessions, and a moment without a session_id is in no session.
-        If no event has a session_id, every moment is in a session with an unknown id.
+        of a gateway can be used as events. Moments are decided in the order of `at`. A moment without a session_id is
+        in no session; if no event has a session_id, every moment is in a session with an unknown id.
     trace
         Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size. ``"examples"``
         keeps one trace for each reason: the trace of the first decision with this reason.
@@ -69,32 +64,27 @@ def simulate(
     >>> bool(simulate({"default": {"p": 0}}, events)["rewarded"].any())
     False
     """
-    if sessions is not None:
-        checked_columns(sessions, ("at", "device"), "sessions")
-    checked = checked_configuration(configuration)
-    replay = Replay(events, sessions, session_minutes=checked.session_minutes)
-    return replay.decide(checked, trace=trace, shown=shown, claimed=claimed)
+    return Replay(events).decide(checked_configuration(configuration), trace=trace, shown=shown, claimed=claimed)
 
 
 class Replay:
     """Moments that several configurations can decide; the columns that do not depend on the rules are made once."""
 
-    def __init__(
-        self, events: pd.DataFrame, sessions: pd.DataFrame | None = None, *, session_minutes: float = 30.0
-    ) -> None:
+    def __init__(self, events: pd.DataFrame) -> None:
         checked_columns(events, ("at", "device", "moment_id"), "events")
         ordered = events.sort_values("at", kind="stable")
-        n = len(ordered)
-        times, in_sessions = (
-            _milliseconds(ordered["at"]),
-            _session_of_each_event(ordered, sessions, round(session_minutes * 60_000)),
-        )
+        n, times = len(ordered), _milliseconds(ordered["at"])
         apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
         tests = ordered["test"] if "test" in ordered else [False] * n
-        columns = (apps, ordered["device"], ordered["moment_id"], times, tests, in_sessions)
+        sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
+        # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
+        has_sessions = sessions.notna().any() or ("reason" in ordered and (ordered["reason"] == "NO_SESSION").any())
+        columns = (apps, ordered["device"], ordered["moment_id"], times, tests, sessions)
         records = []
         self._moments: list[Moment] = []
-        for number, (app, device, moment_id, at, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
+        for number, (app, device, moment_id, at, test, given) in enumerate(zip(*columns, strict=True), 1):
+            session_id = None if pd.isna(given) else str(given)
+            age = None if has_sessions and session_id is None else 0.0
             moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
             self._moments.append(moment)
             records.append(record_of(f"d-{number:06d}", moment, session_id, _NO_DECISION))
@@ -129,32 +119,6 @@ def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: f
         record["shown"] = moment.at + 1_000
         if random_number(seed, "claimed", *key) < claimed:
             record["claimed"] = moment.at + 5_000
-
-
-def _session_of_each_event(
-    events: pd.DataFrame, sessions: pd.DataFrame | None, life: int
-) -> Iterator[tuple[str | None, float | None]]:
-    """Return id and age (seconds) of each event's session, from `sessions` if given, otherwise from `events`."""
-    if sessions is None:
-        ids = events["session_id"] if "session_id" in events else pd.Series(None, index=events.index, dtype="object")
-        # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
-        has_sessions = ids.notna().any() or ("reason" in events and (events["reason"] == "NO_SESSION").any())
-        for given in ids:
-            yield (None, None if has_sessions else 0.0) if pd.isna(given) else (str(given), 0.0)
-        return
-    ordered = sessions.sort_values("at", kind="stable")
-    starts = deque(enumerate(zip(_milliseconds(ordered["at"]), ordered["device"], strict=True), 1))
-    live: dict[str, Session] = {}
-    for at, device in zip(_milliseconds(events["at"]), events["device"], strict=True):
-        while starts and starts[0][1][0] <= at:
-            number, (start, started) = starts.popleft()
-            live[started] = Session(f"s-{number:04d}", start, start)
-        session = live.get(device)
-        if session is None or at >= session.last + life:
-            yield None, None
-        else:
-            live[device] = session._replace(last=at)
-            yield session.id, session.age_s(at)
 
 
 def _milliseconds(times: pd.Series[Any]) -> list[int]:

@@ -93,8 +93,7 @@ class RewardsExplorer(ServiceWidget):
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
         moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
-        self._replay = Replay(moments, session_minutes=self._given.session_minutes)
-        self._numbers: dict[str, Any] = {}
+        self._replay = Replay(moments)
         self._per_session = math.nan
         self._is_resetting = False
         self._show(decision_frame([]))
@@ -102,8 +101,6 @@ class RewardsExplorer(ServiceWidget):
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-            # A funnel counts integers five times as fast as texts, and the rules change neither devices nor sessions.
-            self._numbers = {name: _integer_codes(self.decisions[name]) for name in ("device", "session_id")}
             self._per_session = funnels.moments_per_session(self.decisions)
             self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
             self._draw()
@@ -215,7 +212,7 @@ class RewardsExplorer(ServiceWidget):
     def _show(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
             self.decisions = decided
-            self.funnel = funnels.funnel(decided.assign(**self._numbers))
+            self.funnel = funnels.funnel(decided)
             self.rates = analysis.rate_by_moment(decided)
 
     def _drawing(self) -> Drawing:
@@ -267,10 +264,6 @@ class RewardsExplorer(ServiceWidget):
     @property
     def _rewarded(self) -> int:
         return int(self.decisions["rewarded"].sum())
-
-
-def _integer_codes(names: pd.Series) -> pd.Series:
-    return pd.Series(names.factorize()[0], names.index).where(names.notna())
 
 
 def _hints(text: str) -> list[ipywidgets.Widget]:
