@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolkit.errors import ServiceError
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.client.request_recorder import Step
+from toolkit.identity.client.session import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 

@@ -11,12 +11,20 @@ from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
-from toolkit.identity.client import held_secrets, responses
+from toolkit.identity.client import responses
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hide_answer
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
-from toolkit.identity.client.session import IdentitySession, Payments
+from toolkit.identity.client.session import (
+    AuthenticatedUser,
+    Flow,
+    IdentitySession,
+    Payments,
+    PhoneProof,
+    StartedTransaction,
+    fresh_verifier,
+    hide_answer,
+)
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -97,7 +105,7 @@ class IdentityClient(PublicNames):
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
         url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
-        verifier, challenge = held_secrets.fresh_verifier()
+        verifier, challenge = fresh_verifier()
         fields = {
             "DeviceIp": device_ip,
             "CarrierShortCode": carrier_short_code,
@@ -105,7 +113,7 @@ class IdentityClient(PublicNames):
             "CodeChallenge": challenge,
         }
 
-        flow, base_url = held_secrets.Flow(), self._http.base_url
+        flow, base_url = Flow(), self._http.base_url
 
         def read(response: responses.Response) -> StartedTransaction:
             return responses.started_transaction(response, flow, verifier, base_url=base_url, final_target_url=url)

@@ -14,8 +14,8 @@ import msgspec
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
-from toolkit.identity.client.held_secrets import Flow
 from toolkit.identity.client.responses import Response, checked, expect
+from toolkit.identity.client.session import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.responses import Opened
@@ -162,7 +162,7 @@ class RequestRecorder:
             step.after = states_after(before, event, step.status)
         if flow is not None:
             flow.states = step.after
-            step.seconds_left = flow.seconds_left(self.now())
+            step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
         self.steps.append(step)
         if isinstance(outcome, ToolkitError):
             # Remove the traceback and the earlier errors, because they hold the response.

@@ -13,7 +13,7 @@ import pandas as pd
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.identity import responses, wire
-from toolkit.identity.client.held_secrets import AuthenticatedUser, Flow, StartedTransaction
+from toolkit.identity.client.session import AuthenticatedUser, Flow, StartedTransaction
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
@@ -54,13 +54,14 @@ def checked(response: Response, kind: type[StructT]) -> StructT:
 def started_transaction(
     response: Response, flow: Flow, verifier: Secret, *, base_url: str, final_target_url: str
 ) -> StartedTransaction:
+    """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
     started = checked(response, responses.Started)
     fingerprint = Secret(started.verification_fingerprint)
     # Otherwise a response could send the phone to another server.
     own = f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={started.verification_fingerprint}"
     expect(Secret(started.target_url) == Secret(own), "TargetUrl is not a URL of this gateway")
-    transaction_id, seconds = started.authenticate_transaction_id, started.expires_in
-    return StartedTransaction(flow, transaction_id, fingerprint, verifier, final_target_url, seconds)
+    made = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
+    return StartedTransaction(*made, fingerprint=fingerprint, verifier=verifier)
 
 
 def authenticated_user(response: Response, flow: Flow, now: int) -> AuthenticatedUser:
@@ -74,6 +75,7 @@ def authenticated_user(response: Response, flow: Flow, now: int) -> Authenticate
 
 
 def echo_frame(response: Response) -> pd.DataFrame:
+    """Return the echo as one row."""
     return declared_frame([_row(checked(response, responses.Echo))], ECHO_COLUMNS)
 
 

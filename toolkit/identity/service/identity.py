@@ -86,7 +86,7 @@ class IdentityService:
             snapshot, authentication = await self._authentication.authenticate(caller, request, Event.ELIGIBILITY)
             subscriber = await self._subscriber_of(authentication)
             now = self._world.clock.now()
-            wrong = await self._challenges.wrong_answers(authentication.alias, subscriber, now)
+            _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
             locked = wrong.seconds_locked(now) > 0
             step = transition(authentication.state, Event.ELIGIBILITY, _eligibility_fact(subscriber, locked))
             asked = step.next in (State.ELIGIBLE, State.LOCKED)
@@ -129,7 +129,7 @@ class IdentityService:
     ) -> bool:
         """Evaluate the answer; return False if another request has changed the record since `snapshot` was read."""
         now = self._world.clock.now()
-        wrong = await self._challenges.wrong_answers(authentication.alias, subscriber, now)
+        _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
         state = authentication.state
         if state is State.LOCKED and not wrong.seconds_locked(now):
             state = transition(state, Event.TIME, Fact.LOCK_OVER).next

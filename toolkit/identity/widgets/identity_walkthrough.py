@@ -14,7 +14,7 @@ from toolkit.drawing import DrawingPane, png
 from toolkit.errors import InvalidArgument
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, StartedTransaction
+from toolkit.identity.client.session import AuthenticatedUser, StartedTransaction
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
@@ -164,9 +164,7 @@ class IdentityWalkthrough(ServiceWidget):
         with self.working("Advancing the clock"):
             now = self._tk.operator.advance(seconds)
             self._entries.append(Entry(note=f"{seconds} seconds pass"))
-            self.say(
-                f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text()[:1].upper()}{self._code_lifetime_text()[1:]}."
-            )
+            self.say(f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text().capitalize()}.")
         self._show_flow()
 
     @in_turn
@@ -314,11 +312,10 @@ class IdentityWalkthrough(ServiceWidget):
         """The states in which the flow can be; by the clock, an expired TargetUrl or code is known before a request."""
         if self._transaction is None:
             return frozenset({State.NEW})
-        now, flow = self._gateway.clock.now(), self._transaction.flow
+        now, known = self._gateway.clock.now(), self._transaction.states
         is_too_late = self._done == 1 and now >= self._opens_until
-        if State.REVOKED not in flow.states and (is_too_late or flow.seconds_left(now) == 0):
-            return frozenset({State.EXPIRED})
-        return flow.states
+        is_code_expired = self._user is not None and not self._user.seconds_left(now)
+        return frozenset({State.EXPIRED}) if State.REVOKED not in known and (is_too_late or is_code_expired) else known
 
     @property
     def _shown_entries(self) -> list[Entry]:
@@ -366,10 +363,9 @@ class IdentityWalkthrough(ServiceWidget):
             return "no code yet"
         if State.REVOKED in self._user.states:
             return "the code is revoked"
-        left = self._user.seconds_left(self._gateway.clock.now())
-        return (
-            f"the code is valid for {left:.0f} s" if left else f"the code expired at {self._user.expires_at:%H:%M:%S}"
-        )
+        if left := self._user.seconds_left(self._gateway.clock.now()):
+            return f"the code is valid for {left:.0f} s"
+        return f"the code expired at {self._user.expires_at:%H:%M:%S}"
 
 
 def _check_name(name: str, names: Iterable[str], what: str) -> str:

@@ -17,6 +17,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.rates import Z_95, Interval, wilson, without_tests
 
 _Z_80_POWER = NormalDist().inv_cdf(0.8)
+_BOOTSTRAP_SAMPLES = 2_000
 METRICS = ("rewarded", "shown", "claimed")
 
 
@@ -28,8 +29,6 @@ def ab(
     *,
     metric: str = "rewarded",
     by: str = "arm",
-    samples: int = 2_000,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Compare arms of an experiment.
 
@@ -43,8 +42,6 @@ def ab(
         ``rewarded``, ``shown`` or ``claimed``: the share of moments to compare.
     by
         The column with the names of the arms.
-    samples, seed
-        Number of bootstrap samples; the same seed gives the same samples.
 
     Returns
     -------
@@ -66,7 +63,7 @@ def ab(
     hit = kept["rewarded"] if metric == "rewarded" else kept[f"{metric}_at"].notna()
     counted = kept.assign(hit=hit).groupby([by, "device"])["hit"].agg(["sum", "size"]).reset_index()
     arms = {str(arm): of[["sum", "size"]].to_numpy(dtype=np.float64) for arm, of in counted.groupby(by)}
-    rows = [_comparison(arms, x, y, samples, seed) for x, y in _pairs(sorted(arms), a, b)]
+    rows = [_comparison(arms, x, y) for x, y in _pairs(sorted(arms), a, b)]
     result = pd.DataFrame(rows)
     result.insert(list(result.columns).index("p") + 1, "p_holm", holm([row["p"] for row in rows]))
     result.attrs.update(kept.attrs)
@@ -84,13 +81,13 @@ def _pairs(arms: list[str], a: str | None, b: str | None) -> list[tuple[str, str
     return pairs
 
 
-def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples: int, seed: int) -> dict[str, Any]:
+def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str) -> dict[str, Any]:
     # One row per device: hits and moments.
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
     rate_a, rate_b = hits_a / n_a, hits_b / n_b
     low, high = newcombe(hits_b, n_b, hits_a, n_a)
-    device_low, device_high = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
+    device_low, device_high = bootstrap_difference(of_b, of_a)
     z, p = two_proportions(hits_b, n_b, hits_a, n_a)
     sizes = {"n_a": n_a, "n_b": n_b, "devices_a": len(of_a), "devices_b": len(of_b)}
     rates = {"rate_a": rate_a, "rate_b": rate_b, "difference": rate_b - rate_a}
@@ -139,20 +136,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(corrected) for corrected in p]
 
 
-def bootstrap_difference(
-    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], *, samples: int, seed: int
-) -> Interval:
+def bootstrap_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Interval:
     """Return the bootstrap interval of the difference of two rates; a group has a row (hits, moments) for each device.
 
     The function samples devices, not moments, because caps make the moments of one device dependent.
     """
     if not len(first) or not len(second):
         return math.nan, math.nan
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     rates = []
     for group in (first, second):
         # How often each device is in a sample: needs less memory than a list of the devices.
-        counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
+        counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=_BOOTSTRAP_SAMPLES)
         hits, moments = (counts @ group).T
         rates.append(hits / moments)
     low, high = np.quantile(rates[0] - rates[1], [0.025, 0.975])

@@ -52,7 +52,7 @@ def boolean_column(column: pd.Series) -> pd.Series:
 
 
 @checked_arguments
-def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
+def rate_by_moment(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
     The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. `ab` also
@@ -61,11 +61,11 @@ def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.Data
     Returns
     -------
     pandas.DataFrame
-        moment_id (or `by`), n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
+        moment_id, n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
     """
-    kept = without_tests(decisions, (by, "rewarded"))
-    counts = kept.groupby(by)["rewarded"].agg(n="size", rewarded="sum").reset_index()
-    counts = counts.sort_values(["n", by], ascending=[False, True], ignore_index=True)
+    kept = without_tests(decisions, ("moment_id", "rewarded"))
+    counts = kept.groupby("moment_id")["rewarded"].agg(n="size", rewarded="sum").reset_index()
+    counts = counts.sort_values(["n", "moment_id"], ascending=[False, True], ignore_index=True)
     bounds = [wilson(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
     counts["rate"] = counts["rewarded"] / counts["n"]
     counts[["low", "high"]] = np.array(bounds, dtype=np.float64).reshape(-1, 2)

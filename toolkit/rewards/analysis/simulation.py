@@ -10,7 +10,6 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.frames import TimeLike, utc_timestamp
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
@@ -18,7 +17,7 @@ from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, random
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
-MADE_UP_START = "2026-01-05T00:00:00Z"
+MADE_UP_START = pd.Timestamp("2026-01-05T00:00:00Z").as_unit("ms")
 #: The columns of a decision that depend on the rules.
 _DECIDED_COLUMNS = {
     name: DECISION_COLUMNS[name]
@@ -132,17 +131,13 @@ def _milliseconds(times: pd.Series[Any]) -> list[int]:
 
 
 @checked_arguments
-def made_up_moments(
-    *, devices: int, days: int, seed: int = 0, start: TimeLike = MADE_UP_START, count: int | None = None
-) -> pd.DataFrame:
+def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None = None) -> pd.DataFrame:
     """Return moments of made-up devices: a few are very active, most are not, and nights are quiet.
 
     Parameters
     ----------
     devices, days, seed
         Numbers of devices and days; the same seed gives the same moments.
-    start
-        The start of the first day; in UTC if it has no time zone.
     count
         Number of moments; if None, about three per device and day.
 
@@ -162,7 +157,7 @@ def made_up_moments(
     evening = generator.random(total) < 0.65
     hour = np.where(evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
     offset = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)
-    at = utc_timestamp(start, "start").as_unit("ms") + pd.to_timedelta(offset, unit="ms")
+    at = MADE_UP_START + pd.to_timedelta(offset, unit="ms")
     labels = np.array([f"dev-{number:04d}" for number in range(devices)])
     frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[who], "moment_id": what})
     ordered = frame.sort_values(["device", "at"], ignore_index=True)

@@ -60,8 +60,7 @@ def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.Data
         x = _rate_x(share)
         drawing.line((x, top + _TITLE_HEIGHT), (x, bottom), "quiet", width=0.5)
         drawing.text((x, bottom + 9), percent(share), "quiet")
-    before = rates[0].set_index(rates[0].columns[0])
-    after = rates[1].set_index(rates[1].columns[0]).head(shown)
+    before, after = rates[0].set_index("moment_id"), rates[1].set_index("moment_id").head(shown)
     for place, key in enumerate(after.index):
         y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * place
         name = str(key)
@@ -91,6 +90,6 @@ def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[p
         f"{STEP_LABELS[step]} {before:,}, then {after:,}"
         for step, before, after in zip(funnels[1]["step"], funnels[0]["n"], funnels[1]["n"], strict=True)
     ]
-    shares = [f"{name} {percent(rate, 1)}" for name, rate in zip(rates[1].iloc[:, 0], rates[1]["rate"], strict=True)]
+    shares = [f"{name} {percent(rate, 1)}" for name, rate in zip(rates[1]["moment_id"], rates[1]["rate"], strict=True)]
     unit = funnels[1].attrs["unit"]
     return f"Funnel of {unit}s: {'; '.join(steps)}. Rewarded share after the change: {', '.join(shares)}"
