@@ -43,9 +43,9 @@ class PendingMoment(NamedTuple):
     moment: Moment
     #: The URL at which the caller reaches the gateway.
     base_url: str
-    #: The key of the stored response and the hash of the body; empty without an idempotency key.
+    #: The key of the stored response; empty without an idempotency key.
     key: str
-    body_hash: str
+    request_hash: str
 
 
 class DecidedMoment(msgspec.Struct):
@@ -54,7 +54,6 @@ class DecidedMoment(msgspec.Struct):
     record: Record
     response: StoredResponse
     key: str
-    body_hash: str
     view: View | None
     session: Session | None
 
@@ -213,7 +212,7 @@ class Ledger:
             if decided.session is not None:
                 saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], decided.session, at))
             if decided.key:
-                saved.append(self._responses.save(decided.key, decided.body_hash, decided.response, at))
+                saved.append(self._responses.save(decided.key, decided.response, at))
         await asyncio.gather(*saved)
 
     def _completed(
@@ -225,8 +224,9 @@ class Ledger:
             view = View(view_id, token, decision.title or "", decision.message or "", moment.at, moment.test)
         record = record_of(decision_id, moment, session and session.id, decision)
         record |= {"view_id": view and view.id, "title": decision.title, "message": decision.message}
-        response = StoredResponse(_body_of(moment, view, pending.base_url), f"{decision_id}; reason={decision.reason}")
-        return DecidedMoment(record, response, pending.key, pending.body_hash, view, session)
+        body, header = _body_of(moment, view, pending.base_url), f"{decision_id}; reason={decision.reason}"
+        response = StoredResponse(body, header, pending.request_hash)
+        return DecidedMoment(record, response, pending.key, view, session)
 
 
 def _body_of(moment: Moment, view: View | None, base_url: str) -> bytes:

@@ -109,9 +109,9 @@ class RewardService:
     async def _start_session(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
         at = self._world.clock.tick()
         await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
-        response = StoredResponse(msgspec.json.encode({"date": form.start}))
+        response = StoredResponse(msgspec.json.encode({"date": form.start}), None, hash_of(request.body))
         if key:
-            await self._responses.save(key, hash_of(request.body), response, at)
+            await self._responses.save(key, response, at)
         return response
 
     async def _decide(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
