@@ -14,6 +14,7 @@ from toolkit.gateway.configuration import configuration_of
 from toolkit.rewards.analysis.explanation import explain, sentence
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DAY_MS, REASONS, Decision, DeviceState, Engine, Moment, random_number
+from toolkit.settings import read_table
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
 OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}
@@ -300,8 +301,8 @@ def test_one_file_in_two_forms(tmp_path: Path) -> None:
         '"rewards": [{"id": "a", "title": "A"}]}',
         "utf-8",
     )
-    rules = Configuration.load(tmp_path / "rules.toml")
-    assert rules == Configuration.load(tmp_path / "rules.json")
+    rules = Configuration.parse(read_table(tmp_path / "rules.toml"))
+    assert rules == Configuration.parse(read_table(tmp_path / "rules.json"))
     assert rules.moments["run"].arms["B"].p == 0.7
     assert rules.moments["run"].per_device_per_day == 3
 
@@ -311,7 +312,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "broken.toml").write_text("seed =", "utf-8")
     (tmp_path / "broken.json").write_text("{", "utf-8")
     with pytest.raises(InvalidArgument, match=f"{name} (cannot be read|is not (TOML|JSON))"):
-        Configuration.load(tmp_path / name)
+        read_table(tmp_path / name)
 
 
 def test_a_what_if_changes_what_follows_the_default() -> None:

@@ -28,22 +28,14 @@ if TYPE_CHECKING:
 STEPS: dict[str, tuple[str, str]] = {
     "start": ("1 Start", "Your program asks to authenticate the phone"),
     "open": ("2 Open TargetUrl", "The phone opens TargetUrl over its mobile network"),
-    "finish": (
-        "3 Finish",
-        "Your program exchanges the final fingerprint for a code; a second time revokes the code",
-    ),
+    "finish": ("3 Finish", "Your program exchanges the final fingerprint for a code; a second time revokes the code"),
     "eligibility": ("4 Eligibility", "Ask whether the user may pay, and which question to answer"),
     "payment_list": ("5 Payment list", "Answer the question and list the payments on file"),
     "payment_details": ("6 Details", "Fetch the listed payments, masked"),
 }
 _FLOW, _ATTACK = "Flow", "Attack"
 #: How far the clock can be advanced, in seconds, by what expires in the demo world.
-_CLOCK_STEPS = {
-    "61 s: fingerprint": 61,
-    "121 s: TargetUrl": 121,
-    "301 s: code": 301,
-    "901 s: locked question": 901,
-}
+_CLOCK_STEPS = {"61 s: fingerprint": 61, "121 s: TargetUrl": 121, "301 s: code": 301, "901 s: locked question": 901}
 _NO_ATTACK_HINT = "No attack was tried yet: choose one and click Try it."
 
 

@@ -23,12 +23,7 @@ METRICS = ("rewarded", "shown", "claimed")
 
 @checked_arguments
 def ab(
-    decisions: pd.DataFrame,
-    a: str | None = None,
-    b: str | None = None,
-    *,
-    metric: str = "rewarded",
-    by: str = "arm",
+    decisions: pd.DataFrame, a: str | None = None, b: str | None = None, *, metric: str = "rewarded", by: str = "arm"
 ) -> pd.DataFrame:
     """Compare arms of an experiment.
 

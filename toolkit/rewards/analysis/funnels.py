@@ -19,11 +19,7 @@ _UNIT_COLUMNS = {"session": ("device", "session_id"), "device": ("device",)}
 
 @checked_arguments
 def funnel(
-    decisions: pd.DataFrame,
-    sessions: pd.DataFrame | None = None,
-    *,
-    by: str | None = None,
-    unit: Unit | None = None,
+    decisions: pd.DataFrame, sessions: pd.DataFrame | None = None, *, by: str | None = None, unit: Unit | None = None
 ) -> pd.DataFrame:
     """Count the sessions, or devices, that reach each step from a session to a claimed reward.
 

@@ -25,17 +25,7 @@ from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.widgets.before_after import before_after_drawing
 from toolkit.rewards.widgets.reward_words import REASON_LABELS, duration, moments_not_reached, percent, rule_in_words
-from toolkit.widget_family import (
-    ServiceWidget,
-    add_tip,
-    button,
-    html_pane,
-    in_turn,
-    row,
-    service_of,
-    sized,
-    slider,
-)
+from toolkit.widget_family import ServiceWidget, add_tip, button, html_pane, in_turn, row, service_of, sized, slider
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
