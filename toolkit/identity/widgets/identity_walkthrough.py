@@ -11,7 +11,7 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.drawing import DrawingPane, png
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.session import AuthenticatedUser, StartedTransaction
@@ -175,15 +175,12 @@ class IdentityWalkthrough(ServiceWidget):
 
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
-        return png(states_drawing(self._states), sequence_drawing(self._shown_entries)[0])
+        return png(*self._drawings)
 
     def summary(self) -> str:
         """Return the phone, the state and the numbers of requests and refused attacks."""
-        calls = len(self._client.steps)
-        return (
-            f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls} call{'s' * (calls != 1)}, "
-            f"{self._refused_attacks} attack{'s' * (self._refused_attacks != 1)} refused"
-        )
+        calls, attacks = counted(len(self._client.steps), "call"), counted(self._refused_attacks, "attack")
+        return f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls}, {attacks} refused"
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -283,7 +280,7 @@ class IdentityWalkthrough(ServiceWidget):
     def _payment_list(self) -> str:
         listed = self._session.payment_list(answer=self._answer())
         self._payment_ids = listed["payment_id"].tolist()
-        return f"{len(listed)} payment{'s' * (len(listed) != 1)} on file."
+        return f"{counted(len(listed), 'payment')} on file."
 
     def _payment_details(self) -> str:
         if not self._payment_ids:
@@ -309,10 +306,6 @@ class IdentityWalkthrough(ServiceWidget):
         is_code_expired = self._user is not None and not self._user.seconds_left(now)
         return frozenset({State.EXPIRED}) if State.REVOKED not in known and (is_too_late or is_code_expired) else known
 
-    @property
-    def _shown_entries(self) -> list[Entry]:
-        return self._attack_entries if self.view.value == _ATTACK else self._entries
-
     def _show_flow(self) -> None:
         """Add the requests that were sent since the last call to the flow, and draw it."""
         seen = sum(entry.step is not None for entry in self._entries)
@@ -336,13 +329,15 @@ class IdentityWalkthrough(ServiceWidget):
         self._draw()
 
     def _draw(self) -> None:
-        drawing, self._steps = sequence_drawing(self._shown_entries)
-        states, self.result.value = self._states, ""
-        if self.view.value == _ATTACK:
+        is_attack = self.view.value == _ATTACK
+        drawing, self._steps = sequence_drawing(self._attack_entries if is_attack else self._entries)
+        states = self._states
+        if is_attack:
             states = self._steps[-1].after if self._steps else frozenset({State.NEW})
-            self.result.value = outcome_html(self.outcome)
-        self.states.show(states_drawing(states))
+        self._drawings = states_drawing(states), drawing
+        self.states.show(self._drawings[0])
         self.sequence.show(drawing, len(self._steps) - 1)
+        self.result.value = outcome_html(self.outcome) if is_attack else ""
         self._show_exchange(None)
 
     @in_turn
