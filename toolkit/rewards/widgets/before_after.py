@@ -5,7 +5,14 @@ from __future__ import annotations
 import pandas as pd
 
 from toolkit.drawing import Drawing, Tone
-from toolkit.rewards.widgets.reward_words import STEP_LABELS, percent
+
+STEP_LABELS = {
+    "session": "Opened the app",
+    "moment": "Did something",
+    "rewarded": "Got a reward",
+    "shown": "Saw it",
+    "claimed": "Claimed it",
+}
 
 WIDTH = 566.0
 _NAME_WIDTH = 112.0
@@ -93,3 +100,8 @@ def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[p
     shares = [f"{name} {percent(rate, 1)}" for name, rate in zip(rates[1]["moment_id"], rates[1]["rate"], strict=True)]
     unit = funnels[1].attrs["unit"]
     return f"Funnel of {unit}s: {'; '.join(steps)}. Rewarded share after the change: {', '.join(shares)}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as ``12.5 %``."""
+    return f"{100 * share:.{digits}f} %"
