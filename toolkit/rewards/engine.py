@@ -105,7 +105,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def record_of(decision_id: str, moment: Moment, session_id: str | None, decision: Decision) -> dict[str, Any]:
-    """Return a decision as the record that the gateway stores and the analysis reads."""
+    """Return a decision, without the trace, as the record that the gateway stores and the analysis reads."""
     return {
         "decision_id": decision_id,
         "at": moment.at,
@@ -119,7 +119,6 @@ def record_of(decision_id: str, moment: Moment, session_id: str | None, decision
         "arm": decision.arm,
         "p": decision.p,
         "reward_id": None if decision.reward is None else decision.reward.id,
-        "trace": decision.trace,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -10,20 +10,14 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
+from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, random_number, record_of
+from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
 MADE_UP_START = pd.Timestamp("2026-01-05T00:00:00Z").as_unit("ms")
-#: The columns of a decision that depend on the rules.
-_DECIDED_COLUMNS = {
-    name: DECISION_COLUMNS[name]
-    for name in ("rewarded", "reason", "arm", "p", "reward_id", "shown_at", "claimed_at", "trace")
-}
-_NO_DECISION = Decision("", None, None, None, None, [])
 
 
 @checked_arguments
@@ -63,53 +57,40 @@ def simulate(
     >>> bool(simulate({"default": {"p": 0}}, events)["rewarded"].any())
     False
     """
-    return Replay(events).decide(checked_configuration(configuration), trace=trace, shown=shown, claimed=claimed)
+    engine, spent = Engine(checked_configuration(configuration)), dict[str, int]()
+    devices: dict[tuple[str, str], DeviceState] = {}
+    traced: set[str] = set()
+    records = []
+    for number, (moment, session_id) in enumerate(_moments_of(events), 1):
+        decision = engine.decide(moment, devices.setdefault((moment.app, moment.device), DeviceState()), spent)
+        record = record_of(f"d-{number:06d}", moment, session_id, decision)
+        if trace is True or (trace == "examples" and decision.reason not in traced):
+            record["trace"] = decision.trace
+            traced.add(decision.reason)
+        if decision.rewarded:
+            _simulate_reader(record, moment, engine.configuration.seed, shown, claimed)
+        records.append(record)
+    return decision_frame(records)
 
 
-class Replay:
-    """Moments that several configurations can decide; the columns that do not depend on the rules are made once."""
-
-    def __init__(self, events: pd.DataFrame) -> None:
-        checked_columns(events, ("at", "device", "moment_id"), "events")
-        ordered = events.sort_values("at", kind="stable")
-        n, times = len(ordered), _milliseconds(ordered["at"])
-        apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
-        tests = ordered["test"] if "test" in ordered else [False] * n
-        sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
-        # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
-        has_sessions = sessions.notna().any() or ("reason" in ordered and (ordered["reason"] == "NO_SESSION").any())
-        columns = (apps, ordered["device"], ordered["moment_id"], times, tests, sessions)
-        records = []
-        self._moments: list[Moment] = []
-        for number, (app, device, moment_id, at, test, given) in enumerate(zip(*columns, strict=True), 1):
-            session_id = None if pd.isna(given) else str(given)
-            age = None if has_sessions and session_id is None else 0.0
-            moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
-            self._moments.append(moment)
-            records.append(record_of(f"d-{number:06d}", moment, session_id, _NO_DECISION))
-        self._frame = decision_frame(records)
-
-    def decide(
-        self, configuration: Configuration, *, trace: bool | Literal["examples"], shown: float, claimed: float
-    ) -> pd.DataFrame:
-        """Decide all moments; see `simulate`."""
-        engine, spent = Engine(configuration), dict[str, int]()
-        devices: dict[tuple[str, str], DeviceState] = {}
-        traced: set[str] = set()
-        records = []
-        for moment in self._moments:
-            state = devices.setdefault((moment.app, moment.device), DeviceState())
-            decision = engine.decide(moment, state, spent)
-            record: dict[str, Any] = {"reason": decision.reason, "arm": decision.arm, "p": decision.p}
-            if trace is True or (trace == "examples" and decision.reason not in traced):
-                record["trace"] = decision.trace
-                traced.add(decision.reason)
-            if decision.reward is not None:
-                record["reward_id"] = decision.reward.id
-                _simulate_reader(record, moment, configuration.seed, shown, claimed)
-            records.append(record | {"rewarded": decision.rewarded})
-        decided = decision_frame(records, _DECIDED_COLUMNS)
-        return self._frame.assign(**{name: decided[name] for name in _DECIDED_COLUMNS})
+def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
+    """Yield each moment with the id of its session, in the order of `at`."""
+    checked_columns(events, ("at", "device", "moment_id"), "events")
+    ordered = events.sort_values("at", kind="stable")
+    n = len(ordered)
+    apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
+    tests = ordered["test"] if "test" in ordered else [False] * n
+    sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
+    # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
+    has_sessions = sessions.notna().any() or ("reason" in ordered and (ordered["reason"] == "NO_SESSION").any())
+    ids = sessions.astype("object").where(sessions.notna(), None)
+    times = _milliseconds(ordered["at"])
+    for app, device, moment_id, at, test, session_id in zip(
+        apps, ordered["device"], ordered["moment_id"], times, tests, ids, strict=True
+    ):
+        age = None if has_sessions and session_id is None else 0.0
+        moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
+        yield moment, None if session_id is None else str(session_id)
 
 
 def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:

@@ -223,7 +223,8 @@ class Ledger:
             view_id, token = self._world.fresh_id().replace("-", ""), secrets.token_urlsafe(16)
             view = View(view_id, token, decision.title or "", decision.message or "", moment.at, moment.test)
         record = record_of(decision_id, moment, session and session.id, decision)
-        record |= {"view_id": view and view.id, "title": decision.title, "message": decision.message}
+        record |= {"trace": decision.trace, "view_id": view and view.id}
+        record |= {"title": decision.title, "message": decision.message}
         body, header = _body_of(moment, view, pending.base_url), f"{decision_id}; reason={decision.reason}"
         response = StoredResponse(body, header, pending.request_hash)
         return DecidedMoment(record, response, pending.key, view, session)

@@ -20,7 +20,7 @@ from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.explanation import sentence
-from toolkit.rewards.analysis.simulation import Replay, made_up_moments
+from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
@@ -112,8 +112,7 @@ class RewardsExplorer(ServiceWidget):
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
-        moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
-        self._replay = Replay(moments)
+        self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
         self._per_session = math.nan
         self._is_resetting = False
         self._show(decision_frame([]))
@@ -223,8 +222,7 @@ class RewardsExplorer(ServiceWidget):
     # -- what is shown ------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        rules = self.configuration
-        decided = self._replay.decide(rules, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
+        decided = simulate(self.configuration, self._moments, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
