@@ -85,13 +85,8 @@ class Decision(msgspec.Struct, frozen=True):
     message: str | None
     arm: str | None
     p: float | None
-    checks: list[Check]
-
-    @property
-    def trace(self) -> list[Details]:
-        """One line for each rule that was checked, in order."""
-        # A property, because most decisions of a simulation are never explained.
-        return [{"rule": name, "ok": refusal is None, **details} for name, refusal, details in self.checks]
+    #: One line for each rule that was checked, in order.
+    trace: list[Details]
 
     @property
     def rewarded(self) -> bool:
@@ -135,20 +130,19 @@ class Engine:
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
             reward = self._choose_reward(moment, self.configuration.rewards or Configuration().rewards, 0)
-            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [("test", None, {})])
+            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [{"rule": "test", "ok": True}])
         device.forget_old_rewards(moment.at)
-        checks = []
-        for check in self._check_rules(moment, rules, limits, device, spent):
-            checks.append(check)
-            _, refusal, details = check
+        trace = []
+        for rule, refusal, details in self._check_rules(moment, rules, limits, device, spent):
+            trace.append({"rule": rule, "ok": refusal is None, **details})
             if refusal is not None:
-                return Decision(refusal, None, None, arm, limits.p, checks)
+                return Decision(refusal, None, None, arm, limits.p, trace)
         left = [item for item in self.configuration.rewards if spent.get(item.id, 0) < item.stock]
         reward = self._choose_reward(moment, left, details["ordinal"])
         spent[reward.id] = spent.get(reward.id, 0) + 1
         device.rewards.append((moment.at, moment.moment_id))
-        checks.append(("reserve", None, {"reward": reward.id, "spent": spent[reward.id]}))
-        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, checks)
+        trace.append({"rule": "reserve", "ok": True, "reward": reward.id, "spent": spent[reward.id]})
+        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, trace)
 
     def _check_rules(
         self, moment: Moment, rules: MomentRules, limits: Limits, device: DeviceState, spent: Mapping[str, int]

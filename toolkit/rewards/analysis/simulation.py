@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ def simulate(
     configuration: Configuration | Mapping[str, Any],
     events: pd.DataFrame,
     *,
-    trace: bool | Literal["examples"] = True,
+    trace: bool = True,
     shown: float = 0.0,
     claimed: float = 0.0,
 ) -> pd.DataFrame:
@@ -40,8 +40,7 @@ def simulate(
         of a gateway can be used as events. Moments are decided in the order of `at`. A moment without a session_id is
         in no session; if no event has a session_id, every moment is in a session with an unknown id.
     trace
-        Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size. ``"examples"``
-        keeps one trace for each reason: the trace of the first decision with this reason.
+        Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size.
     shown, claimed
         Probability that a simulated user looks at a reward, and that a user who looked claims the reward.
 
@@ -59,14 +58,12 @@ def simulate(
     """
     engine, spent = Engine(checked_configuration(configuration)), dict[str, int]()
     devices: dict[tuple[str, str], DeviceState] = {}
-    traced: set[str] = set()
     records = []
     for number, (moment, session_id) in enumerate(_moments_of(events), 1):
         decision = engine.decide(moment, devices.setdefault((moment.app, moment.device), DeviceState()), spent)
         record = record_of(f"d-{number:06d}", moment, session_id, decision)
-        if trace is True or (trace == "examples" and decision.reason not in traced):
+        if trace:
             record["trace"] = decision.trace
-            traced.add(decision.reason)
         if decision.rewarded:
             _simulate_reader(record, moment, engine.configuration.seed, shown, claimed)
         records.append(record)

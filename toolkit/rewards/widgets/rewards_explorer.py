@@ -83,8 +83,7 @@ class RewardsExplorer(ServiceWidget):
     Attributes
     ----------
     decisions, funnel, rates : pandas.DataFrame
-        The data after the change; observe these traits to react to changes. For each reason, only the first decision
-        has a trace.
+        The data after the change; observe these traits to react to changes.
     funnel_before, rates_before : pandas.DataFrame
         The data before the change.
     p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button
@@ -222,7 +221,7 @@ class RewardsExplorer(ServiceWidget):
     # -- what is shown ------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        decided = simulate(self.configuration, self._moments, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
+        decided = simulate(self.configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
