@@ -237,6 +237,12 @@ def test_hours_begin_where_the_zone_says() -> None:
     assert f"{analysis.by_hour(DECISIONS, 'Asia/Kolkata').index[0]:%H:%M}" == "03:00"
 
 
+def test_a_clock_change_of_half_an_hour_loses_no_moment() -> None:
+    # Lord Howe sets its clocks back by half an hour at 15:00 UTC.
+    decisions = decision_frame([row(f"2026-04-04T{hour}:20:00Z") for hour in range(12, 19)])
+    assert analysis.by_hour(decisions, "Australia/Lord_Howe")["moments"].sum() == 7
+
+
 def test_devices_and_their_cap() -> None:
     times = ["2026-01-01T10:00:00Z", "2026-01-02T09:00:00Z", "2026-01-02T11:00:00Z"]
     frame = decision_frame([row(at, reason="REWARDED") for at in times] + [row(times[0], "d2")])

@@ -177,11 +177,9 @@ def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping
     if 300 <= reply.status < 400:
         raise UnexpectedReply(f"{endpoint} was answered by a redirect ({reply.status}), which is not followed")
     try:
-        value = msgspec.json.decode(reply.body)
+        value = msgspec.json.decode(reply.body, type=dict[str, Any])
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object")
+        raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object") from None
     step.response = redacted(value)
     return value
 

@@ -90,23 +90,16 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
         25 hours).
     """
     kept = without_tests(decisions, ("at", "rewarded"))
-    # Hours are counted in UTC, where each hour occurs once, and converted to the zone afterwards. An hour begins when
-    # the zone's clock shows :00, which in some zones is :30 or :45 of UTC.
     if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
         raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
     try:
-        shown = kept["at"].dt.tz_convert(ZoneInfo(tz))
+        local = kept["at"].dt.tz_convert(ZoneInfo(tz))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    into = pd.to_timedelta(shown.dt.minute * 60 + shown.dt.second, unit="s")
-    groups = kept.groupby((kept["at"].dt.floor("s") - into).rename("hour"))["rewarded"]
-    counts = pd.DataFrame({"moments": groups.size(), "rewarded": groups.sum()})
-    if len(counts):
-        hours = pd.date_range(counts.index[0], counts.index[-1], freq="h", name="hour")
-        counts = counts.reindex(hours, fill_value=0)
+    hours = kept.set_index(pd.DatetimeIndex(local, name="hour"))["rewarded"].resample("h")
+    counts = pd.DataFrame({"moments": hours.size(), "rewarded": hours.sum().astype("int64")})
     counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
-    counts.index = pd.DatetimeIndex(counts.index, name="hour").tz_convert(tz)
-    midnights = counts.index.normalize()
+    midnights = pd.DatetimeIndex(counts.index).normalize()
     changes = [a.utcoffset() != (a + pd.DateOffset(days=1)).utcoffset() for a in midnights]
     counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
     counts.attrs.update(kept.attrs)
@@ -132,17 +125,13 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     cap = checked_configuration(configuration).default.per_device_per_day
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
-    busiest = {device: _most_in_a_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
-    result["busiest_day"] = np.array([busiest.get(device, 0) for device in result["device"]], "int64")
+    rewards = kept[kept["rewarded"]].sort_values("at").set_index("at").groupby("device")["rewarded"]
+    busiest = rewards.rolling("24h").sum().groupby("device").max()
+    result["busiest_day"] = result["device"].map(busiest).fillna(0).astype("int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
     ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
     ordered.attrs.update(kept.attrs)
     return ordered
-
-
-def _most_in_a_day(times: pd.Series[pd.Timestamp]) -> int:
-    ones = pd.Series(1, index=pd.DatetimeIndex(times.sort_values()))
-    return int(ones.rolling("24h").sum().max())
 
 
 @checked_arguments
