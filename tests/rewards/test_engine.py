@@ -11,9 +11,9 @@ import pytest
 
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import configuration_of
-from toolkit.rewards.analysis.explanation import explain, sentence
+from toolkit.rewards.analysis.explanation import SENTENCES, explain, sentence
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import DAY_MS, REASONS, Decision, DeviceState, Engine, Moment, random_number
+from toolkit.rewards.engine import DAY_MS, Decision, DeviceState, Engine, Moment, random_number
 from toolkit.settings import read_table
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
@@ -94,7 +94,7 @@ def test_each_reason_with_its_line_in_the_trace(
 
 
 def test_every_reason_has_a_case_and_a_sentence() -> None:
-    assert [case[0] for case in CASES] == list(REASONS)
+    assert [case[0] for case in CASES] == list(SENTENCES)
     for reason, configuration, given, _ in CASES:
         decision = decide(configuration, **given)
         row = {"reason": reason, "trace": decision.trace}

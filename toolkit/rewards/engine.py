@@ -15,14 +15,6 @@ from msgspec.structs import asdict
 from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 
-#: All reasons, in the order of the rules.
-REASONS = (
-    "TEST", "NO_SESSION", "APP_DISABLED", "MOMENT_DISABLED", "QUIET_PERIOD", "DEVICE_CAP", "MOMENT_CAP", "MIN_GAP",
-    "PACING", "NO_INVENTORY", "DRAW", "REWARDED",
-)  # fmt: skip
-TEST_MESSAGE = "This is a test reward."
-TEST_TITLE = "[TEST] "
-
 DAY_MS = 86_400_000
 # The largest number of moment ids in the record of a device, which keeps the record small. The oldest id is dropped,
 # and the draws for this id then start again with the first.
@@ -96,7 +88,7 @@ class Decision(msgspec.Struct, frozen=True):
     def title(self) -> str | None:
         if self.reward is None:
             return None
-        return (TEST_TITLE if self.reason == "TEST" else "") + self.reward.title
+        return ("[TEST] " if self.reason == "TEST" else "") + self.reward.title
 
 
 def record_of(decision_id: str, moment: Moment, session_id: str | None, decision: Decision) -> dict[str, Any]:
@@ -130,7 +122,7 @@ class Engine:
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
             reward = self._choose_reward(moment, self.configuration.rewards or Configuration().rewards, 0)
-            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [{"rule": "test", "ok": True}])
+            return Decision("TEST", reward, "This is a test reward.", arm, limits.p, [{"rule": "test", "ok": True}])
         device.forget_old_rewards(moment.at)
         trace = []
         for rule, refusal, details in self._check_rules(moment, rules, limits, device, spent):

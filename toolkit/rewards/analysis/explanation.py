@@ -45,10 +45,10 @@ def sentence(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> str:
     'Not rewarded: the draw was 0.812, and only numbers below 0.3 win.'
     """
     row = _decision_row(decision)
-    if row["reason"] not in _SENTENCE_OF_REASON:
+    if row["reason"] not in SENTENCES:
         raise InvalidArgument(f"there is no reason {row['reason']}")
     line = row["trace"][-1]
-    return _SENTENCE_OF_REASON[row["reason"]].format(**line, next=_next_reward_text(line))
+    return SENTENCES[row["reason"]].format(**line, next=_next_reward_text(line))
 
 
 def _decision_row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Mapping[str, Any]:
@@ -77,8 +77,8 @@ def _next_reward_text(line: TraceLine) -> str:
     return f"; the next is possible on {at:%d %B} at {at:%H:%M} UTC"
 
 
-#: A sentence for each reason, with the numbers of the last line of the trace.
-_SENTENCE_OF_REASON = {
+#: Every reason in the order of the rules, each with a sentence about the last line of the trace.
+SENTENCES = {
     "TEST": "Rewarded: a test is always rewarded; it uses no stock and counts nowhere.",
     "NO_SESSION": "Refused: this device has no live session; a session ends {lives_min:g} minutes after the last call.",
     "APP_DISABLED": "Refused: this application has been disabled.",

@@ -16,8 +16,8 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
+from toolkit.rewards.analysis.explanation import SENTENCES
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import REASONS
 
 #: The lower and the upper bound of a 95 % interval.
 Interval = tuple[float, float]
@@ -138,7 +138,7 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return how many decisions have each reason: reason, n, share; in the order of the rules, also if n is 0."""
     kept = without_tests(decisions, ("reason",))
-    counts = kept["reason"].value_counts().reindex([reason for reason in REASONS if reason != "TEST"], fill_value=0)
+    counts = kept["reason"].value_counts().reindex([reason for reason in SENTENCES if reason != "TEST"], fill_value=0)
     result = counts.rename_axis("reason").reset_index(name="n")
     result["share"] = result["n"] / len(kept)
     result.attrs.update(kept.attrs)

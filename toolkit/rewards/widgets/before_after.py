@@ -37,7 +37,8 @@ def before_after_drawing(
     drawing.text((0, 10), f"{unit.capitalize()}s", anchor="start", bold=True)
     for place, step in enumerate(funnels[1]["step"]):
         y = _TITLE_HEIGHT + _ROW_HEIGHT * (place + 0.5)
-        drawing.text((_NAME_WIDTH - 8, y), _step_label(step, unit), anchor="end")
+        label = "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
+        drawing.text((_NAME_WIDTH - 8, y), label, anchor="end")
     most = max(int(each["n"].max()) for each in funnels) or 1
     _draw_funnel(drawing, _NAME_WIDTH, funnels[0], most, "Before", "quiet")
     _draw_funnel(drawing, _NAME_WIDTH + _HALF_WIDTH, funnels[1], most, "After", "good")
@@ -85,10 +86,6 @@ def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.Data
 
 def _rate_x(rate: float) -> float:
     return _NAME_WIDTH + _RATE_AXIS_WIDTH * rate
-
-
-def _step_label(step: str, unit: str) -> str:
-    return "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
 
 
 def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]) -> str:
