@@ -25,6 +25,7 @@ from toolkit.identity.client.session import (
     fresh_verifier,
     hide_answer,
 )
+from toolkit.identity.responses import Eligibility
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -188,13 +189,14 @@ class IdentityClient(PublicNames):
         NotAuthenticated
             2012: the code was revoked.
         """
-        fields, state_of = self._authentication_fields(user), responses.state_after_eligibility
-        frame = self._recorder.post(
-            wire.GET_ELIGIBILITY, fields, responses.eligibility_frame, flow=user.flow, state_of=state_of
-        )
-        row = frame.iloc[0]
-        user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
-        return frame
+        fields = self._authentication_fields(user)
+
+        def read(response: responses.Response) -> Eligibility:
+            return responses.checked(response, Eligibility)
+
+        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, flow=user.flow)
+        user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
+        return responses.eligibility_frame(eligibility)
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.

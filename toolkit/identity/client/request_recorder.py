@@ -18,7 +18,7 @@ from toolkit.identity.client.responses import Response, checked, expect
 from toolkit.identity.client.session import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
-from toolkit.identity.responses import Opened
+from toolkit.identity.responses import Eligibility, Opened
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
 
@@ -89,12 +89,8 @@ class RequestRecorder:
         read: Callable[[Response], T],
         *,
         flow: Flow | None = None,
-        state_of: Callable[[T], State] | None = None,
     ) -> T:
-        """Send a POST request and return what `read` makes of the response; the response changes the state of `flow`.
-
-        `state_of` returns the new state where `TRANSITIONS` allows several.
-        """
+        """Send a POST request and return what `read` makes of the response; `flow` gets its new state."""
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
 
@@ -103,7 +99,7 @@ class RequestRecorder:
             envelope = _json_object_of(reply, step, operation.endpoint)
             return read(_checked_response(envelope, body, reply, str(operation.endpoint)))
 
-        return self._record(operation.name, body, send, flow, state_of)
+        return self._record(operation.name, body, send, flow)
 
     def open_target(self, fingerprint: Secret, headers: Mapping[str, str], flow: Flow) -> Secret:
         """Open a TargetUrl as a phone does and return the final fingerprint."""
@@ -135,14 +131,7 @@ class RequestRecorder:
 
         return self._record(f"HEAD {Event.OPEN}", query, send, flow)
 
-    def _record(
-        self,
-        operation: str,
-        sent: Mapping[str, Any],
-        send: Callable[[Step], T],
-        flow: Flow | None,
-        state_of: Callable[[T], State] | None = None,
-    ) -> T:
+    def _record(self, operation: str, sent: Mapping[str, Any], send: Callable[[Step], T], flow: Flow | None) -> T:
         self._count += 1
         before = flow.states if flow else frozenset()
         step = Step(self._count, operation, redacted(sent), before, before)
@@ -156,8 +145,8 @@ class RequestRecorder:
             step.description = getattr(error, "message", str(error))
         step.ms = round((time.perf_counter() - began) * 1000, 3)
         _, event = _OPERATIONS.get(operation, ("", None))
-        if state_of is not None and not isinstance(outcome, ToolkitError):
-            step.after = frozenset({state_of(outcome)})
+        if isinstance(outcome, Eligibility):
+            step.after = frozenset({_state_after_eligibility(outcome)})
         elif event is not None and step.status is not None:
             step.after = states_after(before, event, step.status)
         if flow is not None:
@@ -209,6 +198,14 @@ def states_after(states: frozenset[State], event: Event, status: int) -> frozens
     # If the flow has expired or been revoked, no row matches the states that the client knew.
     possible = [row for row in rows if row.state in states] or rows
     return frozenset(row.next for row in possible) or states
+
+
+def _state_after_eligibility(eligibility: Eligibility) -> State:
+    if not eligibility.eligible:
+        return State.NOT_ELIGIBLE
+    if not eligibility.challenge:
+        return State.UNLOCKED
+    return State.ELIGIBLE if eligibility.challenge.attempts_left else State.LOCKED
 
 
 def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401

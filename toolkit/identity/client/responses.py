@@ -14,7 +14,6 @@ from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.identity import responses, wire
 from toolkit.identity.client.session import AuthenticatedUser, Flow, StartedTransaction
-from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
 Response = Mapping[str, Any]
@@ -79,20 +78,9 @@ def echo_frame(response: Response) -> pd.DataFrame:
     return declared_frame([_row(checked(response, responses.Echo))], ECHO_COLUMNS)
 
 
-def eligibility_frame(response: Response) -> pd.DataFrame:
+def eligibility_frame(eligibility: responses.Eligibility) -> pd.DataFrame:
     """Return eligibility and challenge as one row."""
-    eligibility = checked(response, responses.Eligibility)
     return declared_frame([_row(eligibility) | _row(eligibility.challenge)], ELIGIBILITY_COLUMNS)
-
-
-def state_after_eligibility(eligibility: pd.DataFrame) -> State:
-    """Return the state of the flow after an eligibility response."""
-    row = eligibility.iloc[0]
-    if not row["eligible"]:
-        return State.NOT_ELIGIBLE
-    if pd.isna(row["challenge_id"]):
-        return State.UNLOCKED
-    return State.LOCKED if row["attempts_left"] == 0 else State.ELIGIBLE
 
 
 def payment_frame(response: Response) -> pd.DataFrame:

@@ -93,8 +93,6 @@ def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str) -> dic
 
 def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
     """Return Newcombe's interval (method 10) for ``hits_1 / n_1 - hits_2 / n_2``, from both of Wilson's intervals."""
-    if n_1 == 0 or n_2 == 0:
-        return -1.0, 1.0
     rate_1, rate_2 = hits_1 / n_1, hits_2 / n_2
     (low_1, high_1), (low_2, high_2) = wilson(hits_1, n_1), wilson(hits_2, n_2)
     low = rate_1 - rate_2 - math.hypot(rate_1 - low_1, high_2 - rate_2)
@@ -104,8 +102,6 @@ def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
 
 def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
     """Return z and the two-sided p value of the pooled test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
-    if n_1 == 0 or n_2 == 0:
-        return math.nan, math.nan
     pooled = (hits_1 + hits_2) / (n_1 + n_2)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n_1 + 1 / n_2))
     if error == 0:
@@ -116,7 +112,7 @@ def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float
 
 def sample_size(rate_1: float, rate_2: float) -> float:
     """Return the size of each group that shows this difference with 80 % power; NaN if there is no difference."""
-    if rate_1 == rate_2 or math.isnan(rate_1) or math.isnan(rate_2):
+    if rate_1 == rate_2:
         return math.nan
     mean = (rate_1 + rate_2) / 2
     noise = Z_95 * math.sqrt(2 * mean * (1 - mean))
@@ -136,8 +132,6 @@ def bootstrap_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.
 
     The function samples devices, not moments, because caps make the moments of one device dependent.
     """
-    if not len(first) or not len(second):
-        return math.nan, math.nan
     generator = np.random.default_rng(0)
     rates = []
     for group in (first, second):
