@@ -15,7 +15,7 @@ import pytest
 from tests.identity.conftest import ACCOUNT, BOOKS, MOBILE, PHONE, Answer, Lab, Wire, people
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
-from toolkit.identity.service import one_time
+from toolkit.identity.service.mobile_authentication import fresh_token
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -34,7 +34,7 @@ def test_s01_fingerprints_and_codes_are_256_bits_of_the_operating_system(
     final = wire.open(first).json["vfp"]
     code = wire.finish(final).response["AuthenticationCode"]
     assert all(TOKEN.fullmatch(token) for token in (first, final, code))
-    assert len({one_time.fresh_token() for _ in range(10_000)}) == 10_000
+    assert len({fresh_token() for _ in range(10_000)}) == 10_000
 
 
 def test_s02_only_hashes_are_held_and_any_characters_may_be_sent(lab: Lab) -> None:

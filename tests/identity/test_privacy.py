@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.identity.conftest import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire, log_requests, people
+from toolkit.identity import responses
 from toolkit.identity import wire as identity_wire
 
 CANARY = "kanarienvogel-7Jm3"
@@ -84,7 +85,12 @@ def names_in(value: object) -> Iterator[str]:
 
 def test_s30_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
     declared = [field.name for operation in identity_wire.OPERATIONS for field in operation.fields]
-    declared += [*identity_wire.PAYMENT_FIELDS, *identity_wire.DETAIL_FIELDS, *identity_wire.CHALLENGE_FIELDS]
+    records = [
+        record
+        for record in vars(responses).values()
+        if isinstance(record, type) and record.__module__ == responses.__name__
+    ]
+    declared += [name for record in records for name in record.__struct_encode_fields__]
     answered = []
     for raw in whole_flow(lab).seen:
         body = raw.partition(b"}{'")[0] + b"}" if b"}{'" in raw else b"{}"

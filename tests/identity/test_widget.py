@@ -39,7 +39,7 @@ def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
 
 
 def test_a_step_too_early_says_what_comes_first(walkthrough: IdentityWalkthrough) -> None:
-    for place, (name, label) in enumerate(STEPS.items()):
+    for place, (name, (label, _)) in enumerate(STEPS.items()):
         for later in list(STEPS)[place + 1 :]:
             walk(walkthrough, later)
             assert f"Take step {label} first." in walkthrough.status.value

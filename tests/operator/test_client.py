@@ -22,7 +22,7 @@ from tests.mail_server import eventually
 from tests.rewards.conftest import DEVICE, settings
 from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotAuthenticated, NotFound, UnexpectedReply
 from toolkit.gateway import Gateway
-from toolkit.identity.client.held_secrets import AuthenticatedUser
+from toolkit.identity.client.session import AuthenticatedUser
 from toolkit.operator import wire
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, SESSION_COLUMNS
 from toolkit.rewards.configuration import Configuration
@@ -138,7 +138,7 @@ def test_decisions_sessions_and_rules_reach_a_url_client() -> None:
             tk.rewards.start_session(DEVICE)
             tk.rewards.moment(DEVICE, "run")
             decisions, sessions = tk.operator.decisions(), tk.operator.reward_sessions()
-            again = tk.rewards.simulate(tk.operator.reward_configuration(), decisions, sessions=sessions)
+            again = tk.rewards.simulate(tk.operator.reward_configuration(), decisions)
         assert columns_of(decisions) == DECISION_COLUMNS
         assert columns_of(sessions) == SESSION_COLUMNS
         assert sessions["session_id"].tolist() == decisions["session_id"].tolist()

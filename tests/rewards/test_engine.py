@@ -11,9 +11,10 @@ import pytest
 
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import configuration_of
-from toolkit.rewards.analysis.explanation import explain, sentence
+from toolkit.rewards.analysis.explanation import SENTENCES, explain, sentence
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import DAY_MS, REASONS, RULES, Decision, DeviceState, Engine, Moment, random_number
+from toolkit.rewards.engine import DAY_MS, Decision, DeviceState, Engine, Moment, random_number
+from toolkit.settings import read_table
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
 OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}
@@ -93,7 +94,7 @@ def test_each_reason_with_its_line_in_the_trace(
 
 
 def test_every_reason_has_a_case_and_a_sentence() -> None:
-    assert [case[0] for case in CASES] == list(REASONS)
+    assert [case[0] for case in CASES] == list(SENTENCES)
     for reason, configuration, given, _ in CASES:
         decision = decide(configuration, **given)
         row = {"reason": reason, "trace": decision.trace}
@@ -111,8 +112,8 @@ def test_a_sentence_names_when_the_cap_frees() -> None:
 
 
 def test_rules_are_walked_in_their_order() -> None:
-    names = [name for name, _ in RULES]
-    assert [line["rule"] for line in decide({}).trace] == [*names, "reserve"]
+    rules = "session enabled quiet_period device_cap moment_cap min_gap pacing inventory draw reserve"
+    assert [line["rule"] for line in decide({}).trace] == rules.split()
 
 
 @pytest.mark.parametrize(
@@ -300,8 +301,8 @@ def test_one_file_in_two_forms(tmp_path: Path) -> None:
         '"rewards": [{"id": "a", "title": "A"}]}',
         "utf-8",
     )
-    rules = Configuration.load(tmp_path / "rules.toml")
-    assert rules == Configuration.load(tmp_path / "rules.json")
+    rules = Configuration.parse(read_table(tmp_path / "rules.toml"))
+    assert rules == Configuration.parse(read_table(tmp_path / "rules.json"))
     assert rules.moments["run"].arms["B"].p == 0.7
     assert rules.moments["run"].per_device_per_day == 3
 
@@ -311,7 +312,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "broken.toml").write_text("seed =", "utf-8")
     (tmp_path / "broken.json").write_text("{", "utf-8")
     with pytest.raises(InvalidArgument, match=f"{name} (cannot be read|is not (TOML|JSON))"):
-        Configuration.load(tmp_path / name)
+        read_table(tmp_path / name)
 
 
 def test_a_what_if_changes_what_follows_the_default() -> None:

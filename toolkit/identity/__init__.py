@@ -1,4 +1,4 @@
-"""Mobile identity and checkout data. Read `wire` (endpoints, fields) and `flow` (the state table) first.
+"""Mobile identity and checkout data. Read `wire` (endpoints, requests), `responses` and `flow` (the states) first.
 
 A simulated phone that works with any gateway: ``toolkit.identity.Handset("mine", address=..., device_ip=...)``.
 """

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from msgspec import Struct, to_builtins
 
 from toolkit import errors
 from toolkit.identity.wire import MAX_BODY_BYTES, OPERATIONS
@@ -122,8 +123,9 @@ def refusal(
     return row.error(message, code=code, status=http or row.http)
 
 
-def success_body(request_id: str, response: dict[str, Any]) -> bytes:
-    return _json({"RequestId": request_id, "Status": 0, "Description": SUCCESS_DESCRIPTION, "Response": response})
+def success_body(request_id: str, response: Struct) -> bytes:
+    fields = to_builtins(response)
+    return _json({"RequestId": request_id, "Status": 0, "Description": SUCCESS_DESCRIPTION, "Response": fields})
 
 
 def failure_body(request_id: str | None, error: errors.ServiceError) -> bytes:
@@ -170,7 +172,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 _INFO_TEXTS = (
     *(value for value in globals().values() if type(value) is str),
-    *(field.rule for operation in OPERATIONS for field in operation.fields),
+    *(field.error for operation in OPERATIONS for field in operation.fields),
     *(retry_after_text(1), attempts_left_text(1), attempts_left_text(2)),
 )
 _KNOWN_INFOS = frozenset(_DIGITS_PATTERN.sub("#", text) for text in _INFO_TEXTS)
@@ -188,8 +190,3 @@ def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.
     error = refusal(code, info, http=http, retry_after=int(seconds[1]) if seconds else None)
     error.service, error.request = "identity", request
     return error
-
-
-def time_text(at: int) -> str:
-    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SSZ``, rounded down."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // 1000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
@@ -13,7 +12,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from toolkit.secret import Secret
-from toolkit.settings import Table, Text, TimeOfDay, checked, read_table, refuse_duplicates
+from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 PerDay = Annotated[int, Meta(ge=0, le=10_000)]
@@ -83,7 +82,7 @@ class Pacing(Table, frozen=True):
 
 
 class Configuration(Table, frozen=True):
-    """The engine's settings, checked. `load` or `parse` make it; `msgspec.structs.replace` returns a changed copy."""
+    """The engine's settings, checked. `parse` makes it; `msgspec.structs.replace` returns a changed copy."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     enabled: bool = True
@@ -97,11 +96,6 @@ class Configuration(Table, frozen=True):
 
     def __post_init__(self) -> None:
         refuse_duplicates("rewards", self.rewards, "id")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Configuration:
-        """Read a ``.toml`` or ``.json`` file; raise InvalidArgument if it is unreadable or wrong."""
-        return cls.parse(read_table(path))
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:

@@ -6,7 +6,7 @@ The gateway and the simulation use the same engine.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -15,20 +15,14 @@ from msgspec.structs import asdict
 from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 
-#: All reasons, in the order of the rules.
-REASONS = (
-    "TEST", "NO_SESSION", "APP_DISABLED", "MOMENT_DISABLED", "QUIET_PERIOD", "DEVICE_CAP", "MOMENT_CAP", "MIN_GAP",
-    "PACING", "NO_INVENTORY", "DRAW", "REWARDED",
-)  # fmt: skip
-TEST_MESSAGE = "This is a test reward."
-TEST_TITLE = "[TEST] "
-
 DAY_MS = 86_400_000
 # The largest number of moment ids in the record of a device, which keeps the record small. The oldest id is dropped,
 # and the draws for this id then start again with the first.
 _MAX_MOMENT_IDS = 256
 
 Details = dict[str, Any]
+#: The name of a rule, the reason if it refuses, and the numbers that it compared.
+Check = tuple[str, str | None, Details]
 T = TypeVar("T")
 
 
@@ -83,14 +77,8 @@ class Decision(msgspec.Struct, frozen=True):
     message: str | None
     arm: str | None
     p: float | None
-    #: For each rule: the name, whether it passed, and the numbers that it compared.
-    checks: list[tuple[str, bool, Details]]
-
-    @property
-    def trace(self) -> list[Details]:
-        """One line for each rule that was checked, in order."""
-        # A property, because most decisions of a simulation are never explained.
-        return [{"rule": name, "ok": is_passed, **details} for name, is_passed, details in self.checks]
+    #: One line for each rule that was checked, in order.
+    trace: list[Details]
 
     @property
     def rewarded(self) -> bool:
@@ -100,11 +88,11 @@ class Decision(msgspec.Struct, frozen=True):
     def title(self) -> str | None:
         if self.reward is None:
             return None
-        return (TEST_TITLE if self.reason == "TEST" else "") + self.reward.title
+        return ("[TEST] " if self.reason == "TEST" else "") + self.reward.title
 
 
 def record_of(decision_id: str, moment: Moment, session_id: str | None, decision: Decision) -> dict[str, Any]:
-    """Return a decision as the record that the gateway stores and the analysis reads."""
+    """Return a decision, without the trace, as the record that the gateway stores and the analysis reads."""
     return {
         "decision_id": decision_id,
         "at": moment.at,
@@ -118,20 +106,7 @@ def record_of(decision_id: str, moment: Moment, session_id: str | None, decision
         "arm": decision.arm,
         "p": decision.p,
         "reward_id": None if decision.reward is None else decision.reward.id,
-        "trace": decision.trace,
     }
-
-
-class RuleInput(msgspec.Struct):
-    """The input of the rules; the draw rule sets `reward`."""
-
-    moment: Moment
-    rules: MomentRules
-    limits: Limits
-    device: DeviceState
-    spent: MutableMapping[str, int]
-    configuration: Configuration
-    reward: RewardItem | None = None
 
 
 class Engine:
@@ -144,24 +119,75 @@ class Engine:
         """Apply the rules; count draws and rewards in `device`, and given units in `spent` (by reward id)."""
         rules, arm = self._rules_of(moment), self.arm_of(moment)
         limits = rules if arm is None else rules.arms[arm]
-        case = RuleInput(moment, rules, limits, device, spent, self.configuration)
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
-            reward = _choose_reward(case, self.configuration.rewards or Configuration().rewards, 0)
-            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [("test", True, {})])
+            reward = self._choose_reward(moment, self.configuration.rewards or Configuration().rewards, 0)
+            return Decision("TEST", reward, "This is a test reward.", arm, limits.p, [{"rule": "test", "ok": True}])
         device.forget_old_rewards(moment.at)
-        checks: list[tuple[str, bool, Details]] = []
-        for name, rule in RULES:
-            refusal, details = rule(case)
-            checks.append((name, refusal is None, details))
+        trace = []
+        for rule, refusal, details in self._check_rules(moment, rules, limits, device, spent):
+            trace.append({"rule": rule, "ok": refusal is None, **details})
             if refusal is not None:
-                return Decision(refusal, None, None, arm, limits.p, checks)
-        assert case.reward is not None
-        reward = case.reward
+                return Decision(refusal, None, None, arm, limits.p, trace)
+        left = [item for item in self.configuration.rewards if spent.get(item.id, 0) < item.stock]
+        reward = self._choose_reward(moment, left, details["ordinal"])
         spent[reward.id] = spent.get(reward.id, 0) + 1
         device.rewards.append((moment.at, moment.moment_id))
-        checks.append(("reserve", True, {"reward": reward.id, "spent": spent[reward.id]}))
-        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, checks)
+        trace.append({"rule": "reserve", "ok": True, "reward": reward.id, "spent": spent[reward.id]})
+        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, trace)
+
+    def _check_rules(
+        self, moment: Moment, rules: MomentRules, limits: Limits, device: DeviceState, spent: Mapping[str, int]
+    ) -> Iterator[Check]:
+        """Check the rules in order; the caller stops at the first refusal."""
+        settings = self.configuration
+        if moment.session_age_s is None:
+            yield "session", "NO_SESSION", {"lives_min": settings.session_minutes}
+        yield "session", None, {"age_s": moment.session_age_s}
+
+        if not settings.enabled:
+            yield "enabled", "APP_DISABLED", {}
+        yield "enabled", None if rules.enabled else "MOMENT_DISABLED", {}
+
+        hours = settings.quiet_hours
+        if hours is not None and hours.covers(moment.at):
+            yield "quiet_period", "QUIET_PERIOD", {"until": hours.end.isoformat("minutes"), "zone": hours.zone.key}
+        yield "quiet_period", None, {}
+
+        given = [at for at, _ in device.rewards]
+        yield "device_cap", *_cap_result("DEVICE_CAP", given, limits.per_device_per_day)
+        given = [at for at, moment_id in device.rewards if moment_id == moment.moment_id]
+        yield "moment_cap", *_cap_result("MOMENT_CAP", given, limits.per_moment_per_day)
+
+        needed = limits.min_gap_s
+        if device.rewards:
+            # At least zero: if the clocks of two gateways differ, the last reward may be in the future.
+            gap = max(moment.at - device.rewards[-1][0], 0) / 1000
+            yield "min_gap", "MIN_GAP" if gap < needed else None, {"gap_s": gap, "needed_s": needed}
+        else:
+            yield "min_gap", None, {"needed_s": needed}
+
+        if settings.pacing is None:
+            yield "pacing", None, {}
+        else:
+            # The plan must also allow the unit that this moment would get.
+            units, allowed = sum(spent.values()), settings.pacing.allowed(settings.stock, moment.at)
+            refusal = None if units + 1 <= allowed else "PACING"
+            yield "pacing", refusal, {"spent": units, "allowed": round(allowed, 3)}
+
+        left = sum(max(item.stock - spent.get(item.id, 0), 0) for item in settings.rewards)
+        yield "inventory", None if left else "NO_INVENTORY", {"left": left}
+
+        ordinal = device.next_draw(moment.moment_id)
+        number = self._random_number("draw", moment, ordinal)
+        yield "draw", None if number < limits.p else "DRAW", {"u": round(number, 6), "p": limits.p, "ordinal": ordinal}
+
+    def _choose_reward(self, moment: Moment, items: Sequence[RewardItem], ordinal: int) -> RewardItem:
+        return _weighted_choice([(item, item.weight) for item in items], self._random_number("reward", moment, ordinal))
+
+    def _random_number(self, purpose: str, moment: Moment, ordinal: int) -> float:
+        parts = (moment.app, moment.device, moment.moment_id, str(ordinal))
+        return random_number(self.configuration.seed, purpose, *parts)
 
     def _rules_of(self, moment: Moment) -> MomentRules:
         return self.configuration.moments.get(moment.moment_id, self._default)
@@ -176,84 +202,13 @@ class Engine:
         return _weighted_choice([(arm, 1.0) for arm in arms], number)
 
 
-RuleResult = tuple[str | None, Details]
-
-
-def _session_rule(case: RuleInput) -> RuleResult:
-    age = case.moment.session_age_s
-    if age is None:
-        return "NO_SESSION", {"lives_min": case.configuration.session_minutes}
-    return None, {"age_s": age}
-
-
-def _enabled_rule(case: RuleInput) -> RuleResult:
-    if not case.configuration.enabled:
-        return "APP_DISABLED", {}
-    return (None if case.rules.enabled else "MOMENT_DISABLED"), {}
-
-
-def _quiet_period_rule(case: RuleInput) -> RuleResult:
-    hours = case.configuration.quiet_hours
-    if hours is None or not hours.covers(case.moment.at):
-        return None, {}
-    return "QUIET_PERIOD", {"until": hours.end.isoformat("minutes"), "zone": hours.zone.key}
-
-
-def _device_cap_rule(case: RuleInput) -> RuleResult:
-    return _cap_result("DEVICE_CAP", [at for at, _ in case.device.rewards], case.limits.per_device_per_day)
-
-
-def _moment_cap_rule(case: RuleInput) -> RuleResult:
-    given = [at for at, moment in case.device.rewards if moment == case.moment.moment_id]
-    return _cap_result("MOMENT_CAP", given, case.limits.per_moment_per_day)
-
-
-def _cap_result(reason: str, given: list[int], limit: int) -> RuleResult:
+def _cap_result(reason: str, given: list[int], limit: int) -> tuple[str | None, Details]:
     details: Details = {"used": len(given), "limit": limit}
     if len(given) < limit:
         return None, details
     # The cap allows another reward when this reward is a day old; a limit of zero never allows one.
     frees_at = time.gmtime((given[-limit] + DAY_MS) // 1000) if limit else None
     return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
-
-
-def _min_gap_rule(case: RuleInput) -> RuleResult:
-    needed = case.limits.min_gap_s
-    if not case.device.rewards:
-        return None, {"needed_s": needed}
-    # At least zero: if the clocks of two gateways differ, the last reward may be in the future.
-    gap = max(case.moment.at - case.device.rewards[-1][0], 0) / 1000
-    return ("MIN_GAP" if gap < needed else None), {"gap_s": gap, "needed_s": needed}
-
-
-def _pacing_rule(case: RuleInput) -> RuleResult:
-    pacing = case.configuration.pacing
-    if pacing is None:
-        return None, {}
-    spent, allowed = sum(case.spent.values()), pacing.allowed(case.configuration.stock, case.moment.at)
-    # The plan must also allow the unit that this moment would get.
-    return (None if spent + 1 <= allowed else "PACING"), {"spent": spent, "allowed": round(allowed, 3)}
-
-
-def _inventory_rule(case: RuleInput) -> RuleResult:
-    left = sum(max(item.stock - case.spent.get(item.id, 0), 0) for item in case.configuration.rewards)
-    return (None if left else "NO_INVENTORY"), {"left": left}
-
-
-def _draw_rule(case: RuleInput) -> RuleResult:
-    moment, p = case.moment, case.limits.p
-    ordinal = case.device.next_draw(moment.moment_id)
-    number = random_number(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
-    if number < p:
-        items = [item for item in case.configuration.rewards if case.spent.get(item.id, 0) < item.stock]
-        case.reward = _choose_reward(case, items, ordinal)
-    return (None if number < p else "DRAW"), {"u": round(number, 6), "p": p, "ordinal": ordinal}
-
-
-def _choose_reward(case: RuleInput, items: Sequence[RewardItem], ordinal: int) -> RewardItem:
-    moment = case.moment
-    number = random_number(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
-    return _weighted_choice([(item, item.weight) for item in items], number)
 
 
 def random_number(seed: int, *parts: str) -> float:
@@ -270,17 +225,3 @@ def _weighted_choice(choices: Sequence[tuple[T, float]], number: float) -> T:
         if target < 0:
             return choice
     return choices[-1][0]
-
-
-#: The rules in the order in which they are checked, each with the name in the trace.
-RULES: tuple[tuple[str, Callable[[RuleInput], RuleResult]], ...] = (
-    ("session", _session_rule),
-    ("enabled", _enabled_rule),
-    ("quiet_period", _quiet_period_rule),
-    ("device_cap", _device_cap_rule),
-    ("moment_cap", _moment_cap_rule),
-    ("min_gap", _min_gap_rule),
-    ("pacing", _pacing_rule),
-    ("inventory", _inventory_rule),
-    ("draw", _draw_rule),
-)

@@ -30,21 +30,17 @@ _DEVICE_ID_PATTERN = re.compile(
 _OPTED_OUT_ID = "00000000-0000-0000-0000-000000000000"
 
 
-class SessionForm(NamedTuple):
+class Form(NamedTuple):
+    """A body: a session has a `start`, a moment has a `moment_id`."""
+
     app_key: str
     device_id: object
     test: bool
-    start: datetime
-
-
-class MomentForm(NamedTuple):
-    app_key: str
-    device_id: object
-    test: bool
+    start: str | None
     moment_id: str
 
 
-def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | MomentForm:
+def read_form(body: bytes, now: int, *, strict: bool = False) -> Form:
     """Parse a body, or raise the error for the first broken rule; the caller checks keys and device.
 
     The start of a session must be near `now` (milliseconds since the epoch); `strict` refuses unknown fields.
@@ -56,15 +52,19 @@ def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | M
     if not isinstance(fields, dict):
         raise wire.refusal("not_an_object")
     _check_field_names(fields, strict)
-    is_session, is_moment = "events" in fields, "moment_id" in fields
-    if is_session and is_moment:
-        raise wire.refusal("ambiguous_form")
-    if not is_session and not is_moment:
-        raise wire.refusal("unknown_form")
-    common = _checked_common_fields(fields)
-    if is_session:
-        return SessionForm(*common, _checked_start(fields["events"], now))
-    return MomentForm(*common, checked_moment_id(fields["moment_id"]))
+    test, app_key = fields.get("test", False), fields["app_key"]
+    rules = {
+        "bad_protocol": fields["protocol"] == wire.PROTOCOL,
+        "bad_sdk_version": fields["sdk_version"] == wire.SDK_VERSION,
+        "bad_test": isinstance(test, bool),
+        "bad_app_key": isinstance(app_key, str),
+    }
+    for code, holds in rules.items():
+        if not holds:
+            raise wire.refusal(code)
+    start = _checked_start(fields["events"], now) if "events" in fields else None
+    moment_id = checked_moment_id(fields["moment_id"]) if start is None else ""
+    return Form(app_key, fields["device_id"], test, start, moment_id)
 
 
 def checked_moment_id(moment_id: object) -> str:
@@ -91,23 +91,11 @@ def _check_field_names(fields: dict[str, Any], strict: bool) -> None:
             raise wire.refusal("missing_field", name=name)
     if strict and (unknown := sorted(fields.keys() - wire.KNOWN_FIELDS)):
         raise wire.refusal("unknown_field", name=unknown[0])
+    if ("events" in fields) == ("moment_id" in fields):
+        raise wire.refusal("ambiguous_form" if "events" in fields else "unknown_form")
 
 
-def _checked_common_fields(fields: dict[str, Any]) -> tuple[str, object, bool]:
-    if fields["protocol"] != wire.PROTOCOL:
-        raise wire.refusal("bad_protocol")
-    if fields["sdk_version"] != wire.SDK_VERSION:
-        raise wire.refusal("bad_sdk_version")
-    test = fields.get("test", False)
-    if not isinstance(test, bool):
-        raise wire.refusal("bad_test")
-    app_key = fields["app_key"]
-    if not isinstance(app_key, str):
-        raise wire.refusal("bad_app_key")
-    return app_key, fields["device_id"], test
-
-
-def _checked_start(events: object, now: int) -> datetime:
+def _checked_start(events: object, now: int) -> str:
     event = events[0] if isinstance(events, list) and len(events) == 1 else None
     if not isinstance(event, dict) or event.get("id") != wire.SESSION_START:
         raise wire.refusal("bad_events")
@@ -120,7 +108,7 @@ def _checked_start(events: object, now: int) -> datetime:
         raise wire.refusal("bad_start") from None
     if not -wire.START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= wire.START_OLDEST_SECONDS:
         raise wire.refusal("bad_start")
-    return start
+    return start_text(start)
 
 
 def checked_device_id(device_id: object, company_token: str) -> str:

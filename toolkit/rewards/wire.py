@@ -141,9 +141,3 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
     error = _error(status, code, message, row.get("field"), seconds)
     error.service, error.request = "rewards", request
     return error
-
-
-def reason_of(header: str | None) -> str | None:
-    """Return the reason from a header such as ``d-000042; reason=DEVICE_CAP``; None without a reason."""
-    _, mark, reason = (header or "").partition("; reason=")
-    return reason if mark else None

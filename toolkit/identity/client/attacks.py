@@ -6,12 +6,14 @@ Attacks use separate phones, so they do not affect the current flow; only "let t
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolkit.errors import ServiceError
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof
 from toolkit.identity.client.request_recorder import Step
+from toolkit.identity.client.session import AuthenticatedUser, Flow, PhoneProof
+from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -75,6 +77,9 @@ class Scene:
         return self.client.finish_authentication(self.proof(preset))
 
 
+_Run = Callable[[Scene], ServiceError | int]
+
+
 class Attack(NamedTuple):
     """An attack, the rule and status with which the service must refuse it, and the reason for the rule."""
 
@@ -82,7 +87,7 @@ class Attack(NamedTuple):
     rule: str
     status: int
     because: str
-    run: Callable[[Scene], ServiceError | int]
+    run: _Run
 
 
 class Outcome(NamedTuple):
@@ -96,6 +101,30 @@ class Outcome(NamedTuple):
     refused: bool
 
 
+ATTACKS: dict[str, Attack] = {}
+
+# Reasons for the rules; the widget writes "because" before each.
+_STOLEN = "a second use means that it was stolen: RFC 6749, 4.1.2"
+_ONCE = "a one-time secret works once: NIST 800-63B"
+_NETWORK = "only the network can prove a phone"
+_PKCE = "PKCE binds a fingerprint to one transaction: RFC 7636"
+_BOUND = "a code is bound to client and alias: RFC 6749, 10.5"
+_SAME = "a code is valid for one client only, and all mismatches get the same error"
+_LIFE = "a code lives five minutes; RFC 6749, 4.1.2, allows ten"
+_EXACT = "redirect URIs must match exactly: RFC 9700, 2.1"
+_FEW = "too many attempts lock the question: NIST 800-63B"
+_PREVIEW = "a preview sends HEAD; only GET uses the fingerprint, so the phone can still use it"
+
+
+def _attack(name: str, title: str, rule: str, status: int, because: str) -> Callable[[_Run], _Run]:
+    def add(run: _Run) -> _Run:
+        ATTACKS[name] = Attack(title, rule, status, because, run)
+        return run
+
+    return add
+
+
+@_attack("replay the final fingerprint", "Use the final fingerprint twice", "S07", 2012, _STOLEN)
 def _replay_final_fingerprint(scene: Scene) -> ServiceError:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
@@ -104,6 +133,7 @@ def _replay_final_fingerprint(scene: Scene) -> ServiceError:
     return _error_of(lambda: scene.client.eligibility(user))
 
 
+@_attack("replay TargetUrl", "Open TargetUrl twice", "S03", 2003, _ONCE)
 def _replay_target_url(scene: Scene) -> ServiceError:
     phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
@@ -111,28 +141,33 @@ def _replay_target_url(scene: Scene) -> ServiceError:
     return scene.refusal_of(lambda: scene.client.authenticate_device(transaction, phone))
 
 
+@_attack("first fingerprint at Finish", "Finish without any phone", "S05", 1039, _NETWORK)
 def _finish_with_first_fingerprint(scene: Scene) -> ServiceError:
     transaction = scene.client.start_authentication(scene.handset("no_challenge"))
     early = PhoneProof(transaction, transaction.secret("fingerprint"))
     return scene.refusal_of(lambda: scene.client.finish_authentication(early))
 
 
+@_attack("plant a fingerprint", "Finish with somebody else's final fingerprint", "S16", 1000, _PKCE)
 def _finish_with_planted_fingerprint(scene: Scene) -> ServiceError:
     own = scene.client.start_authentication(scene.handset("no_challenge"))
     planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
     return scene.refusal_of(lambda: scene.client.finish_authentication(planted))
 
 
+@_attack("swap the alias", "Use a code with another user's alias", "S17", 2010, _BOUND)
 def _swap_alias(scene: Scene) -> ServiceError:
     mine, theirs = scene.user(), scene.user("prepaid")
     return scene.refusal_of(lambda: scene.client.eligibility(_forged_user(theirs.service_alias, mine)))
 
 
+@_attack("swap the client", "Use a code as another client", "S17", 2010, _SAME)
 def _swap_client(scene: Scene) -> ServiceError:
     user = scene.user()
     return scene.refusal_of(lambda: scene.other.eligibility(user))
 
 
+@_attack("let the clock run", "Use an expired code", "S06", 2011, _LIFE)
 def _use_expired_code(scene: Scene) -> ServiceError:
     user = scene.user()
     scene.wait(301)
@@ -140,6 +175,7 @@ def _use_expired_code(scene: Scene) -> ServiceError:
     return scene.refusal_of(lambda: scene.client.eligibility(_forged_user(user.service_alias, user)))
 
 
+@_attack("open redirect", "Send the phone to an address of our own", "S11", 1000, _EXACT)
 def _open_redirect(scene: Scene) -> ServiceError:
     phone = scene.handset("no_challenge")
     return scene.refusal_of(
@@ -147,6 +183,7 @@ def _open_redirect(scene: Scene) -> ServiceError:
     )
 
 
+@_attack("guess the ZIP code", "Guess three times, then answer correctly", "S22", 2023, _FEW)
 def _guess_zip_code(scene: Scene) -> ServiceError:
     phone = scene.handset("no_cards")
     user = scene.user(phone.name)
@@ -160,6 +197,7 @@ def _guess_zip_code(scene: Scene) -> ServiceError:
     return answer(phone.answer)
 
 
+@_attack("link preview", "Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW)
 def _preview_link(scene: Scene) -> int:
     phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
@@ -170,8 +208,9 @@ def _preview_link(scene: Scene) -> int:
 
 def _forged_user(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
     phone = (user.mobile_number, user.mobile_country_code, user.mobile_operator_name)
-    a_day_later = round(user.expires_at.timestamp() * 1000) + 86_400_000
-    return AuthenticatedUser(alias, user.secret("code"), a_day_later, phone)
+    flow, a_day_later = Flow(), user.expires_at + timedelta(days=1)
+    flow.states = frozenset({State.FINISHED})
+    return AuthenticatedUser(flow, alias, user.secret("code"), a_day_later, phone)
 
 
 def _error_of(work: Callable[[], object]) -> ServiceError:
@@ -180,40 +219,6 @@ def _error_of(work: Callable[[], object]) -> ServiceError:
     except ServiceError as error:
         return error
     raise AssertionError("this attack was not refused")
-
-
-# Reasons for the rules; the widget writes "because" before each.
-_ONCE, _BOUND = "a one-time secret works once: NIST 800-63B", "a code is bound to client and alias: RFC 6749, 10.5"
-_STOLEN = "a second use means that it was stolen: RFC 6749, 4.1.2"
-_PREVIEW = "a preview sends HEAD; only GET uses the fingerprint, so the phone can still use it"
-_LIFE, _EXACT = (
-    "a code lives five minutes; RFC 6749, 4.1.2, allows ten",
-    "redirect URIs must match exactly: RFC 9700, 2.1",
-)
-_PKCE, _NETWORK = "PKCE binds a fingerprint to one transaction: RFC 7636", "only the network can prove a phone"
-_SAME, _FEW = (
-    "a code is valid for one client only, and all mismatches get the same error",
-    "too many attempts lock the question: NIST 800-63B",
-)
-
-ATTACKS: dict[str, Attack] = {
-    "replay the final fingerprint": Attack(
-        "Use the final fingerprint twice", "S07", 2012, _STOLEN, _replay_final_fingerprint
-    ),
-    "replay TargetUrl": Attack("Open TargetUrl twice", "S03", 2003, _ONCE, _replay_target_url),
-    "first fingerprint at Finish": Attack(
-        "Finish without any phone", "S05", 1039, _NETWORK, _finish_with_first_fingerprint
-    ),
-    "plant a fingerprint": Attack(
-        "Finish with somebody else's final fingerprint", "S16", 1000, _PKCE, _finish_with_planted_fingerprint
-    ),
-    "swap the alias": Attack("Use a code with another user's alias", "S17", 2010, _BOUND, _swap_alias),
-    "swap the client": Attack("Use a code as another client", "S17", 2010, _SAME, _swap_client),
-    "let the clock run": Attack("Use an expired code", "S06", 2011, _LIFE, _use_expired_code),
-    "open redirect": Attack("Send the phone to an address of our own", "S11", 1000, _EXACT, _open_redirect),
-    "guess the ZIP code": Attack("Guess three times, then answer correctly", "S22", 2023, _FEW, _guess_zip_code),
-    "link preview": Attack("Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW, _preview_link),
-}
 
 
 def run_attack(name: str, tk: Connection, gateway: Gateway) -> tuple[Outcome, list[Entry]]:

@@ -59,8 +59,7 @@ class FinalTargetListener:
     def close(self) -> None:
         """Stop listening; a second call does nothing."""
         self._is_done.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
 
     def __enter__(self) -> FinalTargetListener:
         return self
@@ -95,8 +94,5 @@ class FinalTargetListener:
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Write nothing, because the request line contains the fingerprint."""
-
-            def version_string(self) -> str:
-                return "gateway-toolkit"
 
         return Handler

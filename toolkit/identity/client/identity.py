@@ -11,13 +11,21 @@ from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
-from toolkit.identity.client import held_secrets, responses
+from toolkit.identity.client import responses
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hide_answer
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
-from toolkit.identity.client.session import IdentitySession, Payments
-from toolkit.identity.flow import Event
+from toolkit.identity.client.session import (
+    AuthenticatedUser,
+    Flow,
+    IdentitySession,
+    Payments,
+    PhoneProof,
+    StartedTransaction,
+    fresh_verifier,
+    hide_answer,
+)
+from toolkit.identity.responses import Eligibility
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -98,7 +106,7 @@ class IdentityClient(PublicNames):
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
         url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
-        verifier, challenge = held_secrets.fresh_verifier()
+        verifier, challenge = fresh_verifier()
         fields = {
             "DeviceIp": device_ip,
             "CarrierShortCode": carrier_short_code,
@@ -106,11 +114,12 @@ class IdentityClient(PublicNames):
             "CodeChallenge": challenge,
         }
 
-        def read(response: responses.Response) -> StartedTransaction:
-            transaction_id, fingerprint, seconds = responses.transaction_parts(response, self._http.base_url)
-            return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
+        flow, base_url = Flow(), self._http.base_url
 
-        return self._recorder.post(wire.START_AUTH, fields, read, event=Event.START)
+        def read(response: responses.Response) -> StartedTransaction:
+            return responses.started_transaction(response, flow, verifier, base_url=base_url, final_target_url=url)
+
+        return self._recorder.post(wire.START_AUTH, fields, read, flow=flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
@@ -124,12 +133,12 @@ class IdentityClient(PublicNames):
             TargetUrl was opened before, or it has expired (after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
-        final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction)
+        final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
         return PhoneProof(transaction, final)
 
     def preview(self, transaction: StartedTransaction) -> int:
         """Request TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405."""
-        return self._recorder.preview(transaction.secret("fingerprint"), transaction)
+        return self._recorder.preview(transaction.secret("fingerprint"), transaction.flow)
 
     def await_device(
         self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0
@@ -158,9 +167,9 @@ class IdentityClient(PublicNames):
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
 
         def read(response: responses.Response) -> AuthenticatedUser:
-            return responses.authenticated_user(response, self._recorder.now())
+            return responses.authenticated_user(response, proof.flow, self._recorder.now())
 
-        return self._recorder.post(wire.FINISH_AUTH, fields, read, holder=proof, event=Event.FINISH)
+        return self._recorder.post(wire.FINISH_AUTH, fields, read, flow=proof.flow)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
@@ -180,18 +189,14 @@ class IdentityClient(PublicNames):
         NotAuthenticated
             2012: the code was revoked.
         """
-        fields, read = self._authentication_fields(user), responses.eligibility_frame
-        frame = self._recorder.post(
-            wire.GET_ELIGIBILITY,
-            fields,
-            read,
-            holder=user,
-            event=Event.ELIGIBILITY,
-            state_of=responses.state_after_eligibility,
-        )
-        row = frame.iloc[0]
-        user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
-        return frame
+        fields = self._authentication_fields(user)
+
+        def read(response: responses.Response) -> Eligibility:
+            return responses.checked(response, Eligibility)
+
+        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, flow=user.flow)
+        user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
+        return responses.eligibility_frame(eligibility)
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
@@ -218,9 +223,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
-        return self._recorder.post(
-            wire.GET_PAYMENT_LIST, fields, responses.payment_frame, holder=user, event=Event.PAYMENTS
-        )
+        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, responses.payment_frame, flow=user.flow)
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -250,9 +253,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": payment_ids(payments)}
-        return self._recorder.post(
-            wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, holder=user, event=Event.PAYMENTS
-        )
+        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, flow=user.flow)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import deque
@@ -10,30 +9,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
+
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
-from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder
-from toolkit.identity.client.responses import Response, expect, secret_in
+from toolkit.identity.client.responses import Response, checked, expect
+from toolkit.identity.client.session import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
+from toolkit.identity.responses import Eligibility, Opened
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
 
 T = TypeVar("T")
 #: The largest number of requests in the trace.
 _MAX_STEPS = 1_000
-#: The client method of each operation; an error message names the method where the service names the operation.
-_METHOD_OF_OPERATION = {
-    "accountEcho": "echo",
-    "authenticateByRedirectFinish": "finish_authentication",
-    "authenticateByRedirect": "start_authentication",
-    "deviceAuthenticate": "authenticate_device",
-    "getEligibility": "eligibility",
-    "getPaymentList": "payment_list",
-    "getPaymentDetails": "payment_details",
+#: For each operation, the client method, which errors name instead of the operation, and the event in the flow.
+_OPERATIONS: dict[str, tuple[str, Event | None]] = {
+    "accountEcho": ("echo", None),
+    "authenticateByRedirectFinish": ("finish_authentication", Event.FINISH),
+    "authenticateByRedirect": ("start_authentication", Event.START),
+    "deviceAuthenticate": ("authenticate_device", Event.OPEN),
+    "getEligibility": ("eligibility", Event.ELIGIBILITY),
+    "getPaymentList": ("payment_list", Event.PAYMENTS),
+    "getPaymentDetails": ("payment_details", Event.PAYMENTS),
 }
-_OPERATION_PATTERN = re.compile("|".join(_METHOD_OF_OPERATION))
+_OPERATION_PATTERN = re.compile("|".join(_OPERATIONS))
 
 TRACE_COLUMNS = {
     "n": "int64", "operation": "str", "http": "Int64", "status": "Int64", "description": "str", "transition": "str",
@@ -86,14 +88,9 @@ class RequestRecorder:
         fields: Mapping[str, object],
         read: Callable[[Response], T],
         *,
-        holder: Holder | None = None,
-        event: Event | None = None,
-        state_of: Callable[[T], State] | None = None,
+        flow: Flow | None = None,
     ) -> T:
-        """Send a POST request; return what `read` makes of the response.
-
-        `event` changes the state of `holder`; `state_of` returns the new state if `TRANSITIONS` allows several states.
-        """
+        """Send a POST request and return what `read` makes of the response; `flow` gets its new state."""
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
 
@@ -102,9 +99,9 @@ class RequestRecorder:
             envelope = _json_object_of(reply, step, operation.endpoint)
             return read(_checked_response(envelope, body, reply, str(operation.endpoint)))
 
-        return self._record(operation.name, body, send, holder, event, state_of)
+        return self._record(operation.name, body, send, flow)
 
-    def open_target(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
+    def open_target(self, fingerprint: Secret, headers: Mapping[str, str], flow: Flow) -> Secret:
         """Open a TargetUrl as a phone does and return the final fingerprint."""
         query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
 
@@ -116,13 +113,13 @@ class RequestRecorder:
                 status = {"Status": {404: 2001, 410: 2003, 429: 2040}.get(reply.status)}
                 error = error_of(status, reply.status, request=str(OPEN_TARGET))
                 raise error or UnexpectedReply(f"{OPEN_TARGET} was answered by HTTP {reply.status}")
-            final = secret_in(answer, "vfp")
+            final = Secret(checked(answer, Opened).vfp)
             expect(final != fingerprint, "the final fingerprint equals the first one")
             return final
 
-        return self._record(Event.OPEN, query, send, holder, Event.OPEN)
+        return self._record(Event.OPEN, query, send, flow)
 
-    def preview(self, fingerprint: Secret, holder: Holder) -> int:
+    def preview(self, fingerprint: Secret, flow: Flow) -> int:
         """Request a TargetUrl without opening it and return the HTTP status."""
         query: dict[str, str | Secret | None] = {"vfp": fingerprint}
         look = Endpoint("HEAD", OPEN_TARGET.template, OPEN_TARGET.query)
@@ -132,40 +129,29 @@ class RequestRecorder:
             step.status, step.description = None, "Only GET opens it."
             return step.http
 
-        return self._record(f"HEAD {Event.OPEN}", query, send, holder, None)
+        return self._record(f"HEAD {Event.OPEN}", query, send, flow)
 
-    def _record(
-        self,
-        operation: str,
-        sent: Mapping[str, Any],
-        send: Callable[[Step], T],
-        holder: Holder | None,
-        event: Event | None,
-        state_of: Callable[[T], State] | None = None,
-    ) -> T:
+    def _record(self, operation: str, sent: Mapping[str, Any], send: Callable[[Step], T], flow: Flow | None) -> T:
         self._count += 1
-        before = holder.states if holder else frozenset({State.NEW} if event is Event.START else ())
+        before = flow.states if flow else frozenset()
         step = Step(self._count, operation, redacted(sent), before, before)
-        known: State | None = None
         outcome: T | ToolkitError
         began = time.perf_counter()
         try:
             outcome = send(step)
-            known = state_of(outcome) if state_of else None
         except ToolkitError as error:
             outcome = error
             step.status = error.code if isinstance(error, ServiceError) and isinstance(error.code, int) else None
             step.description = getattr(error, "message", str(error))
         step.ms = round((time.perf_counter() - began) * 1000, 3)
-        if known is not None:
-            step.after = frozenset({known})
+        _, event = _OPERATIONS.get(operation, ("", None))
+        if isinstance(outcome, Eligibility):
+            step.after = frozenset({_state_after_eligibility(outcome)})
         elif event is not None and step.status is not None:
             step.after = states_after(before, event, step.status)
-        if holder is not None:
-            holder.states = step.after
-        user = outcome if isinstance(outcome, AuthenticatedUser) else holder
-        if isinstance(user, AuthenticatedUser):
-            step.seconds_left = user.seconds_left(self.now())
+        if flow is not None:
+            flow.states = step.after
+            step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
         self.steps.append(step)
         if isinstance(outcome, ToolkitError):
             # Remove the traceback and the earlier errors, because they hold the response.
@@ -180,11 +166,9 @@ def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping
     if 300 <= reply.status < 400:
         raise UnexpectedReply(f"{endpoint} was answered by a redirect ({reply.status}), which is not followed")
     try:
-        value = json.loads(reply.body)
+        value = msgspec.json.decode(reply.body, type=dict[str, Any])
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object")
+        raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object") from None
     step.response = redacted(value)
     return value
 
@@ -196,7 +180,7 @@ def _checked_response(
     expect(type(status) is int, "Status is not a number")
     error = error_of(envelope, reply.status, request=request)
     if error is not None:
-        error.message = _OPERATION_PATTERN.sub(lambda found: _METHOD_OF_OPERATION[found[0]], error.message)
+        error.message = _OPERATION_PATTERN.sub(lambda found: _OPERATIONS[found[0]][0], error.message)
         raise error
     expect(status == 0, "Status is not known")
     expect(reply.status == 200, "a successful response has HTTP status 200")
@@ -214,6 +198,14 @@ def states_after(states: frozenset[State], event: Event, status: int) -> frozens
     # If the flow has expired or been revoked, no row matches the states that the client knew.
     possible = [row for row in rows if row.state in states] or rows
     return frozenset(row.next for row in possible) or states
+
+
+def _state_after_eligibility(eligibility: Eligibility) -> State:
+    if not eligibility.eligible:
+        return State.NOT_ELIGIBLE
+    if not eligibility.challenge:
+        return State.UNLOCKED
+    return State.ELIGIBLE if eligibility.challenge.attempts_left else State.LOCKED
 
 
 def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401

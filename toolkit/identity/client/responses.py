@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from datetime import datetime
-from typing import Any
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar, get_args, get_type_hints
 
+import msgspec
 import pandas as pd
 
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame
-from toolkit.identity import wire
-from toolkit.identity.client.held_secrets import AuthenticatedUser
-from toolkit.identity.flow import State
-from toolkit.identity.wire import GUID
+from toolkit.identity import responses, wire
+from toolkit.identity.client.session import AuthenticatedUser, Flow, StartedTransaction
 from toolkit.secret import Secret
 
 Response = Mapping[str, Any]
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~-]{16,256}")
-_TIME_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
-_LAST_FOUR_PATTERN = re.compile(r"[0-9]{4}")
-_MASKED_CARD_PATTERN = re.compile(r"[0-9]{0,6}\*{4,}[0-9]{4}")
-_MASKED_PHONE_PATTERN = re.compile(r"\*{4,}[0-9]{0,4}")
+_DTYPES = {str: "str", bool: "bool", int: "Int64", datetime: "datetime64[us, UTC]"}
 
 
-def column_name(name: str) -> str:
-    """Convert a wire name to a column name: ``PaymentId`` to ``payment_id``."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+def _columns(kind: type[msgspec.Struct], prefix: str = "") -> dict[str, str]:
+    """Return the columns and dtypes of a record, without the records in it."""
+    types = {prefix + name: (*get_args(hint), hint)[0] for name, hint in get_type_hints(kind).items()}
+    return {name: _DTYPES[one] for name, one in types.items() if one in _DTYPES}
 
 
-def _columns(fields: Mapping[str, str], prefix: str = "") -> dict[str, str]:
-    return {prefix + column_name(name): dtype for name, dtype in fields.items()}
-
-
-ECHO_COLUMNS = _columns(wire.ECHO_FIELDS)
-ELIGIBILITY_COLUMNS = _columns(wire.ELIGIBILITY_FIELDS) | _columns(wire.CHALLENGE_FIELDS)
-PAYMENT_COLUMNS = _columns(wire.PAYMENT_FIELDS)
-DETAIL_COLUMNS = _columns(wire.DETAIL_FIELDS) | _columns(wire.ADDRESS_FIELDS, "billing_")
+ECHO_COLUMNS = _columns(responses.Echo)
+ELIGIBILITY_COLUMNS = _columns(responses.Eligibility) | _columns(responses.Challenge)
+PAYMENT_COLUMNS = _columns(responses.Payment)
+DETAIL_COLUMNS = _columns(responses.PaymentDetail) | _columns(responses.Address, "billing_")
 
 
 def expect(condition: bool, problem: str) -> None:
@@ -48,107 +40,65 @@ def expect(condition: bool, problem: str) -> None:
         raise UnexpectedReply(f"the response breaks the contract: {problem}")
 
 
-def matching_text(response: Response, name: str, pattern: re.Pattern[str]) -> str:
-    """Return a text field that matches the pattern; raise UnexpectedReply otherwise."""
-    value = response.get(name)
-    expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
-    return str(value)
+def checked(response: Response, kind: type[StructT]) -> StructT:
+    """Convert a response to a record; raise UnexpectedReply if a field is missing or wrong."""
+    try:
+        return msgspec.convert(response, kind)
+    except msgspec.ValidationError as error:
+        # Only the name of the field: other parts of the message may quote the response.
+        field = re.findall(r"`\$?\.?([^`]*)`", str(error))[-1]
+    raise UnexpectedReply(f"the response breaks the contract: {field} is missing or has another form")
 
 
-def secret_in(response: Response, name: str) -> Secret:
-    """Return a token of a response as a secret."""
-    return Secret(matching_text(response, name, _TOKEN_PATTERN))
-
-
-def transaction_parts(response: Response, base_url: str) -> tuple[str, Secret, int]:
-    """Return the id of a new transaction, the first fingerprint and its lifetime in seconds."""
-    fingerprint = secret_in(response, "VerificationFingerprint")
+def started_transaction(
+    response: Response, flow: Flow, verifier: Secret, *, base_url: str, final_target_url: str
+) -> StartedTransaction:
+    """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
+    started = checked(response, responses.Started)
+    fingerprint = Secret(started.verification_fingerprint)
     # Otherwise a response could send the phone to another server.
-    own = Secret(f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={response['VerificationFingerprint']}")
-    given = response.get("TargetUrl")
-    expect(isinstance(given, str) and Secret(given) == own, "TargetUrl is not a URL of this gateway")
-    seconds = response.get("ExpiresIn")
-    expect(type(seconds) is int and 0 < seconds <= 600, "ExpiresIn is not 1 to 600 seconds")
-    return matching_text(response, "AuthenticateTransactionId", GUID), fingerprint, int(seconds or 0)
+    own = f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={started.verification_fingerprint}"
+    expect(Secret(started.target_url) == Secret(own), "TargetUrl is not a URL of this gateway")
+    made = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
+    return StartedTransaction(*made, fingerprint=fingerprint, verifier=verifier)
 
 
-def authenticated_user(response: Response, now: int) -> AuthenticatedUser:
+def authenticated_user(response: Response, flow: Flow, now: int) -> AuthenticatedUser:
     """Return the user from a Finish response; `now` is in milliseconds since the epoch."""
-    expires, given = 0, matching_text(response, "AuthenticationExpiration", _TIME_PATTERN)
-    with suppress(ValueError):  # such as the 31st of February
-        expires = round(datetime.fromisoformat(given).timestamp() * 1000)
-    expect(expires > now, "AuthenticationExpiration is not in the future")
-    phone = (
-        matching_text(response, "MobileNumber", _MASKED_PHONE_PATTERN),
-        matching_text(response, "MobileCountryCode", re.compile(r"[A-Z]{2}")),
-        matching_text(response, "MobileOperatorName", re.compile(r"[^\x00-\x1f\x7f]{1,100}")),
-    )
-    alias = matching_text(response, "ServiceAlias", GUID)
-    return AuthenticatedUser(alias, secret_in(response, "AuthenticationCode"), expires, phone)
+    finished = checked(response, responses.Finished)
+    expires_at = finished.authentication_expiration.astimezone(UTC)
+    expect(expires_at.timestamp() > now / 1000, "AuthenticationExpiration is not in the future")
+    phone = (finished.mobile_number, finished.mobile_country_code, finished.mobile_operator_name)
+    code = Secret(finished.authentication_code)
+    return AuthenticatedUser(flow, finished.service_alias, code, expires_at, phone)
 
 
 def echo_frame(response: Response) -> pd.DataFrame:
     """Return the echo as one row."""
-    return _frame([response], ECHO_COLUMNS)
+    return declared_frame([_row(checked(response, responses.Echo))], ECHO_COLUMNS)
 
 
-def eligibility_frame(response: Response) -> pd.DataFrame:
+def eligibility_frame(eligibility: responses.Eligibility) -> pd.DataFrame:
     """Return eligibility and challenge as one row."""
-    expect(type(response.get("Eligible")) is bool, "Eligible is not a boolean")
-    challenge = response.get("Challenge")
-    expect(challenge is None or isinstance(challenge, dict), "Challenge is not an object")
-    if challenge:
-        matching_text(challenge, "ChallengeId", GUID)
-        matching_text(challenge, "ExpiresAt", _TIME_PATTERN)
-    return _frame([{**response, **(challenge or {})}], ELIGIBILITY_COLUMNS)
-
-
-def state_after_eligibility(eligibility: pd.DataFrame) -> State:
-    """Return the state of the flow after an eligibility response."""
-    row = eligibility.iloc[0]
-    if not row["eligible"]:
-        return State.NOT_ELIGIBLE
-    if pd.isna(row["challenge_id"]):
-        return State.UNLOCKED
-    return State.LOCKED if row["attempts_left"] == 0 else State.ELIGIBLE
+    return declared_frame([_row(eligibility) | _row(eligibility.challenge)], ELIGIBILITY_COLUMNS)
 
 
 def payment_frame(response: Response) -> pd.DataFrame:
     """Return one row per payment, in the order of the response."""
-    payments = _payments(response)
-    for payment in payments:
-        if payment.get("LastFour") is not None:
-            matching_text(payment, "LastFour", _LAST_FOUR_PATTERN)
-        expect(type(payment.get("IsDefault")) is bool, "IsDefault is not a boolean")
-    expect(response.get("Count") == len(payments), "Count is not the number of payments")
-    return _frame(payments, PAYMENT_COLUMNS)
+    listed = checked(response, responses.PaymentList)
+    expect(listed.count == len(listed.payments), "Count is not the number of payments")
+    return declared_frame(map(_row, listed.payments), PAYMENT_COLUMNS)
 
 
 def detail_frame(response: Response) -> pd.DataFrame:
     """Return one row per payment, with the address in columns ``billing_...``."""
-    rows = []
-    for payment in _payments(response):
-        if payment.get("MaskedAccountNumber") is not None:
-            matching_text(payment, "MaskedAccountNumber", _MASKED_CARD_PATTERN)
-        address = payment.get("BillingAddress") or {}
-        expect(isinstance(address, dict), "BillingAddress is not an object")
-        rows.append({**payment, **{f"Billing{name}": value for name, value in address.items()}})
-    return _frame(rows, DETAIL_COLUMNS)
+    payments = checked(response, responses.PaymentDetails).payments
+    rows = [_row(payment) | _row(payment.billing_address, "billing_") for payment in payments]
+    return declared_frame(rows, DETAIL_COLUMNS)
 
 
-def _payments(response: Response) -> list[dict[str, Any]]:
-    payments = response.get("Payments")
-    if not isinstance(payments, list) or not all(isinstance(payment, dict) for payment in payments):
-        raise UnexpectedReply("the response breaks the contract: Payments is not a list of objects")
-    for payment in payments:
-        matching_text(payment, "PaymentId", GUID)
-    return payments
-
-
-def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame:
-    named = [{column_name(name): value for name, value in row.items()} for row in rows]
-    try:
-        return declared_frame(named, columns)
-    except (ValueError, TypeError, OverflowError):
-        # The message of pandas would quote values of the response.
-        raise UnexpectedReply("the response breaks the contract: a field has another type") from None
+def _row(record: msgspec.Struct | msgspec.UnsetType | None, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(record, msgspec.Struct):
+        return {}
+    fields = msgspec.structs.asdict(record).items()
+    return {prefix + name: value for name, value in fields if value is not msgspec.UNSET}

@@ -1,16 +1,23 @@
-"""A session sends the requests for one phone and forgets the secrets at the end."""
+"""A session with one phone, and the objects that hold secrets between two requests.
+
+These objects can forget the secrets. They cannot be pickled or copied, and print no secret.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import secrets
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hide_answer
+from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -19,7 +26,105 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Frame or rows of ``payment_list``, a Series or list of ids, or one id.
 Payments: TypeAlias = pd.DataFrame | pd.Series | str | Iterable[str]
-HeldT = TypeVar("HeldT", bound=Holder)
+_CLOSED = "this session is over and its secrets are forgotten; begin a new one"
+
+
+class Flow:
+    """What the client knows about one flow; the transaction, the proof and the user of the flow share it."""
+
+    def __init__(self) -> None:
+        #: The states in which the flow can be.
+        self.states = frozenset({State.NEW})
+        #: The user, once there is a code.
+        self.user: AuthenticatedUser | None = None
+
+
+class Holder:
+    """Holds secrets of a flow until `forget` is called."""
+
+    def __init__(self, flow: Flow, **held: Secret) -> None:
+        self._held: dict[str, Secret] | None = held
+        self.flow = flow
+
+    @property
+    def states(self) -> frozenset[State]:
+        """The states in which the flow can be, as the client knows."""
+        return self.flow.states
+
+    @property
+    def state(self) -> str:
+        """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
+        return " or ".join(sorted(self.states))
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether the secrets are forgotten."""
+        return self._held is None
+
+    def secret(self, name: str) -> Secret:
+        """Return a secret by name; raise SessionClosed after `forget`."""
+        if self._held is None:
+            raise SessionClosed(_CLOSED)
+        return self._held[name]
+
+    def forget(self) -> None:
+        """Forget all secrets; every later use raises `SessionClosed`."""
+        self._held = None
+
+    def _refuse(self, *_: object) -> NoReturn:
+        # A copy would still hold the secrets after `forget`.
+        raise TypeError("objects with secrets cannot be copied or pickled; authenticate the phone again")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
+
+
+class StartedTransaction(Holder):
+    """A transaction that waits for the phone. Made by ``start_authentication``."""
+
+    def __init__(self, flow: Flow, transaction_id: str, final_target_url: str, seconds: int, **held: Secret) -> None:
+        super().__init__(flow, **held)
+        self.transaction_id = transaction_id
+        self.final_target_url = final_target_url
+        self.expires_in = seconds
+
+    def __repr__(self) -> str:
+        return f"<transaction {self.transaction_id[:8]}: {self.state}, {self.expires_in} s to open it>"
+
+
+class PhoneProof(Holder):
+    """The final fingerprint that the phone received. Made by ``authenticate_device``."""
+
+    def __init__(self, transaction: StartedTransaction, fingerprint: Secret) -> None:
+        super().__init__(transaction.flow, fingerprint=fingerprint, verifier=transaction.secret("verifier"))
+        # Only the next request shows whether the network identified the phone.
+        self.flow.states = frozenset({State.PROVEN, State.FAILED})
+        self.transaction = transaction
+
+    def __repr__(self) -> str:
+        return f"<proof of transaction {self.transaction.transaction_id[:8]}: {self.state} after finish_authentication>"
+
+
+class AuthenticatedUser(Holder):
+    """A user whose phone is authenticated; ``service_alias`` may be stored. Made by ``finish_authentication``."""
+
+    def __init__(
+        self, flow: Flow, service_alias: str, code: Secret, expires_at: datetime, phone: tuple[str, str, str]
+    ) -> None:
+        super().__init__(flow, code=code)
+        flow.user = self
+        #: When the code expires (UTC).
+        self.expires_at = expires_at
+        self.service_alias = service_alias
+        self.mobile_number, self.mobile_country_code, self.mobile_operator_name = phone
+        self.challenge_id: str | None = None
+
+    def seconds_left(self, now: int) -> float:
+        """Return the seconds until the code expires, at least 0; `now` is in milliseconds since the epoch."""
+        return max(0.0, (self.expires_at.timestamp() * 1000 - now) / 1000)
+
+    def __repr__(self) -> str:
+        who = f"{self.service_alias[:8]} at {self.mobile_operator_name}"
+        return f"<user {who}: {self.state}, until {self.expires_at:%H:%M:%S} UTC>"
 
 
 @checked_arguments
@@ -55,14 +160,16 @@ class IdentitySession:
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
-        return self._keep_until_close(self._transaction)
+        self._holders.append(self._transaction)
+        return self._transaction
 
     def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
         self._check_open()
         transaction = _require(self._transaction, "start_authentication")
         self._proof = self._client.authenticate_device(transaction, handset)
-        return self._keep_until_close(self._proof)
+        self._holders.append(self._proof)
+        return self._proof
 
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
@@ -74,7 +181,8 @@ class IdentitySession:
         if proof.transaction is not self._transaction:
             raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
         self._user = self._client.finish_authentication(proof)
-        return self._keep_until_close(self._user)
+        self._holders.append(self._user)
+        return self._user
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
         """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
@@ -105,8 +213,7 @@ class IdentitySession:
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows."""
-        newest = self._user or self._proof or self._transaction
-        return newest.state if newest is not None else "new"
+        return self._transaction.state if self._transaction is not None else "new"
 
     def close(self) -> None:
         """Forget every secret; every later call raises `SessionClosed`."""
@@ -124,13 +231,21 @@ class IdentitySession:
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"
 
-    def _keep_until_close(self, holder: HeldT) -> HeldT:
-        self._holders.append(holder)
-        return holder
-
     def _check_open(self) -> None:
         if self._is_closed:
-            raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
+            raise SessionClosed(_CLOSED)
+
+
+def fresh_verifier() -> tuple[Secret, Secret]:
+    """Return a PKCE verifier and its S256 challenge."""
+    verifier = secrets.token_urlsafe(32)
+    digest = hashlib.sha256(verifier.encode("ascii")).digest()
+    return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))
+
+
+def hide_answer(answer: str | Secret | None) -> Secret | None:
+    """Wrap an answer to the challenge in a Secret that prints no hash, because few answers are possible."""
+    return None if answer is None else Secret(answer, guessable=True)
 
 
 def _require(value: T | None, method: str) -> T:

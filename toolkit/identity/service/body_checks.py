@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
 
 from toolkit.endpoint import parsed_address
@@ -10,7 +11,7 @@ from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.callers import is_allowed_final_target
-from toolkit.identity.wire import REQUEST_ID, Field, Operation
+from toolkit.identity.wire import GUID, REQUEST_ID, Field, Operation
 
 _MAX_PAYMENT_IDS = 20
 
@@ -45,7 +46,7 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
         # null means absent.
         missing = body.get(field.name) is None
         if (missing and field.required) or (not missing and not _is_well_formed(field, body[field.name])):
-            raise refusal(1000, field.rule)
+            raise refusal(1000, field.error)
     if body.keys() - {field.name for field in operation.fields}:
         raise refusal(1000, envelope.UNKNOWN_FIELD)
     if (body.get("ChallengeId") is None) != (body.get("ChallengeAnswer") is None):
@@ -72,16 +73,16 @@ def _refuse_constant(_: str) -> NoReturn:
 
 def _is_well_formed(field: Field, value: object) -> bool:
     if field.name == "PaymentIds":
-        return _is_list_of_distinct_ids(field, value)
-    if type(value) is not str or not field.form.fullmatch(value):
+        return _are_distinct_ids(value)
+    if type(value) is not str or not re.fullmatch(field.pattern, value):
         return False
     if field.name == "DeviceIp":
         return normal_ip_address(value) is not None
     return field.name != "FinalTargetUrl" or is_allowed_final_target(value)
 
 
-def _is_list_of_distinct_ids(field: Field, value: object) -> bool:
+def _are_distinct_ids(value: object) -> bool:
     if type(value) is not list or not 1 <= len(value) <= _MAX_PAYMENT_IDS:
         return False
-    fit = all(type(one) is str and field.form.fullmatch(one) for one in value)
+    fit = all(type(one) is str and GUID.fullmatch(one) for one in value)
     return fit and len({one.lower() for one in value}) == len(value)

@@ -64,8 +64,18 @@ class WrongAnswerRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    async def wrong_answers(self, alias: str, subscriber: Subscriber, now: int) -> WrongAnswers:
-        return (await self._read(alias, subscriber, now))[1]
+    async def read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, WrongAnswers]:
+        """Return the stored record and the wrong answers that count at `now`."""
+        stored = await self._records.get(_CHALLENGES_SPACE, alias)
+        if stored is None and subscriber.wrong_answers:
+            # Wrong answers from the carrier's data count as if given now.
+            seeded = WrongAnswers(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
+            await self._records.compare_and_set(
+                _CHALLENGES_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR_MS
+            )
+            stored = await self._records.get(_CHALLENGES_SPACE, alias)
+        wrong = WrongAnswers() if stored is None else msgspec.json.decode(stored, type=WrongAnswers)
+        return stored, wrong.counting_at(now)
 
     async def evaluate(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, WrongAnswers]:
         """Evaluate one answer, unless the question is locked; return the result and the new count of wrong answers.
@@ -73,7 +83,7 @@ class WrongAnswerRepository:
         The count is stored before the result is returned, so concurrent guesses get no additional attempts.
         """
         while True:
-            stored, wrong = await self._read(alias, subscriber, now)
+            stored, wrong = await self.read(alias, subscriber, now)
             if wrong.seconds_locked(now):
                 return Fact.STILL_LOCKED, wrong
             if is_right_answer(answer, subscriber):
@@ -94,15 +104,3 @@ class WrongAnswerRepository:
         if stored in (None, nothing):
             return False
         return await self._records.compare_and_set(_CHALLENGES_SPACE, {alias: stored}, {alias: nothing}, now + _HOUR_MS)
-
-    async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, WrongAnswers]:
-        stored = await self._records.get(_CHALLENGES_SPACE, alias)
-        if stored is None and subscriber.wrong_answers:
-            # Wrong answers from the carrier's data count as if given now.
-            seeded = WrongAnswers(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
-            await self._records.compare_and_set(
-                _CHALLENGES_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR_MS
-            )
-            stored = await self._records.get(_CHALLENGES_SPACE, alias)
-        wrong = WrongAnswers() if stored is None else msgspec.json.decode(stored, type=WrongAnswers)
-        return stored, wrong.counting_at(now)

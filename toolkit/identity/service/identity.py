@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid5
 
-from msgspec.structs import replace
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict, replace
 
 from toolkit.errors import ServiceError
-from toolkit.identity import envelope, wire
+from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
 from toolkit.identity.service import challenge
@@ -20,13 +21,12 @@ from toolkit.identity.service.body_checks import check_fields
 from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with
 from toolkit.identity.service.carrier import Carrier, Payment, PhoneRequest, SimulatedCarrier, Subscriber
 from toolkit.identity.service.challenge import WrongAnswerRepository, WrongAnswers
-from toolkit.identity.service.mobile_authentication import MobileAuthentication, Redirect
-from toolkit.identity.service.one_time import AuthenticationRecord, Snapshot
+from toolkit.identity.service.mobile_authentication import Authentication, MobileAuthentication, Redirect, utc_second
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Records, Store
+from toolkit.stores import Records, Store, Values
 
 Body = dict[str, Any]
-_Handler = Callable[[Caller, Body], Awaitable[Body]]
+_Handler = Callable[[Caller, Body], Awaitable[Struct]]
 _RATES_SPACE = "identity.rates"
 _MINUTE_MS = 60_000
 
@@ -47,7 +47,7 @@ class IdentityService:
             wire.GET_PAYMENT_DETAILS.name: self._payment_details,
         }
 
-    async def execute(self, operation: wire.Operation, body: Body, origin: str) -> Body:
+    async def execute(self, operation: wire.Operation, body: Body, origin: str) -> Struct:
         """Execute a POST operation and return the ``Response`` for the envelope.
 
         This method checks the fields of `body`; `origin` is the gateway's scheme and host as the caller used them.
@@ -81,12 +81,12 @@ class IdentityService:
             done.append("the wrong answers are forgotten")
         return done
 
-    async def _eligibility(self, caller: Caller, request: Body) -> Body:
+    async def _eligibility(self, caller: Caller, request: Body) -> responses.Eligibility:
         while True:
             snapshot, authentication = await self._authentication.authenticate(caller, request, Event.ELIGIBILITY)
             subscriber = await self._subscriber_of(authentication)
             now = self._world.clock.now()
-            wrong = await self._challenges.wrong_answers(authentication.alias, subscriber, now)
+            _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
             locked = wrong.seconds_locked(now) > 0
             step = transition(authentication.state, Event.ELIGIBILITY, _eligibility_fact(subscriber, locked))
             asked = step.next in (State.ELIGIBLE, State.LOCKED)
@@ -95,22 +95,22 @@ class IdentityService:
             if await self._authentication.store_if_unchanged(snapshot, after):
                 return _eligibility_response(after, subscriber, wrong)
 
-    async def _payment_list(self, caller: Caller, request: Body) -> Body:
+    async def _payment_list(self, caller: Caller, request: Body) -> responses.PaymentList:
         authentication, subscriber = await self._authorized(caller, request)
         payments = _payments_by_id(authentication, subscriber)
         listed = [_payment_summary(payment_id, payment) for payment_id, payment in payments.items()]
-        return {"Count": len(listed), "Payments": listed}
+        return responses.PaymentList(len(listed), listed)
 
-    async def _payment_details(self, caller: Caller, request: Body) -> Body:
+    async def _payment_details(self, caller: Caller, request: Body) -> responses.PaymentDetails:
         authentication, subscriber = await self._authorized(caller, request)
         payments = _payments_by_id(authentication, subscriber)
         asked = [payment_id.lower() for payment_id in request["PaymentIds"]]
         if not payments.keys() >= set(asked):
             # The same error for unknown ids and for ids of other users, without naming the id.
             raise refusal(2030, envelope.PAYMENT_NOT_ON_FILE)
-        return {"Payments": [_payment_detail(one, payments[one], subscriber) for one in asked]}
+        return responses.PaymentDetails([_payment_detail(one, payments[one], subscriber) for one in asked])
 
-    async def _authorized(self, caller: Caller, request: Body) -> tuple[AuthenticationRecord, Subscriber]:
+    async def _authorized(self, caller: Caller, request: Body) -> tuple[Authentication, Subscriber]:
         """Check authentication, eligibility, challenge and customer record, in this order; raise the first failure."""
         while True:
             snapshot, authentication = await self._authentication.authenticate(caller, request, Event.PAYMENTS)
@@ -125,11 +125,11 @@ class IdentityService:
             return authentication, subscriber
 
     async def _answer_challenge(
-        self, snapshot: Snapshot, authentication: AuthenticationRecord, subscriber: Subscriber, request: Body
+        self, snapshot: Values, authentication: Authentication, subscriber: Subscriber, request: Body
     ) -> bool:
         """Evaluate the answer; return False if another request has changed the record since `snapshot` was read."""
         now = self._world.clock.now()
-        wrong = await self._challenges.wrong_answers(authentication.alias, subscriber, now)
+        _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
         state = authentication.state
         if state is State.LOCKED and not wrong.seconds_locked(now):
             state = transition(state, Event.TIME, Fact.LOCK_OVER).next
@@ -151,15 +151,15 @@ class IdentityService:
             raise refusal(step.status, attempts)
         return written
 
-    async def _subscriber_of(self, authentication: AuthenticationRecord) -> Subscriber:
+    async def _subscriber_of(self, authentication: Authentication) -> Subscriber:
         subscriber = await self.carrier.subscriber(authentication.subscriber)
         if subscriber is None:
             raise refusal(1001)
         return subscriber
 
 
-async def _echo(caller: Caller, request: Body) -> Body:
-    return {"EchoMessage": request["EchoMessage"], "ApiVersion": wire.API_VERSION}
+async def _echo(caller: Caller, request: Body) -> responses.Echo:
+    return responses.Echo(request["EchoMessage"], wire.API_VERSION)
 
 
 def _ineligible_reason(subscriber: Subscriber) -> str | None:
@@ -179,41 +179,41 @@ def _eligibility_fact(subscriber: Subscriber, locked: bool) -> Fact:
     return Fact.ALREADY_LOCKED if locked else Fact.CHALLENGED
 
 
-def _eligibility_response(authentication: AuthenticationRecord, subscriber: Subscriber, wrong: WrongAnswers) -> Body:
+def _eligibility_response(
+    authentication: Authentication, subscriber: Subscriber, wrong: WrongAnswers
+) -> responses.Eligibility:
     if authentication.state is State.NOT_ELIGIBLE:
-        return {"Eligible": False, "IneligibleReason": _ineligible_reason(subscriber)}
+        return responses.Eligibility(False, ineligible_reason=_ineligible_reason(subscriber) or UNSET)
     if authentication.state is State.UNLOCKED:
-        return {"Eligible": True, "Challenge": None}
-    question = {
-        "ChallengeId": authentication.challenge_id,
-        "QuestionType": challenge.QUESTION_TYPE,
-        "Question": challenge.QUESTION,
-        "AnswerFormat": challenge.ANSWER_FORMAT,
-        "AttemptsLeft": wrong.attempts_left(),
-        "ExpiresAt": envelope.time_text(authentication.expires),
-    }
-    return {"Eligible": True, "Challenge": question}
+        return responses.Eligibility(True, challenge=None)
+    question = responses.Challenge(
+        challenge_id=authentication.challenge_id or "",
+        question_type=challenge.QUESTION_TYPE,
+        question=challenge.QUESTION,
+        answer_format=challenge.ANSWER_FORMAT,
+        attempts_left=wrong.attempts_left(),
+        expires_at=utc_second(authentication.expires),
+    )
+    return responses.Eligibility(True, question)
 
 
-def _payments_by_id(authentication: AuthenticationRecord, subscriber: Subscriber) -> dict[str, Payment]:
+def _payments_by_id(authentication: Authentication, subscriber: Subscriber) -> dict[str, Payment]:
     # The ids are derived from the alias, so that two clients get different ids for the same payment.
     scope = UUID(authentication.alias)
     return {str(uuid5(scope, f"payment {n}")): payment for n, payment in enumerate(subscriber.payments)}
 
 
-def _payment_summary(payment_id: str, payment: Payment) -> Body:
+def _payment_summary(payment_id: str, payment: Payment) -> responses.Payment:
     expiration = (payment.expiration_month, payment.expiration_year)
-    values = (payment_id, payment.payment_type, payment.brand, payment.last_four, *expiration, payment.is_default)
-    return dict(zip(wire.PAYMENT_FIELDS, values, strict=True))
+    kind, brand, is_default = payment.payment_type, payment.brand, payment.is_default
+    return responses.Payment(payment_id, kind, brand, payment.last_four, *expiration, is_default)
 
 
-def _payment_detail(payment_id: str, payment: Payment, subscriber: Subscriber) -> Body:
+def _payment_detail(payment_id: str, payment: Payment, subscriber: Subscriber) -> responses.PaymentDetail:
     expiration = (payment.expiration_month, payment.expiration_year)
-    values = (payment_id, payment.payment_type, payment.brand, payment.masked_number, *expiration, subscriber.name)
-    home = subscriber.address
-    address = (home.line1, home.line2, home.city, home.region, home.postal_code, home.country_code)
-    billing = dict(zip(wire.ADDRESS_FIELDS, address, strict=True))
-    return dict(zip(wire.DETAIL_FIELDS, values, strict=True)) | {"BillingAddress": billing}
+    kind, brand, number = payment.payment_type, payment.brand, payment.masked_number
+    address = responses.Address(**asdict(subscriber.address))
+    return responses.PaymentDetail(payment_id, kind, brand, number, *expiration, subscriber.name, address)
 
 
 class RateLimits:

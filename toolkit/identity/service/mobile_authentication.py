@@ -5,27 +5,51 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from typing import Any, NamedTuple
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from toolkit.errors import ServiceError
-from toolkit.identity import envelope, wire
+from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
-from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_ip_address
 from toolkit.identity.service.callers import MAX_LIFE_SECONDS, Caller, IdentitySettings, is_registered
 from toolkit.identity.service.carrier import Carrier, PhoneRequest, Subscriber
-from toolkit.identity.service.one_time import AuthenticationRecord, Proof, Snapshot, Transaction
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Store
+from toolkit.stores import Store, Values
 
 _SECRETS_SPACE, _ALIASES_SPACE = "identity", "identity.aliases"
 #: After a secret expires, the record stays for 15 minutes, so that the service can answer "expired" and not "unknown".
 _KEPT_AFTER_EXPIRY_MS = 900_000
 #: Replaces the hash of an alias's valid code when the code is revoked.
 _REVOKED_MARK = b"revoked"
+
+#: What a secret is: the first fingerprint, the final fingerprint, or the code.
+_Kind = Literal["transaction", "proof", "authentication"]
+
+
+class Authentication(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of a flow: one for its first fingerprint, one for its final fingerprint, and one for its code."""
+
+    state: State
+    #: When the secret expires, in milliseconds since the epoch.
+    expires: int
+    caller: str
+    carrier: str
+    device_ip: str | None
+    final_target: str
+    code_challenge: str | None
+    #: The owner of the phone, if the network identified it.
+    subscriber: str = ""
+    #: What the final fingerprint was exchanged for.
+    alias: str = ""
+    code_hash: str = ""
+    challenge_id: str | None = None
 
 
 class Redirect(NamedTuple):
@@ -43,13 +67,13 @@ class MobileAuthentication:
         self._carrier = carrier
         self._settings = settings
 
-    async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
+    async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> responses.Started:
         device_ip = normal_ip_address(request.get("DeviceIp"))
         carrier = await self._carrier_for(device_ip, request.get("CarrierShortCode"))
         if not is_registered(request["FinalTargetUrl"], caller.final_targets):
             raise refusal(1000, envelope.NOT_REGISTERED)
-        fingerprint, seconds = one_time.fresh_token(), self._settings.first_life
-        transaction = Transaction(
+        fingerprint, seconds = fresh_token(), self._settings.first_life
+        transaction = Authentication(
             state=transition(State.NEW, Event.START).next,
             expires=self._world.clock.tick() + seconds * 1000,
             caller=caller.name,
@@ -58,14 +82,10 @@ class MobileAuthentication:
             final_target=request["FinalTargetUrl"],
             code_challenge=request.get("CodeChallenge"),
         )
-        key = one_time.key_of(Transaction, fingerprint)
-        await self._write({key: None}, {key: transaction.bytes()}, transaction.expires)
-        return {
-            "AuthenticateTransactionId": self._world.fresh_id(),
-            "TargetUrl": f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}",
-            "VerificationFingerprint": fingerprint,
-            "ExpiresIn": seconds,
-        }
+        key = _key("transaction", fingerprint)
+        await self._write({key: None}, {key: transaction}, transaction.expires)
+        target_url = f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}"
+        return responses.Started(self._world.fresh_id(), target_url, fingerprint, seconds)
 
     async def _carrier_for(self, device_ip: str | None, short_code: str | None) -> str:
         if device_ip is None and short_code is None:
@@ -83,124 +103,101 @@ class MobileAuthentication:
 
     async def open_target(self, fingerprint: str, request: PhoneRequest) -> Redirect:
         """Use the first fingerprint. If the network does not identify the phone, only `finish` reports this."""
-        key = one_time.key_of(Transaction, fingerprint)
-        snapshot = await self._read_snapshot(key)
-        transaction = Transaction.parse(snapshot[key])
+        snapshot, transaction = await self._read("transaction", fingerprint)
         if transaction is None:
             raise refusal(2001)
         if transaction.state is not State.STARTED:
             raise refusal(transition(transaction.state, Event.OPEN).status)
-        if self._world.clock.now() >= transaction.expires:
-            raise refusal(transition(transaction.state, Event.TIME, Fact.LIFE_OVER).status)
-        return await self._prove(snapshot, key, transaction, request)
-
-    async def _prove(self, snapshot: Snapshot, key: str, transaction: Transaction, request: PhoneRequest) -> Redirect:
+        self._check_life(transaction)
         subscriber = await self._carrier.identify(request)
         if transaction.device_ip is None:
             is_this_phone = subscriber is not None and subscriber.carrier == transaction.carrier
         else:
             is_this_phone = request.address == transaction.device_ip
-        subscriber = subscriber if is_this_phone else None
-        is_identified = subscriber is not None and subscriber.state == "ACTIVE"
+        owner = subscriber if is_this_phone else None
+        is_identified = owner is not None and owner.state == "ACTIVE"
         step = transition(State.STARTED, Event.OPEN, Fact.IDENTIFIED if is_identified else Fact.NOT_IDENTIFIED)
-        proof = Proof(
-            state=step.next,
-            expires=self._world.clock.tick() + self._settings.final_life * 1000,
-            caller=transaction.caller,
-            carrier=transaction.carrier,
-            code_challenge=transaction.code_challenge,
-            subscriber=subscriber.id if subscriber is not None else None,
-        )
-        final = one_time.fresh_token()
-        changes = {key: replace(transaction, state=step.next).bytes(), one_time.key_of(Proof, final): proof.bytes()}
-        if not await self._write(snapshot, changes, proof.expires):
+        opened, final = replace(transaction, state=step.next), fresh_token()
+        expires = self._world.clock.tick() + self._settings.final_life * 1000
+        proof = replace(opened, expires=expires, subscriber=owner.id if owner is not None else "")
+        if not await self._write(snapshot, dict.fromkeys(snapshot, opened) | {_key("proof", final): proof}, expires):
             raise refusal(transition(step.next, Event.OPEN).status)
         url = transaction.final_target
         return Redirect(final, f"{url}{'&' if '?' in url else '?'}vfp={final}")
 
-    async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    async def finish(self, caller: Caller, request: dict[str, Any]) -> responses.Finished:
         """Exchange the final fingerprint for alias and code.
 
         A second use is refused and revokes the first code (RFC 6749, 4.1.2), because one caller may be an attacker.
         """
         fingerprint = request["VerificationFingerprint"]
-        key = one_time.key_of(Proof, fingerprint)
         while True:
-            snapshot = await self._read_snapshot(key)
-            proof = Proof.parse(snapshot[key])
+            snapshot, proof = await self._read("proof", fingerprint)
             if proof is None or proof.caller != caller.name:
                 raise await self._missing_proof_error(caller, fingerprint)
             _check_verifier(proof.code_challenge, request.get("CodeVerifier"))
             if proof.state not in (State.PROVEN, State.FAILED):
                 raise await self._revoke_reused(proof)
-            if self._world.clock.now() >= proof.expires:
-                raise refusal(transition(proof.state, Event.TIME, Fact.LIFE_OVER).status)
-            answer = await self._use_proof(snapshot, key, proof)
-            if answer is not None:
-                return answer
+            self._check_life(proof)
+            if finished := await self._use_proof(snapshot, proof):
+                return finished
 
     async def _missing_proof_error(self, caller: Caller, fingerprint: str) -> ServiceError:
         """Return the error for a fingerprint without a proof: a first fingerprint, or an unknown one."""
-        key = one_time.key_of(Transaction, fingerprint)
-        transaction = Transaction.parse((await self._read_snapshot(key))[key])
+        _, transaction = await self._read("transaction", fingerprint)
         if transaction is None or transaction.caller != caller.name:
             return refusal(2001)
         if transaction.state is not State.STARTED:
             return refusal(1039, envelope.FIRST_FINGERPRINT)
-        if self._world.clock.now() >= transaction.expires:
-            return refusal(transition(State.STARTED, Event.TIME, Fact.LIFE_OVER).status)
+        self._check_life(transaction)
         return refusal(transition(State.STARTED, Event.FINISH).status, envelope.NOT_OPENED)
 
-    async def _revoke_reused(self, proof: Proof) -> ServiceError:
+    async def _revoke_reused(self, proof: Authentication) -> ServiceError:
         step = transition(proof.state, Event.FINISH, Fact.REUSED)
-        if proof.issued is not None:
-            alias, code_hash = proof.issued
-            live = one_time.live_code_key(alias)
+        if proof.code_hash:
+            live = _live_code_key(proof.alias)
             # Revokes only the code of this proof: a newer code may belong to the legitimate user.
-            await self._write({live: code_hash.encode("ascii")}, {live: _REVOKED_MARK}, proof.expires)
+            await self._write({live: proof.code_hash.encode("ascii")}, {live: _REVOKED_MARK}, proof.expires)
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
-    async def _use_proof(self, snapshot: Snapshot, key: str, proof: Proof) -> dict[str, Any] | None:
+    async def _use_proof(self, snapshot: Values, proof: Authentication) -> responses.Finished | None:
         """Use a proof; return None if another request has changed the record since `snapshot` was read."""
-        subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber is not None else None
+        subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber else None
         step = transition(proof.state, Event.FINISH, _fact_at_finish(proof, subscriber))
+        used = replace(proof, state=step.next)
         if step.status or subscriber is None:
-            if not await self._write(snapshot, {key: replace(proof, state=step.next).bytes()}, proof.expires):
+            if not await self.store_if_unchanged(snapshot, used):
                 return None
             raise refusal(step.status, envelope.NOT_BY_NETWORK if step.status == 1001 else None)
-        return await self._issue_code(snapshot, key, replace(proof, state=step.next), subscriber)
+        return await self._issue_code(snapshot, used, subscriber)
 
     async def _issue_code(
-        self, snapshot: Snapshot, key: str, proof: Proof, subscriber: Subscriber
-    ) -> dict[str, Any] | None:
-        alias = await self._alias_of(proof.caller, subscriber.id)
-        code = one_time.fresh_token()
-        code_hash, live = one_time.hashed(code), one_time.live_code_key(alias)
+        self, snapshot: Values, proof: Authentication, subscriber: Subscriber
+    ) -> responses.Finished | None:
+        alias, code = await self._alias_of(proof.caller, subscriber.id), fresh_token()
+        issued = replace(proof, alias=alias, code_hash=_hash_of(code))
         expires = self._world.clock.tick() + self._settings.code_life * 1000
-        authentication = AuthenticationRecord(
-            state=proof.state, expires=expires, caller=proof.caller, alias=alias, subscriber=subscriber.id
-        )
-        changes = {
-            key: replace(proof, issued=(alias, code_hash)).bytes(),
-            one_time.key_of(AuthenticationRecord, code): authentication.bytes(),
+        changes: dict[str, bytes | Authentication] = {
+            **dict.fromkeys(snapshot, issued),
+            _key("authentication", code): replace(issued, expires=expires),
             # The new code replaces the valid code of the alias, which revokes the old code.
-            live: code_hash.encode("ascii"),
+            _live_code_key(alias): issued.code_hash.encode("ascii"),
         }
         if not await self._write(snapshot, changes, expires):
             return None
-        return {
-            "AuthenticateFinishTransactionId": self._world.fresh_id(),
-            "ServiceAlias": alias,
-            "AuthenticationCode": code,
-            "AuthenticationExpiration": envelope.time_text(expires),
-            "MobileNumber": subscriber.masked_number,
-            "MobileCountryCode": subscriber.address.country_code,
-            "MobileOperatorName": await self._carrier.name_of(subscriber.carrier),
-        }
+        return responses.Finished(
+            authenticate_finish_transaction_id=self._world.fresh_id(),
+            service_alias=alias,
+            authentication_code=code,
+            authentication_expiration=utc_second(expires),
+            mobile_number=subscriber.masked_number,
+            mobile_country_code=subscriber.address.country_code,
+            mobile_operator_name=await self._carrier.name_of(subscriber.carrier),
+        )
 
     async def _alias_of(self, caller: str, subscriber_id: str) -> str:
         """Return the user's stored alias for one client; it is random, so that two clients cannot link their users."""
-        key = one_time.hashed(f"{len(caller)}:{caller}:{subscriber_id}")
+        key = _hash_of(f"{len(caller)}:{caller}:{subscriber_id}")
         stored = await self._durable.get(_ALIASES_SPACE, key)
         if stored is not None:
             return stored.decode("ascii")
@@ -212,44 +209,72 @@ class MobileAuthentication:
 
     async def authenticate(
         self, caller: Caller, request: dict[str, Any], event: Event
-    ) -> tuple[Snapshot, AuthenticationRecord]:
+    ) -> tuple[Values, Authentication]:
         """Return the record of the request's code; raise 2010 unless alias, code and client belong together."""
-        code = request.get("AuthenticationCode") or ""
-        key = one_time.key_of(AuthenticationRecord, code)
-        alias = request.get("ServiceAlias") or ""
-        live = one_time.live_code_key(alias)
-        snapshot = await self._read_snapshot(key, live)
-        authentication = AuthenticationRecord.parse(snapshot[key])
+        code, alias = request.get("AuthenticationCode") or "", request.get("ServiceAlias") or ""
+        snapshot, authentication = await self._read("authentication", code)
+        live = await self._records.get(_SECRETS_SPACE, _live_code_key(alias))
         if authentication is None or authentication.caller != caller.name:
             raise refusal(2010)
         if not hmac.compare_digest(authentication.alias.encode("ascii"), alias.encode("utf-8", "surrogatepass")):
             raise refusal(2010)
-        if snapshot[live] != one_time.hashed(code).encode("ascii"):
+        if live != authentication.code_hash.encode("ascii"):
             raise refusal(transition(State.REVOKED, event).status)
-        if self._world.clock.now() >= authentication.expires:
-            raise refusal(transition(State.EXPIRED, event).status, envelope.START_AGAIN)
-        return {key: snapshot[key]}, authentication
+        self._check_life(authentication, envelope.START_AGAIN)
+        return snapshot, authentication
 
     async def revoke(self, alias: str) -> bool:
-        live = one_time.live_code_key(alias)
-        snapshot = await self._read_snapshot(live)
-        if snapshot[live] in (None, _REVOKED_MARK):
+        key = _live_code_key(alias)
+        live = await self._records.get(_SECRETS_SPACE, key)
+        if live in (None, _REVOKED_MARK):
             return False
-        return await self._write(snapshot, {live: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000)
+        return await self._write({key: live}, {key: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000)
 
-    async def store_if_unchanged(self, snapshot: Snapshot, authentication: AuthenticationRecord) -> bool:
+    async def store_if_unchanged(self, snapshot: Values, authentication: Authentication) -> bool:
         """Store an authentication unless another request has changed the record since `snapshot` was read."""
-        return await self._write(snapshot, dict.fromkeys(snapshot, authentication.bytes()), authentication.expires)
+        return await self._write(snapshot, dict.fromkeys(snapshot, authentication), authentication.expires)
 
-    async def _read_snapshot(self, *keys: str) -> Snapshot:
-        return {key: await self._records.get(_SECRETS_SPACE, key) for key in keys}
+    def _check_life(self, authentication: Authentication, info: str | None = None) -> None:
+        if self._world.clock.now() >= authentication.expires:
+            raise refusal(transition(authentication.state, Event.TIME, Fact.LIFE_OVER).status, info)
 
-    async def _write(self, snapshot: Snapshot, changes: dict[str, bytes], expires: int) -> bool:
+    async def _read(self, kind: _Kind, secret: str) -> tuple[Values, Authentication | None]:
+        key = _key(kind, secret)
+        data = await self._records.get(_SECRETS_SPACE, key)
+        return {key: data}, None if data is None else msgspec.json.decode(data, type=Authentication)
+
+    async def _write(self, snapshot: Values, changes: Mapping[str, bytes | Authentication], expires: int) -> bool:
         """Write all changes if the records still equal `snapshot`; of concurrent callers, one succeeds."""
-        return await self._records.compare_and_set(_SECRETS_SPACE, snapshot, changes, expires + _KEPT_AFTER_EXPIRY_MS)
+        data = {
+            key: msgspec.json.encode(new) if isinstance(new, Authentication) else new for key, new in changes.items()
+        }
+        return await self._records.compare_and_set(_SECRETS_SPACE, snapshot, data, expires + _KEPT_AFTER_EXPIRY_MS)
 
 
-def _fact_at_finish(proof: Proof, subscriber: Subscriber | None) -> Fact:
+def fresh_token() -> str:
+    """Return 256 random bits as 43 base64url characters; they come from the operating system, never from a seed."""
+    return secrets.token_urlsafe(32)
+
+
+def utc_second(at: int) -> datetime:
+    """Return milliseconds since the epoch as a time in UTC, rounded down to a second."""
+    return datetime.fromtimestamp(at // 1000, UTC)
+
+
+def _hash_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _key(kind: _Kind, secret: str) -> str:
+    return f"{kind}:{_hash_of(secret)}"
+
+
+def _live_code_key(alias: str) -> str:
+    """Return the key under which the hash of the only valid code of an alias is stored."""
+    return f"live:{alias}"
+
+
+def _fact_at_finish(proof: Authentication, subscriber: Subscriber | None) -> Fact:
     if subscriber is None:
         return Fact.ANY
     fact = Fact[subscriber.state]

@@ -1,12 +1,14 @@
-"""Two diagrams of a flow: the state diagram with the current state, and the sequence diagram of the requests."""
+"""A flow as a state diagram and as a sequence diagram of its requests; one request and its response as HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
 
 from toolkit.drawing import Drawing, Point, Tone
-from toolkit.identity.client.attacks import Entry
+from toolkit.identity.client.attacks import Entry, Outcome
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import TRANSITIONS, Event, State
 
@@ -56,6 +58,7 @@ _TEXT_INSTEAD_OF_ARROWS = {
     State.EXPIRED: "a fingerprint or code is too old",
     State.REVOKED: "used twice, replaced, or reset",
 }
+_HINT = '<p class="toolkit-hint">Click an arrow to see its request and response.</p>'
 _BAD_STATES = {State.FAILED, State.REFUSED, State.NOT_ELIGIBLE, State.LOCKED, State.EXPIRED, State.REVOKED}
 
 
@@ -170,3 +173,30 @@ def _arrow_between(start: Point, end: Point) -> tuple[Point, Point]:
     # Arrows in opposite directions are drawn side by side.
     shift = -8.0 if y2 > y1 else 8.0
     return (x1 + shift, y1 + side), (x2 + shift, y2 - side)
+
+
+def exchange_html(step: Step | None) -> str:
+    """Return a request and its response, or a hint if none is chosen."""
+    if step is None:
+        return _HINT
+    before, after = in_words(step.before), in_words(step.after)
+    moved = after if before == after else f"{before} → {after}" if before else after
+    heads = f"<p><b>{step.n} {escape(step.operation)}</b><br>{escape(moved)}</p>" if moved else ""
+    answered = f"HTTP {step.http}" if step.http is not None else "none"
+    return heads + _pane("Request", step.request) + _pane(f"Response: {answered}", step.response or step.description)
+
+
+def outcome_html(outcome: Outcome | None) -> str:
+    """Return which rule refused an attack, and why."""
+    if outcome is None:
+        return ""
+    mark = "✓ Refused" if outcome.refused else "✗ Not refused"
+    return (
+        f'<div role="status"><b>{mark} by rule {escape(outcome.rule)}</b>, status {outcome.status}: '
+        f"{escape(outcome.answer)} Because {escape(outcome.because)}.</div>"
+    )
+
+
+def _pane(title: str, content: Mapping[str, Any] | str) -> str:
+    shown = json.dumps(content, indent=1, ensure_ascii=False)
+    return f'<b>{escape(title)}</b><pre tabindex="0" role="region" aria-label="{escape(title)}">{escape(shown)}</pre>'

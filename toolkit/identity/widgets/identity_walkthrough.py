@@ -11,14 +11,12 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.drawing import DrawingPane, png
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, StartedTransaction
-from toolkit.identity.client.request_recorder import Step
+from toolkit.identity.client.session import AuthenticatedUser, StartedTransaction
 from toolkit.identity.flow import State
-from toolkit.identity.widgets.exchange import exchange_html, outcome_html
-from toolkit.identity.widgets.flow_diagrams import sequence_drawing, states_drawing
+from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
 from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of, sized
 
@@ -26,32 +24,19 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.identity.client.identity import IdentityClient
 
-#: The labels of the buttons, in the order of the steps.
-STEPS: dict[str, str] = {
-    "start": "1 Start",
-    "open": "2 Open TargetUrl",
-    "finish": "3 Finish",
-    "eligibility": "4 Eligibility",
-    "payment_list": "5 Payment list",
-    "payment_details": "6 Details",
+#: The label and the tooltip of each button, in the order of the steps.
+STEPS: dict[str, tuple[str, str]] = {
+    "start": ("1 Start", "Your program asks to authenticate the phone"),
+    "open": ("2 Open TargetUrl", "The phone opens TargetUrl over its mobile network"),
+    "finish": ("3 Finish", "Your program exchanges the final fingerprint for a code; a second time revokes the code"),
+    "eligibility": ("4 Eligibility", "Ask whether the user may pay, and which question to answer"),
+    "payment_list": ("5 Payment list", "Answer the question and list the payments on file"),
+    "payment_details": ("6 Details", "Fetch the listed payments, masked"),
 }
 _FLOW, _ATTACK = "Flow", "Attack"
 #: How far the clock can be advanced, in seconds, by what expires in the demo world.
-_CLOCK_STEPS = {
-    "61 s: fingerprint": 61,
-    "121 s: TargetUrl": 121,
-    "301 s: code": 301,
-    "901 s: locked question": 901,
-}
+_CLOCK_STEPS = {"61 s: fingerprint": 61, "121 s: TargetUrl": 121, "301 s: code": 301, "901 s: locked question": 901}
 _NO_ATTACK_HINT = "No attack was tried yet: choose one and click Try it."
-_TOOLTIPS = {
-    "start": "Your program asks to authenticate the phone",
-    "open": "The phone opens TargetUrl over its mobile network",
-    "finish": "Your program exchanges the final fingerprint for a code; a second time revokes the code",
-    "eligibility": "Ask whether the user may pay, and which question to answer",
-    "payment_list": "Answer the question and list the payments on file",
-    "payment_details": "Fetch the listed payments, masked",
-}
 
 
 @checked_arguments
@@ -132,12 +117,12 @@ class IdentityWalkthrough(ServiceWidget):
     def take(self, step: str) -> None:
         """Take one of `STEPS`, as a click on its button does."""
         place = list(STEPS).index(_check_name(step, STEPS, "step"))
-        label = STEPS[step][2:]
+        label = STEPS[step][0][2:]
         if step == "start" and self._entries:
             self._begin()
         with self.working(label):
             if place > self._done:
-                raise InvalidArgument(f"take step {list(STEPS.values())[self._done]} first")
+                raise InvalidArgument(f"take step {list(STEPS.values())[self._done][0]} first")
             message: str = getattr(self, f"_{step}")()
             self._done = max(self._done, place + 1)
             self.say(f"{label}: {message}")
@@ -171,9 +156,7 @@ class IdentityWalkthrough(ServiceWidget):
         with self.working("Advancing the clock"):
             now = self._tk.operator.advance(seconds)
             self._entries.append(Entry(note=f"{seconds} seconds pass"))
-            self.say(
-                f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text()[:1].upper()}{self._code_lifetime_text()[1:]}."
-            )
+            self.say(f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text().capitalize()}.")
         self._show_flow()
 
     @in_turn
@@ -185,22 +168,19 @@ class IdentityWalkthrough(ServiceWidget):
                 raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
             done = self._tk.operator.reset_user(alias)
             self._entries.append(Entry(note="an operator resets the phone"))
-            if self._done > list(STEPS).index("finish"):
-                self._known_states = frozenset({State.REVOKED})
+            if self._user is not None:
+                self._user.flow.states = frozenset({State.REVOKED})
             self.say(f"The operator reset the phone: {' and '.join(done)}.")
         self._show_flow()
 
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
-        return png(states_drawing(self._states), sequence_drawing(self._shown_entries)[0])
+        return png(*self._drawings)
 
     def summary(self) -> str:
         """Return the phone, the state and the numbers of requests and refused attacks."""
-        calls = len(self._client.steps)
-        return (
-            f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls} call{'s' * (calls != 1)}, "
-            f"{self._refused_attacks} attack{'s' * (self._refused_attacks != 1)} refused"
-        )
+        calls, attacks = counted(len(self._client.steps), "call"), counted(self._refused_attacks, "attack")
+        return f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls}, {attacks} refused"
 
     @property
     def attacks(self) -> tuple[str, ...]:
@@ -218,7 +198,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.seconds = sized(ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock"), "17em")
         add_tip(self.seconds, "How much time passes, and what is too old then")
         self.advance = button("Advance", "clock-o", "Let so much time pass at the gateway")
-        self._buttons = {name: button(label, tooltip=_TOOLTIPS[name]) for name, label in STEPS.items()}
+        self._buttons = {name: button(label, tooltip=tip) for name, (label, tip) in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
@@ -272,7 +252,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._opens_until = 0
         self._entries: list[Entry] = []
         self._attack_entries = []
-        self._known_states = frozenset({State.NEW})
         self._done, self.outcome = 0, None
         self.say("Choose a phone and start.")
         self._show_flow()
@@ -301,7 +280,7 @@ class IdentityWalkthrough(ServiceWidget):
     def _payment_list(self) -> str:
         listed = self._session.payment_list(answer=self._answer())
         self._payment_ids = listed["payment_id"].tolist()
-        return f"{len(listed)} payment{'s' * (len(listed) != 1)} on file."
+        return f"{counted(len(listed), 'payment')} on file."
 
     def _payment_details(self) -> str:
         if not self._payment_ids:
@@ -320,24 +299,17 @@ class IdentityWalkthrough(ServiceWidget):
     @property
     def _states(self) -> frozenset[State]:
         """The states in which the flow can be; by the clock, an expired TargetUrl or code is known before a request."""
-        now, known = self._gateway.clock.now(), self._known_states
-        is_unopened = self._transaction is not None and self._done == 1 and known <= _EXPIRING_STATES
-        if is_unopened and now >= self._opens_until:
-            return frozenset({State.EXPIRED})
-        if self._user is not None and not self._user.seconds_left(now) and State.REVOKED not in known:
-            return frozenset({State.EXPIRED})
-        return known
-
-    @property
-    def _shown_entries(self) -> list[Entry]:
-        return self._attack_entries if self.view.value == _ATTACK else self._entries
+        if self._transaction is None:
+            return frozenset({State.NEW})
+        now, known = self._gateway.clock.now(), self._transaction.states
+        is_too_late = self._done == 1 and now >= self._opens_until
+        is_code_expired = self._user is not None and not self._user.seconds_left(now)
+        return frozenset({State.EXPIRED}) if State.REVOKED not in known and (is_too_late or is_code_expired) else known
 
     def _show_flow(self) -> None:
         """Add the requests that were sent since the last call to the flow, and draw it."""
         seen = sum(entry.step is not None for entry in self._entries)
-        for step in self._client.steps[seen:]:
-            self._entries.append(Entry(step))
-            self._known_states = _states_after(self._known_states, step)
+        self._entries += [Entry(step) for step in self._client.steps[seen:]]
         self.state = " or ".join(sorted(self._states))
         for place, step in enumerate(self._buttons.values()):
             step.button_style = "primary" if place == self._done else ""
@@ -357,15 +329,15 @@ class IdentityWalkthrough(ServiceWidget):
         self._draw()
 
     def _draw(self) -> None:
-        entries, states = self._shown_entries, self._states
-        if self.view.value == _ATTACK:
-            states = frozenset({State.NEW})
-            for entry in entries:
-                states = states if entry.step is None else _states_after(states, entry.step)
-        self.states.show(states_drawing(states))
-        drawing, self._steps = sequence_drawing(entries)
-        self.result.value = outcome_html(self.outcome) if self.view.value == _ATTACK else ""
+        is_attack = self.view.value == _ATTACK
+        drawing, self._steps = sequence_drawing(self._attack_entries if is_attack else self._entries)
+        states = self._states
+        if is_attack:
+            states = self._steps[-1].after if self._steps else frozenset({State.NEW})
+        self._drawings = states_drawing(states), drawing
+        self.states.show(self._drawings[0])
         self.sequence.show(drawing, len(self._steps) - 1)
+        self.result.value = outcome_html(self.outcome) if is_attack else ""
         self._show_exchange(None)
 
     @in_turn
@@ -374,22 +346,13 @@ class IdentityWalkthrough(ServiceWidget):
         self.exchange.value = exchange_html(self._steps[place] if 0 <= place < len(self._steps) else None)
 
     def _code_lifetime_text(self) -> str:
-        now = self._gateway.clock.now()
         if self._user is None:
             return "no code yet"
-        if State.REVOKED in self._known_states:
+        if State.REVOKED in self._user.states:
             return "the code is revoked"
-        left = self._user.seconds_left(now)
-        return (
-            f"the code is valid for {left:.0f} s" if left else f"the code expired at {self._user.expires_at:%H:%M:%S}"
-        )
-
-
-_EXPIRING_STATES = frozenset({State.STARTED, State.PROVEN, State.FAILED})
-
-
-def _states_after(states: frozenset[State], step: Step) -> frozenset[State]:
-    return states if step.before == step.after else step.after
+        if left := self._user.seconds_left(self._gateway.clock.now()):
+            return f"the code is valid for {left:.0f} s"
+        return f"the code expired at {self._user.expires_at:%H:%M:%S}"
 
 
 def _check_name(name: str, names: Iterable[str], what: str) -> str:

@@ -1,8 +1,11 @@
-"""A/B comparisons of decisions, by moment and by device."""
+"""A/B comparisons of decisions, by moment and by device, with intervals (95 %) and tests."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,22 +14,16 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.rates import without_tests
-from toolkit.rewards.analysis.statistics import bootstrap_difference, holm, newcombe, sample_size, two_proportions
+from toolkit.rewards.analysis.rates import Z_95, Interval, wilson, without_tests
 
+_Z_80_POWER = NormalDist().inv_cdf(0.8)
+_BOOTSTRAP_SAMPLES = 2_000
 METRICS = ("rewarded", "shown", "claimed")
 
 
 @checked_arguments
 def ab(
-    decisions: pd.DataFrame,
-    a: str | None = None,
-    b: str | None = None,
-    *,
-    metric: str = "rewarded",
-    by: str = "arm",
-    samples: int = 2_000,
-    seed: int = 0,
+    decisions: pd.DataFrame, a: str | None = None, b: str | None = None, *, metric: str = "rewarded", by: str = "arm"
 ) -> pd.DataFrame:
     """Compare arms of an experiment.
 
@@ -40,8 +37,6 @@ def ab(
         ``rewarded``, ``shown`` or ``claimed``: the share of moments to compare.
     by
         The column with the names of the arms.
-    samples, seed
-        Number of bootstrap samples; the same seed gives the same samples.
 
     Returns
     -------
@@ -63,7 +58,7 @@ def ab(
     hit = kept["rewarded"] if metric == "rewarded" else kept[f"{metric}_at"].notna()
     counted = kept.assign(hit=hit).groupby([by, "device"])["hit"].agg(["sum", "size"]).reset_index()
     arms = {str(arm): of[["sum", "size"]].to_numpy(dtype=np.float64) for arm, of in counted.groupby(by)}
-    rows = [_comparison(arms, x, y, samples, seed) for x, y in _pairs(sorted(arms), a, b)]
+    rows = [_comparison(arms, x, y) for x, y in _pairs(sorted(arms), a, b)]
     result = pd.DataFrame(rows)
     result.insert(list(result.columns).index("p") + 1, "p_holm", holm([row["p"] for row in rows]))
     result.attrs.update(kept.attrs)
@@ -81,28 +76,68 @@ def _pairs(arms: list[str], a: str | None, b: str | None) -> list[tuple[str, str
     return pairs
 
 
-def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples: int, seed: int) -> dict[str, Any]:
+def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str) -> dict[str, Any]:
     # One row per device: hits and moments.
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
-    interval = newcombe(hits_b, n_b, hits_a, n_a)
-    by_device = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
+    rate_a, rate_b = hits_a / n_a, hits_b / n_b
+    low, high = newcombe(hits_b, n_b, hits_a, n_a)
+    device_low, device_high = bootstrap_difference(of_b, of_a)
     z, p = two_proportions(hits_b, n_b, hits_a, n_a)
-    return {
-        "a": a,
-        "b": b,
-        "n_a": n_a,
-        "n_b": n_b,
-        "devices_a": len(of_a),
-        "devices_b": len(of_b),
-        "rate_a": hits_a / n_a,
-        "rate_b": hits_b / n_b,
-        "difference": hits_b / n_b - hits_a / n_a,
-        "low": interval.low,
-        "high": interval.high,
-        "device_low": by_device.low,
-        "device_high": by_device.high,
-        "z": z,
-        "p": p,
-        "n_for_80_power": sample_size(hits_a / n_a, hits_b / n_b),
-    }
+    sizes = {"n_a": n_a, "n_b": n_b, "devices_a": len(of_a), "devices_b": len(of_b)}
+    rates = {"rate_a": rate_a, "rate_b": rate_b, "difference": rate_b - rate_a}
+    intervals = {"low": low, "high": high, "device_low": device_low, "device_high": device_high}
+    tests = {"z": z, "p": p, "n_for_80_power": sample_size(rate_a, rate_b)}
+    return {"a": a, "b": b, **sizes, **rates, **intervals, **tests}
+
+
+def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
+    """Return Newcombe's interval (method 10) for ``hits_1 / n_1 - hits_2 / n_2``, from both of Wilson's intervals."""
+    rate_1, rate_2 = hits_1 / n_1, hits_2 / n_2
+    (low_1, high_1), (low_2, high_2) = wilson(hits_1, n_1), wilson(hits_2, n_2)
+    low = rate_1 - rate_2 - math.hypot(rate_1 - low_1, high_2 - rate_2)
+    high = rate_1 - rate_2 + math.hypot(high_1 - rate_1, rate_2 - low_2)
+    return low, high
+
+
+def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
+    """Return z and the two-sided p value of the pooled test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
+    pooled = (hits_1 + hits_2) / (n_1 + n_2)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n_1 + 1 / n_2))
+    if error == 0:
+        return 0.0, 1.0
+    z = (hits_1 / n_1 - hits_2 / n_2) / error
+    return z, 2 * (1 - NormalDist().cdf(abs(z)))
+
+
+def sample_size(rate_1: float, rate_2: float) -> float:
+    """Return the size of each group that shows this difference with 80 % power; NaN if there is no difference."""
+    if rate_1 == rate_2:
+        return math.nan
+    mean = (rate_1 + rate_2) / 2
+    noise = Z_95 * math.sqrt(2 * mean * (1 - mean))
+    signal = _Z_80_POWER * math.sqrt(rate_1 * (1 - rate_1) + rate_2 * (1 - rate_2))
+    return float(math.ceil(((noise + signal) / (rate_1 - rate_2)) ** 2))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p values, corrected by Holm's method for the number of tests, in the given order."""
+    p, places = np.array(p_values, dtype=np.float64), np.argsort(p_values)
+    p[places] = np.maximum.accumulate(np.minimum(p[places] * np.arange(len(p), 0, -1), 1.0))
+    return [float(corrected) for corrected in p]
+
+
+def bootstrap_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Interval:
+    """Return the bootstrap interval of the difference of two rates; a group has a row (hits, moments) for each device.
+
+    The function samples devices, not moments, because caps make the moments of one device dependent.
+    """
+    generator = np.random.default_rng(0)
+    rates = []
+    for group in (first, second):
+        # How often each device is in a sample: needs less memory than a list of the devices.
+        counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=_BOOTSTRAP_SAMPLES)
+        hits, moments = (counts @ group).T
+        rates.append(hits / moments)
+    low, high = np.quantile(rates[0] - rates[1], [0.025, 0.975])
+    return float(low), float(high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -45,9 +45,10 @@ def sentence(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> str:
     'Not rewarded: the draw was 0.812, and only numbers below 0.3 win.'
     """
     row = _decision_row(decision)
-    if row["reason"] not in _SENTENCE_OF_REASON:
+    if row["reason"] not in SENTENCES:
         raise InvalidArgument(f"there is no reason {row['reason']}")
-    return _SENTENCE_OF_REASON[row["reason"]](row["trace"][-1])
+    line = row["trace"][-1]
+    return SENTENCES[row["reason"]].format(**line, next=_next_reward_text(line))
 
 
 def _decision_row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Mapping[str, Any]:
@@ -68,31 +69,26 @@ def _detail_text(line: TraceLine) -> str:
     return ", ".join(f"{name} {shown(value)}" for name, value in line.items() if name not in ("rule", "ok"))
 
 
-def _cap_sentence(line: TraceLine, of: str) -> str:
-    text = f"Refused: this device already has {line['used']} of {line['limit']} rewards {of}"
-    if line["frees_at"] is None:
-        return f"{text}, so none is ever possible."
+def _next_reward_text(line: TraceLine) -> str:
+    """Return when a cap allows the next reward, as the end of a sentence."""
+    if line.get("frees_at") is None:
+        return ", so none is ever possible"
     at = datetime.fromisoformat(line["frees_at"])
-    return f"{text}; the next is possible on {at:%d %B} at {at:%H:%M} UTC."
+    return f"; the next is possible on {at:%d %B} at {at:%H:%M} UTC"
 
 
-_SENTENCE_OF_REASON: dict[str, Callable[[TraceLine], str]] = {
-    "TEST": lambda line: "Rewarded: a test is always rewarded; it uses no stock and counts nowhere.",
-    "NO_SESSION": lambda line: (
-        f"Refused: this device has no live session; a session ends {line['lives_min']:g} minutes after the last call."
-    ),
-    "APP_DISABLED": lambda line: "Refused: this application has been disabled.",
-    "MOMENT_DISABLED": lambda line: "Refused: this moment has been disabled.",
-    "QUIET_PERIOD": lambda line: f"Refused: these are quiet hours, until {line['until']} ({line['zone']}).",
-    "DEVICE_CAP": lambda line: _cap_sentence(line, "in 24 hours"),
-    "MOMENT_CAP": lambda line: _cap_sentence(line, "for this moment in 24 hours"),
-    "MIN_GAP": lambda line: (
-        f"Refused: the last reward was {line['gap_s']:g} seconds ago, and {line['needed_s']:g} must pass."
-    ),
-    "PACING": lambda line: (
-        f"Refused: {line['spent']} units are spent, and the campaign's plan allows {line['allowed']:g} by now."
-    ),
-    "NO_INVENTORY": lambda line: "Refused: nothing is left in stock.",
-    "DRAW": lambda line: f"Not rewarded: the draw was {line['u']:.3f}, and only numbers below {line['p']:g} win.",
-    "REWARDED": lambda line: f"Rewarded: every rule passed, and one unit of {line['reward']} was reserved.",
+#: Every reason in the order of the rules, each with a sentence about the last line of the trace.
+SENTENCES = {
+    "TEST": "Rewarded: a test is always rewarded; it uses no stock and counts nowhere.",
+    "NO_SESSION": "Refused: this device has no live session; a session ends {lives_min:g} minutes after the last call.",
+    "APP_DISABLED": "Refused: this application has been disabled.",
+    "MOMENT_DISABLED": "Refused: this moment has been disabled.",
+    "QUIET_PERIOD": "Refused: these are quiet hours, until {until} ({zone}).",
+    "DEVICE_CAP": "Refused: this device already has {used} of {limit} rewards in 24 hours{next}.",
+    "MOMENT_CAP": "Refused: this device already has {used} of {limit} rewards for this moment in 24 hours{next}.",
+    "MIN_GAP": "Refused: the last reward was {gap_s:g} seconds ago, and {needed_s:g} must pass.",
+    "PACING": "Refused: {spent} units are spent, and the campaign's plan allows {allowed:g} by now.",
+    "NO_INVENTORY": "Refused: nothing is left in stock.",
+    "DRAW": "Not rewarded: the draw was {u:.3f}, and only numbers below {p:g} win.",
+    "REWARDED": "Rewarded: every rule passed, and one unit of {reward} was reserved.",
 }

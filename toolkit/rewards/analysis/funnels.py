@@ -8,8 +8,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.rates import share, without_tests
-from toolkit.rewards.analysis.statistics import wilson
+from toolkit.rewards.analysis.rates import share, wilson, without_tests
 
 Unit = Literal["session", "device"]
 
@@ -20,11 +19,7 @@ _UNIT_COLUMNS = {"session": ("device", "session_id"), "device": ("device",)}
 
 @checked_arguments
 def funnel(
-    decisions: pd.DataFrame,
-    sessions: pd.DataFrame | None = None,
-    *,
-    by: str | None = None,
-    unit: Unit | None = None,
+    decisions: pd.DataFrame, sessions: pd.DataFrame | None = None, *, by: str | None = None, unit: Unit | None = None
 ) -> pd.DataFrame:
     """Count the sessions, or devices, that reach each step from a session to a claimed reward.
 
@@ -58,14 +53,22 @@ def funnel(
     """
     kept = without_tests(decisions, ("device", "rewarded", *((by,) if by else ())))
     counted = _counted_unit(kept, unit)
-    if by is None:
-        started = _in_sessions(kept) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
-        stages = _with_session_step(_distinct_units(started, counted), _units_of_steps(kept, counted))
-        result = pd.DataFrame(_step_rows(stages), columns=_FUNNEL_COLUMNS)
-    else:
-        groups = kept.groupby(by)
-        rows = [{by: value, **row} for value, group in groups for row in _step_rows(_units_of_steps(group, counted))]
+    pages = [step for step in ("shown", "claimed") if f"{step}_at" in kept.columns]
+    reached = pd.DataFrame({"rewarded": kept["rewarded"], **{step: kept[f"{step}_at"].notna() for step in pages}})
+    moments = kept.assign(funnel_step=reached.cummin(axis=1).sum(axis=1))
+    names = ["moment", *reached.columns]
+    if by is not None:
+        groups = ((value, _last_steps(group, counted)) for value, group in moments.groupby(by))
+        rows = [{by: value, **row} for value, last in groups for row in _step_rows(last, names)]
         result = pd.DataFrame(rows, columns=[by, *_FUNNEL_COLUMNS])
+    else:
+        last = _last_steps(moments, counted)
+        started = _in_sessions(kept) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
+        known = _last_steps(started.assign(funnel_step=-1), counted).index
+        # A reward outside of the known sessions shows that sessions are missing.
+        if len(known) and last.index[last > 0].isin(known).all():
+            last, names = last.reindex(known, fill_value=-1), ["session", *names]
+        result = pd.DataFrame(_step_rows(last, names), columns=_FUNNEL_COLUMNS)
     result.attrs |= {**kept.attrs, "unit": counted}
     return result
 
@@ -88,9 +91,10 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     1.5
     """
     moments = _in_sessions(without_tests(decisions, ("device", "session_id")))
-    known = _distinct_units(moments, "session")
+    known = _last_steps(moments.assign(funnel_step=0), "session").index
     if sessions is not None:
-        known = known.union(_distinct_units(without_tests(sessions, ("device", "session_id")), "session"))
+        others = without_tests(sessions, ("device", "session_id"))
+        known = known.union(_last_steps(others.assign(funnel_step=-1), "session").index)
     return share(len(moments), len(known))
 
 
@@ -107,35 +111,17 @@ def _in_sessions(decisions: pd.DataFrame) -> pd.DataFrame:
     return decisions.dropna(subset=["session_id"]) if "session_id" in decisions.columns else decisions.iloc[:0]
 
 
-def _distinct_units(rows: pd.DataFrame, unit: Unit) -> pd.MultiIndex:
-    return pd.MultiIndex.from_frame(rows[list(_UNIT_COLUMNS[unit])].dropna().drop_duplicates())
+def _last_steps(rows: pd.DataFrame, unit: Unit) -> pd.Series[int]:
+    """Return the last step of each unit: the number of steps after the moment, -1 for a session without a moment."""
+    return rows.groupby(list(_UNIT_COLUMNS[unit]))["funnel_step"].max()
 
 
-def _units_of_steps(decisions: pd.DataFrame, unit: Unit) -> dict[str, pd.MultiIndex]:
-    """Return the units of each step after the session step; each step is a subset of the step before."""
-    stages = {"moment": _distinct_units(decisions, unit)}
-    rows = decisions[decisions["rewarded"]]
-    stages["rewarded"] = _distinct_units(rows, unit)
-    for step in ("shown", "claimed"):
-        if (column := f"{step}_at") in rows.columns:
-            rows = rows[rows[column].notna()]
-            stages[step] = _distinct_units(rows, unit)
-    return stages
-
-
-def _with_session_step(started: pd.MultiIndex, stages: dict[str, pd.MultiIndex]) -> dict[str, pd.MultiIndex]:
-    """Add the session step, unless a reward outside of the known sessions shows that sessions are missing."""
-    if started.empty or not stages["rewarded"].isin(started).all():
-        return stages
-    return {"session": started, **stages, "moment": stages["moment"].intersection(started)}
-
-
-def _step_rows(stages: dict[str, pd.MultiIndex]) -> list[dict[str, Any]]:
+def _step_rows(last: pd.Series[int], names: list[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for step, units in stages.items():
+    for step, name in enumerate(names, -1 if "session" in names else 0):
+        units = last.index[last >= step]
         n, before = len(units), rows[-1]["n"] if rows else len(units)
-        bounds = wilson(n, before) if rows else (float("nan"), float("nan"))
-        row = {"step": step, "n": n, "devices": units.get_level_values("device").nunique()}
-        row |= {"of_previous": share(n, before), "of_first": share(n, rows[0]["n"] if rows else n)}
-        rows.append(row | {"low": bounds[0], "high": bounds[1]})
+        low, high = wilson(n, before) if rows else (float("nan"), float("nan"))
+        row = {"step": name, "n": n, "devices": units.get_level_values("device").nunique(), "low": low, "high": high}
+        rows.append(row | {"of_previous": share(n, before), "of_first": share(n, rows[0]["n"] if rows else n)})
     return rows

@@ -5,7 +5,9 @@ Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from statistics import NormalDist
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,10 +16,12 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.statistics import wilson
+from toolkit.rewards.analysis.explanation import SENTENCES
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import REASONS
 
+#: The lower and the upper bound of a 95 % interval.
+Interval = tuple[float, float]
+Z_95 = NormalDist().inv_cdf(0.975)
 #: A rate from fewer moments than this is marked as ``few``.
 FEW_MOMENTS = 30
 
@@ -48,7 +52,7 @@ def boolean_column(column: pd.Series) -> pd.Series:
 
 
 @checked_arguments
-def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
+def rate_by_moment(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
     The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. `ab` also
@@ -57,11 +61,11 @@ def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.Data
     Returns
     -------
     pandas.DataFrame
-        moment_id (or `by`), n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
+        moment_id, n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
     """
-    kept = without_tests(decisions, (by, "rewarded"))
-    counts = kept.groupby(by)["rewarded"].agg(n="size", rewarded="sum").reset_index()
-    counts = counts.sort_values(["n", by], ascending=[False, True], ignore_index=True)
+    kept = without_tests(decisions, ("moment_id", "rewarded"))
+    counts = kept.groupby("moment_id")["rewarded"].agg(n="size", rewarded="sum").reset_index()
+    counts = counts.sort_values(["n", "moment_id"], ascending=[False, True], ignore_index=True)
     bounds = [wilson(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
     counts["rate"] = counts["rewarded"] / counts["n"]
     counts[["low", "high"]] = np.array(bounds, dtype=np.float64).reshape(-1, 2)
@@ -86,23 +90,16 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
         25 hours).
     """
     kept = without_tests(decisions, ("at", "rewarded"))
-    # Hours are counted in UTC, where each hour occurs once, and converted to the zone afterwards. An hour begins when
-    # the zone's clock shows :00, which in some zones is :30 or :45 of UTC.
     if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
         raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
     try:
-        shown = kept["at"].dt.tz_convert(ZoneInfo(tz))
+        local = kept["at"].dt.tz_convert(ZoneInfo(tz))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    into = pd.to_timedelta(shown.dt.minute * 60 + shown.dt.second, unit="s")
-    groups = kept.groupby((kept["at"].dt.floor("s") - into).rename("hour"))["rewarded"]
-    counts = pd.DataFrame({"moments": groups.size(), "rewarded": groups.sum()})
-    if len(counts):
-        hours = pd.date_range(counts.index[0], counts.index[-1], freq="h", name="hour")
-        counts = counts.reindex(hours, fill_value=0)
+    hours = kept.set_index(pd.DatetimeIndex(local, name="hour"))["rewarded"].resample("h")
+    counts = pd.DataFrame({"moments": hours.size(), "rewarded": hours.sum().astype("int64")})
     counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
-    counts.index = pd.DatetimeIndex(counts.index, name="hour").tz_convert(tz)
-    midnights = counts.index.normalize()
+    midnights = pd.DatetimeIndex(counts.index).normalize()
     changes = [a.utcoffset() != (a + pd.DateOffset(days=1)).utcoffset() for a in midnights]
     counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
     counts.attrs.update(kept.attrs)
@@ -128,24 +125,20 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     cap = checked_configuration(configuration).default.per_device_per_day
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
-    busiest = {device: _most_in_a_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
-    result["busiest_day"] = np.array([busiest.get(device, 0) for device in result["device"]], "int64")
+    rewards = kept[kept["rewarded"]].sort_values("at").set_index("at").groupby("device")["rewarded"]
+    busiest = rewards.rolling("24h").sum().groupby("device").max()
+    result["busiest_day"] = result["device"].map(busiest).fillna(0).astype("int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
     ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
     ordered.attrs.update(kept.attrs)
     return ordered
 
 
-def _most_in_a_day(times: pd.Series[pd.Timestamp]) -> int:
-    ones = pd.Series(1, index=pd.DatetimeIndex(times.sort_values()))
-    return int(ones.rolling("24h").sum().max())
-
-
 @checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return how many decisions have each reason: reason, n, share; in the order of the rules, also if n is 0."""
     kept = without_tests(decisions, ("reason",))
-    counts = kept["reason"].value_counts().reindex([reason for reason in REASONS if reason != "TEST"], fill_value=0)
+    counts = kept["reason"].value_counts().reindex([reason for reason in SENTENCES if reason != "TEST"], fill_value=0)
     result = counts.rename_axis("reason").reset_index(name="n")
     result["share"] = result["n"] / len(kept)
     result.attrs.update(kept.attrs)
@@ -162,3 +155,14 @@ def checked_configuration(configuration: Configuration | Mapping[str, Any] | Non
 def share(n: int, of: int) -> float:
     """Return ``n / of``, or NaN if `of` is 0."""
     return n / of if of else float("nan")
+
+
+def wilson(hits: int, n: int) -> Interval:
+    """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 if n is 0."""
+    if n == 0:
+        return 0.0, 1.0
+    rate, share = hits / n, Z_95**2 / n
+    middle = (rate + share / 2) / (1 + share)
+    half = Z_95 / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
+    # The ends are exactly 0 and 1; rounding would leave 1e-17.
+    return 0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.frames import TimeLike, utc_timestamp
-from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
+from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, random_number, record_of
+from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
-MADE_UP_START = "2026-01-05T00:00:00Z"
-#: The columns of a decision that depend on the rules.
-_DECIDED_COLUMNS = {
-    name: DECISION_COLUMNS[name]
-    for name in ("rewarded", "reason", "arm", "p", "reward_id", "shown_at", "claimed_at", "trace")
-}
-_NO_DECISION = Decision("", None, None, None, None, [])
+MADE_UP_START = pd.Timestamp("2026-01-05T00:00:00Z").as_unit("ms")
 
 
 @checked_arguments
@@ -33,8 +25,7 @@ def simulate(
     configuration: Configuration | Mapping[str, Any],
     events: pd.DataFrame,
     *,
-    sessions: pd.DataFrame | None = None,
-    trace: bool | Literal["examples"] = True,
+    trace: bool = True,
     shown: float = 0.0,
     claimed: float = 0.0,
 ) -> pd.DataFrame:
@@ -46,14 +37,10 @@ def simulate(
         The rules, as a `Configuration` or a table.
     events
         Moments with the columns at (UTC), device, moment_id; optionally app_key_sha256, test and session_id. Decisions
-        of a gateway can be used as events. Moments are decided in the order of `at`.
-    sessions
-        Session starts (at, device), as ``tk.operator.reward_sessions()`` returns them; the configuration says how long
-        a session lives. If None, `events` name the sessions, and a moment without a session_id is in no session.
-        If no event has a session_id, every moment is in a session with an unknown id.
+        of a gateway can be used as events. Moments are decided in the order of `at`. A moment without a session_id is
+        in no session; if no event has a session_id, every moment is in a session with an unknown id.
     trace
-        Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size. ``"examples"``
-        keeps one trace for each reason: the trace of the first decision with this reason.
+        Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size.
     shown, claimed
         Probability that a simulated user looks at a reward, and that a user who looked claims the reward.
 
@@ -69,58 +56,38 @@ def simulate(
     >>> bool(simulate({"default": {"p": 0}}, events)["rewarded"].any())
     False
     """
-    if sessions is not None:
-        checked_columns(sessions, ("at", "device"), "sessions")
-    checked = checked_configuration(configuration)
-    replay = Replay(events, sessions, session_minutes=checked.session_minutes)
-    return replay.decide(checked, trace=trace, shown=shown, claimed=claimed)
+    engine, spent = Engine(checked_configuration(configuration)), dict[str, int]()
+    devices: dict[tuple[str, str], DeviceState] = {}
+    records = []
+    for number, (moment, session_id) in enumerate(_moments_of(events), 1):
+        decision = engine.decide(moment, devices.setdefault((moment.app, moment.device), DeviceState()), spent)
+        record = record_of(f"d-{number:06d}", moment, session_id, decision)
+        if trace:
+            record["trace"] = decision.trace
+        if decision.rewarded:
+            _simulate_reader(record, moment, engine.configuration.seed, shown, claimed)
+        records.append(record)
+    return decision_frame(records)
 
 
-class Replay:
-    """Moments that several configurations can decide; the columns that do not depend on the rules are made once."""
-
-    def __init__(
-        self, events: pd.DataFrame, sessions: pd.DataFrame | None = None, *, session_minutes: float = 30.0
-    ) -> None:
-        checked_columns(events, ("at", "device", "moment_id"), "events")
-        ordered = events.sort_values("at", kind="stable")
-        n = len(ordered)
-        times, in_sessions = (
-            _milliseconds(ordered["at"]),
-            _session_of_each_event(ordered, sessions, round(session_minutes * 60_000)),
-        )
-        apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
-        tests = ordered["test"] if "test" in ordered else [False] * n
-        columns = (apps, ordered["device"], ordered["moment_id"], times, tests, in_sessions)
-        records = []
-        self._moments: list[Moment] = []
-        for number, (app, device, moment_id, at, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
-            moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
-            self._moments.append(moment)
-            records.append(record_of(f"d-{number:06d}", moment, session_id, _NO_DECISION))
-        self._frame = decision_frame(records)
-
-    def decide(
-        self, configuration: Configuration, *, trace: bool | Literal["examples"], shown: float, claimed: float
-    ) -> pd.DataFrame:
-        """Decide all moments; see `simulate`."""
-        engine, spent = Engine(configuration), dict[str, int]()
-        devices: dict[tuple[str, str], DeviceState] = {}
-        traced: set[str] = set()
-        records = []
-        for moment in self._moments:
-            state = devices.setdefault((moment.app, moment.device), DeviceState())
-            decision = engine.decide(moment, state, spent)
-            record: dict[str, Any] = {"reason": decision.reason, "arm": decision.arm, "p": decision.p}
-            if trace is True or (trace == "examples" and decision.reason not in traced):
-                record["trace"] = decision.trace
-                traced.add(decision.reason)
-            if decision.reward is not None:
-                record["reward_id"] = decision.reward.id
-                _simulate_reader(record, moment, configuration.seed, shown, claimed)
-            records.append(record | {"rewarded": decision.rewarded})
-        decided = decision_frame(records, _DECIDED_COLUMNS)
-        return self._frame.assign(**{name: decided[name] for name in _DECIDED_COLUMNS})
+def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
+    """Yield each moment with the id of its session, in the order of `at`."""
+    checked_columns(events, ("at", "device", "moment_id"), "events")
+    ordered = events.sort_values("at", kind="stable")
+    n = len(ordered)
+    apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
+    tests = ordered["test"] if "test" in ordered else [False] * n
+    sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
+    # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
+    has_sessions = sessions.notna().any() or ("reason" in ordered and (ordered["reason"] == "NO_SESSION").any())
+    ids = sessions.astype("object").where(sessions.notna(), None)
+    times = _milliseconds(ordered["at"])
+    for app, device, moment_id, at, test, session_id in zip(
+        apps, ordered["device"], ordered["moment_id"], times, tests, ids, strict=True
+    ):
+        age = None if has_sessions and session_id is None else 0.0
+        moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
+        yield moment, None if session_id is None else str(session_id)
 
 
 def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:
@@ -129,32 +96,6 @@ def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: f
         record["shown"] = moment.at + 1_000
         if random_number(seed, "claimed", *key) < claimed:
             record["claimed"] = moment.at + 5_000
-
-
-def _session_of_each_event(
-    events: pd.DataFrame, sessions: pd.DataFrame | None, life: int
-) -> Iterator[tuple[str | None, float | None]]:
-    """Return id and age (seconds) of each event's session, from `sessions` if given, otherwise from `events`."""
-    if sessions is None:
-        ids = events["session_id"] if "session_id" in events else pd.Series(None, index=events.index, dtype="object")
-        # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
-        has_sessions = ids.notna().any() or ("reason" in events and (events["reason"] == "NO_SESSION").any())
-        for given in ids:
-            yield (None, None if has_sessions else 0.0) if pd.isna(given) else (str(given), 0.0)
-        return
-    ordered = sessions.sort_values("at", kind="stable")
-    starts = deque(enumerate(zip(_milliseconds(ordered["at"]), ordered["device"], strict=True), 1))
-    live: dict[str, Session] = {}
-    for at, device in zip(_milliseconds(events["at"]), events["device"], strict=True):
-        while starts and starts[0][1][0] <= at:
-            number, (start, started) = starts.popleft()
-            live[started] = Session(f"s-{number:04d}", start, start)
-        session = live.get(device)
-        if session is None or at >= session.last + life:
-            yield None, None
-        else:
-            live[device] = session._replace(last=at)
-            yield session.id, session.age_s(at)
 
 
 def _milliseconds(times: pd.Series[Any]) -> list[int]:
@@ -168,17 +109,13 @@ def _milliseconds(times: pd.Series[Any]) -> list[int]:
 
 
 @checked_arguments
-def made_up_moments(
-    *, devices: int, days: int, seed: int = 0, start: TimeLike = MADE_UP_START, count: int | None = None
-) -> pd.DataFrame:
+def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None = None) -> pd.DataFrame:
     """Return moments of made-up devices: a few are very active, most are not, and nights are quiet.
 
     Parameters
     ----------
     devices, days, seed
         Numbers of devices and days; the same seed gives the same moments.
-    start
-        The start of the first day; in UTC if it has no time zone.
     count
         Number of moments; if None, about three per device and day.
 
@@ -198,7 +135,7 @@ def made_up_moments(
     evening = generator.random(total) < 0.65
     hour = np.where(evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
     offset = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)
-    at = utc_timestamp(start, "start").as_unit("ms") + pd.to_timedelta(offset, unit="ms")
+    at = MADE_UP_START + pd.to_timedelta(offset, unit="ms")
     labels = np.array([f"dev-{number:04d}" for number in range(devices)])
     frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[who], "moment_id": what})
     ordered = frame.sort_values(["device", "at"], ignore_index=True)

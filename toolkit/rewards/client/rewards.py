@@ -266,7 +266,8 @@ class RewardClient(PublicNames):
             answer = msgspec.json.decode(reply.body, type=_MomentResponse)
         except (ValueError, RecursionError):
             raise UnexpectedReply(f"the response to {request} is neither a session nor a moment") from None
-        return answer, wire.reason_of(reply.headers.get(wire.DECISION_HEADER.lower()))
+        # Such as "d-000042; reason=DEVICE_CAP".
+        return answer, reply.headers.get(wire.DECISION_HEADER.lower(), "").partition("; reason=")[2] or None
 
 
 class _Modal(msgspec.Struct):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -20,11 +19,12 @@ _CLAIMED_KEYS_SPACE = "reward-claims"
 _CLAIM_MS = 60_000
 
 
-class StoredResponse(NamedTuple):
-    """The body of a response, and the value of the decision header, or None if there was no decision."""
-
+class StoredResponse(msgspec.Struct, frozen=True):
     body: bytes
-    decision: str | None = None
+    #: The value of the decision header; None if there was no decision.
+    decision: str | None
+    #: The hash of the body of the request.
+    request_hash: str
 
 
 class ResponseRepository:
@@ -47,7 +47,11 @@ class ResponseRepository:
                 raise wire.refusal("idempotency_key_busy")
             is_known = True
             try:
-                return await self._stored_or_new(key, body, respond)
+                stored = await self._store.records.get(_RESPONSES_SPACE, key)
+                response = await respond() if stored is None else msgspec.json.decode(stored, type=StoredResponse)
+                if response.request_hash != hash_of(body):
+                    raise wire.refusal("idempotency_key_reused")
+                return response
             except OutcomeUnknown:
                 # The moment may be decided: the claim stays until it expires, and by then the response is stored.
                 is_known = False
@@ -56,20 +60,9 @@ class ResponseRepository:
                 if is_known:
                     await claims.compare_and_set(_CLAIMED_KEYS_SPACE, {}, {key: None})
 
-    def save(self, key: str, body_hash: str, response: StoredResponse, at: int) -> asyncio.Future[None]:
-        data = msgspec.json.encode([body_hash, response.body.decode("utf-8"), response.decision])
-        return self._store.records.put(_RESPONSES_SPACE, key, data, at + wire.STORED_RESPONSE_SECONDS * 1000)
-
-    async def _stored_or_new(
-        self, key: str, body: bytes, respond: Callable[[], Awaitable[StoredResponse]]
-    ) -> StoredResponse:
-        stored = await self._store.records.get(_RESPONSES_SPACE, key)
-        if stored is None:
-            return await respond()
-        body_hash, text, decision = msgspec.json.decode(stored, type=tuple[str, str, str | None])
-        if body_hash != hash_of(body):
-            raise wire.refusal("idempotency_key_reused")
-        return StoredResponse(text.encode("utf-8"), decision)
+    def save(self, key: str, response: StoredResponse, at: int) -> asyncio.Future[None]:
+        expires = at + wire.STORED_RESPONSE_SECONDS * 1000
+        return self._store.records.put(_RESPONSES_SPACE, key, msgspec.json.encode(response), expires)
 
 
 def response_key(partner: str, key: str) -> str:

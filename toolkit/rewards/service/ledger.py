@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Container, Sequence
+import secrets
+import time
+from collections.abc import Awaitable, Container, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session
+from toolkit.outside_world import OutsideWorld
+from toolkit.rewards import wire
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, record_of
+from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse
+from toolkit.rewards.service.reward_page import View, ViewRepository
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.stores import NewEntry, Store
 
@@ -31,15 +37,25 @@ _ENTRIES_SEARCHED = 4_096
 
 Record = dict[str, Any]
 T = TypeVar("T")
-#: A field of records with values that `save` needs; it is stored in the batch, but not in the journal.
-PRIVATE_FIELD = "private"
 
 
 class PendingMoment(NamedTuple):
-    """A moment without a decision, and the private part of the later record."""
-
     moment: Moment
-    private: Record
+    #: The URL at which the caller reaches the gateway.
+    base_url: str
+    #: The key of the stored response; empty without an idempotency key.
+    key: str
+    request_hash: str
+
+
+class DecidedMoment(msgspec.Struct):
+    """The record for the journal, and what else is stored with it."""
+
+    record: Record
+    response: StoredResponse
+    key: str
+    view: View | None
+    session: Session | None
 
 
 class LedgerState(msgspec.Struct):
@@ -51,27 +67,24 @@ class LedgerState(msgspec.Struct):
 
 
 class Ledger:
-    """Decides moments, atomically and durably; several gateways may share the store.
-
-    `describe` makes the record of a decision. `save` stores the views and responses of records; it is idempotent.
-    """
+    """Decides moments, atomically and durably; several gateways may share the store."""
 
     def __init__(
         self,
         store: Store,
+        world: OutsideWorld,
         engine: Engine,
         sessions: Sessions,
-        describe: Callable[[str, PendingMoment, Session | None, Decision], Record],
-        save: Callable[[Sequence[Record]], list[Awaitable[Any]]],
-        poll_seconds: float,
+        views: ViewRepository,
+        responses: ResponseRepository,
     ) -> None:
         self._store = store
+        self._world = world
         self._engine = engine
         self._sessions = sessions
-        self._describe = describe
-        self._save_with = save
-        self._poll_seconds = poll_seconds
-        self._waiting: list[tuple[PendingMoment, asyncio.Future[Record]]] = []
+        self._views = views
+        self._responses = responses
+        self._waiting: list[tuple[PendingMoment, asyncio.Future[StoredResponse]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
         self._journaled: list[str] = []
@@ -91,7 +104,7 @@ class Ledger:
     async def _finish_abandoned_batches(self) -> None:
         seen: set[str] = set()
         while True:
-            await asyncio.sleep(self._poll_seconds)
+            await asyncio.sleep(self._world.timings.reward_takeover)
             try:
                 left = [key for key in (await self._read_state()).batches if key not in self._journaled]
                 await self._finish_batches([key for key in left if key in seen])
@@ -109,13 +122,13 @@ class Ledger:
         newest = await self._store.journals.last(DECISIONS_JOURNAL, _ENTRIES_SEARCHED)
         written = {entry.id for entry in newest}
         for key in batches:
-            records: list[Record] = msgspec.json.decode(await self._store.records.get(LEDGER_SPACE, key) or b"[]")
-            await self._save(records, written)
+            data = await self._store.records.get(LEDGER_SPACE, key)
+            await self._save(msgspec.json.decode(data or b"[]", type=list[DecidedMoment]), written)
             self._journaled.append(key)
 
-    def decide(self, waiting: PendingMoment) -> asyncio.Future[Record]:
+    def decide(self, waiting: PendingMoment) -> asyncio.Future[StoredResponse]:
         """Decide a moment; the future is done when the decision is durable."""
-        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[StoredResponse] = asyncio.get_running_loop().create_future()
         self._waiting.append((waiting, future))
         if self._deciding is None:
             self._deciding = asyncio.ensure_future(self._decide_all())
@@ -144,7 +157,7 @@ class Ledger:
         finally:
             self._deciding = None
 
-    async def _decide_batch(self, pending: Sequence[PendingMoment]) -> tuple[str, list[Record]]:
+    async def _decide_batch(self, pending: Sequence[PendingMoment]) -> tuple[str, list[DecidedMoment]]:
         keys = list({_LEDGER_KEY, *(device_key(waiting.moment) for waiting in pending if not waiting.moment.test)})
         while True:
             sessions, values = await asyncio.gather(
@@ -152,45 +165,81 @@ class Ledger:
                 asyncio.gather(*(self._store.records.get(LEDGER_SPACE, key) for key in keys)),
             )
             before = dict(zip(keys, values, strict=True))
-            batch, records, changes = self._decide_in_memory(pending, sessions, before)
+            key, batch, changes = self._decide_in_memory(pending, sessions, before)
             done = list(self._journaled)
             if await self._store.records.compare_and_set(LEDGER_SPACE, before, {**changes, **dict.fromkeys(done)}):
                 self._journaled = [key for key in self._journaled if key not in done]
-                return batch, records
+                return key, batch
             # Another gateway has changed the ledger or a device since it was read.
 
     def _decide_in_memory(
         self, pending: Sequence[PendingMoment], sessions: Sequence[Session | None], before: dict[str, bytes | None]
-    ) -> tuple[str, list[Record], dict[str, bytes]]:
+    ) -> tuple[str, list[DecidedMoment], dict[str, bytes]]:
         state = _decoded(before[_LEDGER_KEY], LedgerState)
         devices = {key: _decoded(data, DeviceState) for key, data in before.items() if key != _LEDGER_KEY}
-        batch, records = f"batch:{state.next}", []
+        key, batch = f"batch:{state.next}", []
         for waiting, session in zip(pending, sessions, strict=True):
             age = None if session is None else session.age_s(waiting.moment.at)
             moment = replace(waiting.moment, session_age_s=age)
             device = DeviceState() if moment.test else devices[device_key(moment)]
             decision = self._engine.decide(moment, device, state.spent)
-            records.append(self._describe(f"d-{state.next:06d}", waiting, session, decision))
+            batch.append(self._completed(f"d-{state.next:06d}", waiting, session, decision))
             state.next += 1
-        state.batches = [key for key in state.batches if key not in self._journaled] + [batch]
-        changed = {**devices, batch: records, _LEDGER_KEY: state}
-        return batch, records, {key: msgspec.json.encode(value) for key, value in changed.items()}
+        state.batches = [key for key in state.batches if key not in self._journaled] + [key]
+        changed = {**devices, key: batch, _LEDGER_KEY: state}
+        return key, batch, {key: msgspec.json.encode(value) for key, value in changed.items()}
 
-    async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
-        written = asyncio.ensure_future(self._save(records))
+    async def _write(self, key: str, batch: list[DecidedMoment], futures: list[asyncio.Future[StoredResponse]]) -> None:
+        written = asyncio.ensure_future(self._save(batch))
         await asyncio.wait([written])
         if error := written.exception():
-            # The records stay in the batch, and a later poll appends them.
+            # The batch stays in the store, and a later poll appends its records.
             _fail_futures(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
             return
         self._journaled.append(key)
-        for record, future in zip(records, futures, strict=True):
+        for decided, future in zip(batch, futures, strict=True):
             if not future.done():
-                future.set_result(record)
+                future.set_result(decided.response)
 
-    async def _save(self, records: Sequence[Record], written: Container[str] = ()) -> None:
-        drafts = [_journal_entry(record) for record in records if record["decision_id"] not in written]
-        await asyncio.gather(self._store.journals.append(DECISIONS_JOURNAL, drafts), *self._save_with(records))
+    async def _save(self, batch: Sequence[DecidedMoment], written: Container[str] = ()) -> None:
+        new = [decided.record for decided in batch if decided.record["decision_id"] not in written]
+        entries = [NewEntry(record["at"], record["decision_id"], msgspec.json.encode(record)) for record in new]
+        saved: list[Awaitable[Any]] = [self._store.journals.append(DECISIONS_JOURNAL, entries)]
+        for decided in batch:
+            record, at = decided.record, decided.record["at"]
+            if decided.view is not None:
+                saved.append(self._views.save(decided.view))
+            if decided.session is not None:
+                saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], decided.session, at))
+            if decided.key:
+                saved.append(self._responses.save(decided.key, decided.response, at))
+        await asyncio.gather(*saved)
+
+    def _completed(
+        self, decision_id: str, pending: PendingMoment, session: Session | None, decision: Decision
+    ) -> DecidedMoment:
+        moment, view = pending.moment, None
+        if decision.reward is not None:
+            view_id, token = self._world.fresh_id().replace("-", ""), secrets.token_urlsafe(16)
+            view = View(view_id, token, decision.title or "", decision.message or "", moment.at, moment.test)
+        record = record_of(decision_id, moment, session and session.id, decision)
+        record |= {"trace": decision.trace, "view_id": view and view.id}
+        record |= {"title": decision.title, "message": decision.message}
+        body, header = _body_of(moment, view, pending.base_url), f"{decision_id}; reason={decision.reason}"
+        response = StoredResponse(body, header, pending.request_hash)
+        return DecidedMoment(record, response, pending.key, view, session)
+
+
+def _body_of(moment: Moment, view: View | None, base_url: str) -> bytes:
+    seconds, milliseconds = divmod(moment.at, 1000)
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    body: dict[str, Any] = {"date": f"{date}.{milliseconds:03d}000"}
+    if view is not None:
+        path = wire.GET_REWARD_PAGE.path_for(view=view.id)
+        body_url = f"{base_url}{path}?{wire.VIEW_TOKEN.name}={view.token}"
+        modal = {"message": view.message, "body_url": body_url, "title": view.title}
+        body["view"] = {"id": view.id, "modal": modal}
+    return msgspec.json.encode(body)
 
 
 def device_key(moment: Moment) -> str:
@@ -203,12 +252,7 @@ def _decoded(data: bytes | None, kind: type[T]) -> T:
     return kind() if data is None else msgspec.json.decode(data, type=kind)
 
 
-def _journal_entry(record: Record) -> NewEntry:
-    public = {name: value for name, value in record.items() if name != PRIVATE_FIELD}
-    return NewEntry(record["at"], record["decision_id"], msgspec.json.encode(public))
-
-
-def _fail_futures(futures: Sequence[asyncio.Future[Record]], error: BaseException) -> None:
+def _fail_futures(futures: Sequence[asyncio.Future[StoredResponse]], error: BaseException) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)

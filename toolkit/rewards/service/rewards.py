@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
-import time
-from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,18 +13,10 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
-from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
-from toolkit.rewards.forms import (
-    MomentForm,
-    SessionForm,
-    app_label,
-    checked_device_id,
-    device_label,
-    read_form,
-    start_text,
-)
+from toolkit.rewards.engine import Engine, Moment
+from toolkit.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
 from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse, hash_of, response_key
-from toolkit.rewards.service.ledger import PRIVATE_FIELD, Ledger, PendingMoment, Record
+from toolkit.rewards.service.ledger import Ledger, PendingMoment, Record
 from toolkit.rewards.service.reward_page import View, ViewRepository
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.secret import Secret
@@ -53,8 +42,7 @@ class RewardService:
         self._responses = ResponseRepository(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        engine, look = Engine(settings.rules), world.timings.reward_takeover
-        self._ledger = Ledger(store, engine, self._sessions, self._describe, self._save, look)
+        self._ledger = Ledger(store, world, Engine(settings.rules), self._sessions, self._views, self._responses)
 
     async def open(self) -> None:
         await self._ledger.open()
@@ -80,10 +68,8 @@ class RewardService:
             if len(request.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not request.idempotency_key.isprintable():
                 raise wire.refusal("bad_idempotency_key")
             key = response_key(partner.company_token, request.idempotency_key)
-        if isinstance(form, SessionForm):
-            respond = partial(self._start_session, form, device, request, key)
-        else:
-            respond = partial(self._decide, form, device, request, key)
+        method = self._decide if form.start is None else self._start_session
+        respond = partial(method, form, device, request, key)
         return await (self._responses.respond_once(key, request.body, respond) if key else respond())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
@@ -120,59 +106,15 @@ class RewardService:
             raise wire.refusal("bad_r")
         return partner
 
-    async def _start_session(self, form: SessionForm, device: str, request: RewardRequest, key: str) -> StoredResponse:
+    async def _start_session(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
         at = self._world.clock.tick()
         await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
-        response = StoredResponse(msgspec.json.encode({"date": start_text(form.start)}))
+        response = StoredResponse(msgspec.json.encode({"date": form.start}), None, hash_of(request.body))
         if key:
-            await self._responses.save(key, hash_of(request.body), response, at)
+            await self._responses.save(key, response, at)
         return response
 
-    async def _decide(self, form: MomentForm, device: str, request: RewardRequest, key: str) -> StoredResponse:
+    async def _decide(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
         at = self._world.clock.tick()
         moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
-        private: Record = {"base_url": request.base_url}
-        if key:
-            private |= {"key": key, "body": hash_of(request.body)}
-        return _response_of(await self._ledger.decide(PendingMoment(moment, private)))
-
-    def _describe(
-        self, decision_id: str, pending: PendingMoment, session: Session | None, decision: Decision
-    ) -> Record:
-        private, view_id = dict(pending.private), None
-        if session is not None:
-            private["session"] = session
-        if decision.reward is not None:
-            view_id = self._world.fresh_id().replace("-", "")
-            private["token"] = secrets.token_urlsafe(16)
-        record = record_of(decision_id, pending.moment, session and session.id, decision)
-        words = {"view_id": view_id, "title": decision.title, "message": decision.message}
-        return {**record, **words, PRIVATE_FIELD: private}
-
-    def _save(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
-        """Store views and the responses of idempotency keys, and extend the sessions."""
-        saved: list[Awaitable[Any]] = []
-        for record in records:
-            private, at = record[PRIVATE_FIELD], record["at"]
-            if record["view_id"] is not None:
-                words = record["title"], record["message"]
-                saved.append(self._views.save(View(record["view_id"], private["token"], *words, at, record["test"])))
-            if "session" in private:
-                session = Session(*private["session"])
-                saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], session, at))
-            if "key" in private:
-                saved.append(self._responses.save(private["key"], private["body"], _response_of(record), at))
-        return saved
-
-
-def _response_of(record: Record) -> StoredResponse:
-    seconds, milliseconds = divmod(record["at"], 1000)
-    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    body: dict[str, Any] = {"date": f"{date}.{milliseconds:03d}000"}
-    if record["view_id"] is not None:
-        private = record[PRIVATE_FIELD]
-        path = wire.GET_REWARD_PAGE.path_for(view=record["view_id"])
-        body_url = f"{private['base_url']}{path}?{wire.VIEW_TOKEN.name}={private['token']}"
-        modal = {"message": record["message"], "body_url": body_url, "title": record["title"]}
-        body["view"] = {"id": record["view_id"], "modal": modal}
-    return StoredResponse(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
+        return await self._ledger.decide(PendingMoment(moment, request.base_url, key, hash_of(request.body)))

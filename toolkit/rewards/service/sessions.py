@@ -34,10 +34,9 @@ class Sessions:
         )
 
     async def live_sessions(self, moments: Sequence[Moment]) -> list[Session | None]:
-        keys = list({f"{moment.app} {moment.device}" for moment in moments})
+        keys = [f"{moment.app} {moment.device}" for moment in moments]
         stored = await asyncio.gather(*(self._store.ephemeral.get(_LIVE_SPACE, key) for key in keys))
-        found = {key: data and msgspec.json.decode(data, type=Session) for key, data in zip(keys, stored, strict=True)}
-        sessions = [found[f"{moment.app} {moment.device}"] for moment in moments]
+        sessions = [None if data is None else msgspec.json.decode(data, type=Session) for data in stored]
         return [
             session if session and moment.at < session.last + self._lifetime else None
             for moment, session in zip(moments, sessions, strict=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pandas as pd
 
 from toolkit.drawing import Drawing, Tone
-from toolkit.rewards.widgets.reward_words import STEP_LABELS, percent
+
+STEP_LABELS = {
+    "session": "Opened the app",
+    "moment": "Did something",
+    "rewarded": "Got a reward",
+    "shown": "Saw it",
+    "claimed": "Claimed it",
+}
 
 WIDTH = 566.0
 _NAME_WIDTH = 112.0
@@ -30,7 +37,8 @@ def before_after_drawing(
     drawing.text((0, 10), f"{unit.capitalize()}s", anchor="start", bold=True)
     for place, step in enumerate(funnels[1]["step"]):
         y = _TITLE_HEIGHT + _ROW_HEIGHT * (place + 0.5)
-        drawing.text((_NAME_WIDTH - 8, y), _step_label(step, unit), anchor="end")
+        label = "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
+        drawing.text((_NAME_WIDTH - 8, y), label, anchor="end")
     most = max(int(each["n"].max()) for each in funnels) or 1
     _draw_funnel(drawing, _NAME_WIDTH, funnels[0], most, "Before", "quiet")
     _draw_funnel(drawing, _NAME_WIDTH + _HALF_WIDTH, funnels[1], most, "After", "good")
@@ -60,8 +68,7 @@ def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.Data
         x = _rate_x(share)
         drawing.line((x, top + _TITLE_HEIGHT), (x, bottom), "quiet", width=0.5)
         drawing.text((x, bottom + 9), percent(share), "quiet")
-    before = rates[0].set_index(rates[0].columns[0])
-    after = rates[1].set_index(rates[1].columns[0]).head(shown)
+    before, after = rates[0].set_index("moment_id"), rates[1].set_index("moment_id").head(shown)
     for place, key in enumerate(after.index):
         y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * place
         name = str(key)
@@ -81,16 +88,17 @@ def _rate_x(rate: float) -> float:
     return _NAME_WIDTH + _RATE_AXIS_WIDTH * rate
 
 
-def _step_label(step: str, unit: str) -> str:
-    return "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
-
-
 def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]) -> str:
     """Return a description of the drawing for screen readers."""
     steps = [
         f"{STEP_LABELS[step]} {before:,}, then {after:,}"
         for step, before, after in zip(funnels[1]["step"], funnels[0]["n"], funnels[1]["n"], strict=True)
     ]
-    shares = [f"{name} {percent(rate, 1)}" for name, rate in zip(rates[1].iloc[:, 0], rates[1]["rate"], strict=True)]
+    shares = [f"{name} {percent(rate, 1)}" for name, rate in zip(rates[1]["moment_id"], rates[1]["rate"], strict=True)]
     unit = funnels[1].attrs["unit"]
     return f"Funnel of {unit}s: {'; '.join(steps)}. Rewarded share after the change: {', '.join(shares)}"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as ``12.5 %``."""
+    return f"{100 * share:.{digits}f} %"

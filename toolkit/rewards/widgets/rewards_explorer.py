@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -20,25 +20,45 @@ from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.explanation import sentence
-from toolkit.rewards.analysis.simulation import Replay, made_up_moments
+from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 from toolkit.rewards.client.rewards import RewardClient
-from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.widgets.before_after import before_after_drawing
-from toolkit.rewards.widgets.reward_words import REASON_LABELS, duration, moments_not_reached, percent, rule_in_words
-from toolkit.widget_family import (
-    ServiceWidget,
-    add_tip,
-    button,
-    html_pane,
-    in_turn,
-    row,
-    service_of,
-    sized,
-    slider,
-)
+from toolkit.rewards.configuration import Configuration, Limits
+from toolkit.rewards.widgets.before_after import before_after_drawing, percent
+from toolkit.widget_family import ServiceWidget, add_tip, button, html_pane, in_turn, row, service_of, sized, slider
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
+
+_REASON_LABELS = {
+    "TEST": "A test",
+    "NO_SESSION": "The app was not open",
+    "APP_DISABLED": "The app is switched off",
+    "MOMENT_DISABLED": "The moment is switched off",
+    "QUIET_PERIOD": "Quiet hours",
+    "DEVICE_CAP": "The device had its rewards",
+    "MOMENT_CAP": "The moment had its rewards",
+    "MIN_GAP": "Too soon after the last one",
+    "PACING": "Ahead of the campaign's plan",
+    "NO_INVENTORY": "Out of stock",
+    "DRAW": "No luck in the draw",
+    "REWARDED": "Rewarded",
+}
+#: The label of each rule of a trace, and a text with the numbers that the rule compared.
+_RULE_LABELS = {
+    "test": ("Test", "always rewarded"),
+    "session": ("App is open", ""),
+    "enabled": ("Switched on", ""),
+    "quiet_period": ("No quiet hours", "until {until}"),
+    "device_cap": ("Rewards of the device", "{used} of {limit} in 24 h"),
+    "moment_cap": ("... for this moment", "{used} of {limit} in 24 h"),
+    "min_gap": ("Pause since the last", "{gap} of {needed}"),
+    "pacing": ("Campaign's plan", "{spent:,} of {allowed:,.0f}"),
+    "inventory": ("In stock", "{left:,} left"),
+    "draw": ("Luck", "drew {u:.3f}, wins below {p:g}"),
+    "reserve": ("Reward", "{reward}"),
+}
+#: The texts of rules that had nothing to compare.
+_NOTHING_COMPARED = {"min_gap": "the first", "pacing": "none"}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
@@ -63,8 +83,7 @@ class RewardsExplorer(ServiceWidget):
     Attributes
     ----------
     decisions, funnel, rates : pandas.DataFrame
-        The data after the change; observe these traits to react to changes. For each reason, only the first decision
-        has a trace.
+        The data after the change; observe these traits to react to changes.
     funnel_before, rates_before : pandas.DataFrame
         The data before the change.
     p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button
@@ -92,9 +111,7 @@ class RewardsExplorer(ServiceWidget):
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
-        moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
-        self._replay = Replay(moments, session_minutes=self._given.session_minutes)
-        self._numbers: dict[str, Any] = {}
+        self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
         self._per_session = math.nan
         self._is_resetting = False
         self._show(decision_frame([]))
@@ -102,8 +119,6 @@ class RewardsExplorer(ServiceWidget):
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-            # A funnel counts integers five times as fast as texts, and the rules change neither devices nor sessions.
-            self._numbers = {name: _integer_codes(self.decisions[name]) for name in ("device", "session_id")}
             self._per_session = funnels.moments_per_session(self.decisions)
             self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
             self._draw()
@@ -162,9 +177,9 @@ class RewardsExplorer(ServiceWidget):
         number = "{:g}".format
         stacked: list[ipywidgets.Widget] = []
         limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
-        limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", duration)}
+        limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", _duration)}
         for control, (name, show) in limits.items():
-            stacked += [control, *_hints(moments_not_reached(self._given, name, show))]
+            stacked += [control, *_hints(_moments_not_reached(self._given, name, show))]
         arms = any(rules.arms for rules in self._given.moments.values())
         off = [name for name, rules in self._given.moments.items() if not rules.enabled]
         stacked += [
@@ -206,8 +221,7 @@ class RewardsExplorer(ServiceWidget):
     # -- what is shown ------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        rules = self.configuration
-        decided = self._replay.decide(rules, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
+        decided = simulate(self.configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
@@ -215,7 +229,7 @@ class RewardsExplorer(ServiceWidget):
     def _show(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
             self.decisions = decided
-            self.funnel = funnels.funnel(decided.assign(**self._numbers))
+            self.funnel = funnels.funnel(decided)
             self.rates = analysis.rate_by_moment(decided)
 
     def _drawing(self) -> Drawing:
@@ -237,7 +251,7 @@ class RewardsExplorer(ServiceWidget):
     def _offer_reasons(self) -> None:
         """Offer one example of each reason, and keep the selected reason if it still occurs."""
         shares = self.decisions["reason"].value_counts(normalize=True)
-        labels = REASON_LABELS.items()
+        labels = _REASON_LABELS.items()
         options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
         kept = self.why.value if self.why.value in shares else options[-1][1]
         self.why.options, self.why.value = options, kept
@@ -269,10 +283,6 @@ class RewardsExplorer(ServiceWidget):
         return int(self.decisions["rewarded"].sum())
 
 
-def _integer_codes(names: pd.Series) -> pd.Series:
-    return pd.Series(names.factorize()[0], names.index).where(names.notna())
-
-
 def _hints(text: str) -> list[ipywidgets.Widget]:
     """Return a widget with a small line of text, or no widget for an empty text."""
     return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
@@ -287,12 +297,39 @@ def _rewards_with_stock(configuration: Configuration, stock: int) -> tuple[Any, 
 
 def _trace_html(trace: list[Mapping[str, Any]]) -> str:
     """Return the checked rules as an HTML table, in the order of the trace."""
-    lines = []
+    rows = []
     for line in trace:
-        name, found = rule_in_words(line)
+        name, numbers = _RULE_LABELS[line["rule"]]
+        durations = {key[:-2]: _duration(line[key]) for key in ("gap_s", "needed_s") if key in line}
+        try:
+            found = numbers.format(**line, **durations)
+        except KeyError:
+            found = _NOTHING_COMPARED.get(line["rule"], "")
         mark = "✓" if line["ok"] else "✗ refused"
-        lines.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(found)}</td></tr>")
+        rows.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(found)}</td></tr>")
     return (
         '<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">'
-        f"<table><tbody>{''.join(lines)}</tbody></table></div>"
+        f"<table><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _moments_not_reached(configuration: Configuration, limit: str, show: Callable[[float], str]) -> str:
+    """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
+    default = getattr(configuration.default, limit)
+
+    def own(limits: Limits) -> str:
+        value = getattr(limits, limit)
+        return "" if value == default else show(value)
+
+    parts = []
+    for name, rules in configuration.moments.items():
+        arms = {arm: own(limits) for arm, limits in rules.arms.items()}
+        values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own(rules)
+        if values and rules.enabled:
+            parts.append(f"{name} ({values})")
+    return f"Not for {' and '.join(parts)}: own value." if parts else ""
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds as ``40 s`` or ``15 min``."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
