@@ -18,7 +18,7 @@ from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
 from toolkit.handwriting.ink.line_distance import ink_reach
 from toolkit.handwriting.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARGIN_WANDER, WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
-from toolkit.handwriting.ink.pens import InkFlow
+from toolkit.handwriting.ink.pen import InkFlow
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import MAX_DISTANCE, Parameters

@@ -19,18 +19,16 @@ from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
-from toolkit.handwriting.ink.motion import PenPath, pen_path
+from toolkit.handwriting.ink.motion import pen_path
 from toolkit.handwriting.ink.natural.habits import natural_writer
 from toolkit.handwriting.ink.natural.lines import drifting_lines
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
 from toolkit.handwriting.ink.paper import fitted_to_paper, guided, laid_on_paper
-from toolkit.handwriting.ink.pen import inked_radius
-from toolkit.handwriting.ink.pens import MAX_NIB_RATIO, InkFlow, pen_kind, written_with
+from toolkit.handwriting.ink.pen import inked
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.wire import Pen
 from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import Floats, KeyedNoise
 
@@ -112,26 +110,13 @@ def inked_page(
         path, lines = pen_path(layout, shaper, noise), straight_lines(parameters, shaper, layout.lines, noise)
     path = corrected(path, layout, parameters.corrections, noise)
     lap("motion")
-    path, ink = _with_ink(path, parameters.pen, shaper, noise)
+    strokes, ink = inked(path.strokes, parameters.pen, shaper, noise)
     lap("pen")
     lines = guided(lines, parameters)
-    page = replace(compose(parameters, layout, path, shaper, noise, baseline, lines), ink=ink)
+    page = replace(compose(parameters, layout, path._replace(strokes=strokes), shaper, noise, baseline, lines), ink=ink)
     page = laid_on_paper(page, parameters, noise)
     lap("motion")
     return page
-
-
-def _with_ink(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[PenPath, InkFlow | None]:
-    """Return the path with the width of the ink, and the ink flow, or None for plain ink."""
-    nib, contrast = shaper.nib, shaper.writer.contrast
-    if (kind := pen_kind(pen)) is not None:
-        nib *= kind.nib * min(1.0, MAX_NIB_RATIO / shaper.writer.nib)
-        contrast *= kind.contrast
-    path.strokes.radius[:] = inked_radius(path.strokes, nib, contrast, noise)
-    if kind is None:
-        return path, None
-    strokes, ink = written_with(kind, path.strokes, noise)
-    return path._replace(strokes=strokes), ink
 
 
 def noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.texture import Deposit, density, layer_factor
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.pens import InkFlow
+from toolkit.handwriting.ink.pen import InkFlow
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit.keyed_noise import Floats, Integers
 

@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.canvases.scan import Scan
 from toolkit.handwriting.ink.canvases.texture import textured
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.pens import InkFlow
+from toolkit.handwriting.ink.pen import InkFlow
 from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 

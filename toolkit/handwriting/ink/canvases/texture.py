@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.raster import Coverage
-from toolkit.handwriting.ink.pens import InkFlow, PenKind
+from toolkit.handwriting.ink.pen import InkFlow, PenKind
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, tangents
 from toolkit.handwriting.ink.shaping import THICKEST_NIB
 from toolkit.keyed_noise import Floats, KeyedNoise
