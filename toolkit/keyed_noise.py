@@ -22,6 +22,7 @@ _INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
 # A field is computed for this many points at a time, because that takes twenty times the memory of the points.
 _POINTS_A_BATCH = 100_000
 _LOW_16_BITS = np.uint64(0xFFFF)
+_WARM_UP_STEPS = 24  # after these steps, an autoregressive series does not depend on the first value
 
 
 def mix(z: Hashes) -> Hashes:
@@ -73,6 +74,13 @@ class KeyedNoise:
 
     def gaussian(self, name: str, count: int) -> Floats:
         return gaussian(self.hashes(name, count))
+
+    def series(self, name: str, count: int, memory: float = 0.7) -> Floats:
+        """Return an autoregressive series of variance 1: each value keeps the share `memory` of the value before."""
+        kernel = np.cumprod(np.full(_WARM_UP_STEPS, memory)) / memory
+        fresh = self.gaussian(name, count + _WARM_UP_STEPS - 1)
+        drifting: Floats = np.convolve(fresh, kernel)[_WARM_UP_STEPS - 1 :][:count] * np.sqrt(1 - memory * memory)
+        return drifting
 
     def drift(self, name: str, positions: Floats) -> Floats:
         """Return smooth noise along a line: variance about 1, changing over one unit of `positions`."""

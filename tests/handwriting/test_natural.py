@@ -11,12 +11,12 @@ import pytest
 from tests.handwriting.conftest import LETTER, handwriting, written
 from tests.handwriting.test_writing import white_between
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.ink.natural.habits import drift_series, habits_of, natural_writer
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.renderer import write_page
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.writers import habits_of, natural_writer
 from toolkit.keyed_noise import KeyedNoise
 
 CONSTRUCTED = "etasnodgyflhk1479"  # and r, which Evangeline has as an outline
@@ -176,10 +176,10 @@ def test_tab_stops_stay_columns():
 
 
 def test_height_of_letters_drifts_and_is_no_white_noise():
-    values = drift_series(KeyedNoise("1"), "drift", 5_000)
+    values = KeyedNoise("1").series("drift", 5_000)
     assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
     assert values.std() == pytest.approx(1, abs=0.1)
-    assert np.array_equal(values[:10], drift_series(KeyedNoise("1"), "drift", 10))
+    assert np.array_equal(values[:10], KeyedNoise("1").series("drift", 10))
 
 
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Flint"])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from toolkit.keyed_noise import KeyedNoise
+
+MAX_NATURAL_NIB = 0.95  # the pen of a natural writer is at most this multiple of the script's pen width
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,23 @@ class Writer:
     shake: float  # factor on every irregularity; below 1 is neat
     wander: float  # factor on the drift of the baseline and the slope of lines
     contrast: float  # factor on the variation of the line width in the script
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """More habits of a writer, for natural writing. Lengths in cap heights, angles as slopes."""
+
+    ascender: float  # factor on the height of letters above the x-height
+    descender: float  # factor on the depth of letters below the baseline
+    figure: float  # factor on the size of digits
+    join_rate: float  # share of the joinable letter pairs that a print hand joins
+    longest_run: int  # most letters that a joined hand writes without a lift, at least three
+    bar_length: float  # factor on the length of bars
+    bar_slope: float
+    dot_shift: float  # to the right, in x-heights
+    gap: float  # factor on the gaps between words
+    margin: float  # drift of the left margin
+    line_slope: float
 
 
 WRITERS: tuple[Writer, ...] = (
@@ -38,4 +58,28 @@ def writer_of(script: str, number: int) -> Writer:
         return varied  # keeps the proportions of the script
     return replace(
         varied, slant=base.slant + 0.03 * slant, width=base.width * (1 + 0.03 * width), nib=base.nib * (1 + 0.06 * nib)
+    )
+
+
+def natural_writer(script: str, number: int) -> Writer:
+    """Return writer `number` of a script with a nib of at most `MAX_NATURAL_NIB`."""
+    writer = writer_of(script, number)
+    return replace(writer, nib=min(writer.nib, MAX_NATURAL_NIB))
+
+
+@cache
+def habits_of(script: str, writer: str) -> Habits:
+    u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()
+    return Habits(
+        ascender=1 + 0.1 * u[0],
+        descender=1 + 0.12 * u[1],
+        figure=1 + 0.06 * u[2],
+        join_rate=0.5 + 0.15 * u[3],
+        longest_run=5 + int(1.49 * u[4] + 0.5),
+        bar_length=1 + 0.2 * u[5],
+        bar_slope=0.05 + 0.05 * u[6],
+        dot_shift=0.12 + 0.06 * u[7],
+        gap=0.92 + 0.12 * u[8],
+        margin=1.0 + 0.25 * u[9],
+        line_slope=0.006 * u[10],
     )

@@ -130,7 +130,7 @@ def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tupl
         nib *= kind.nib * min(1.0, MAX_NIB_RATIO / shaper.writer.nib)
         contrast *= kind.contrast
     if not len(strokes.x):
-        return strokes, kind and InkFlow(kind, strokes.x, strokes.x, strokes.x, noise)
+        return strokes, None if kind is None else InkFlow(kind, strokes.x, strokes.x, strokes.x, noise)
     travel = _Travel.of(strokes, noise)
     strokes = replace(strokes, radius=nib * _relative_width(strokes, travel, contrast, noise))
     return (strokes, None) if kind is None else _written_with(kind, strokes, travel, noise)

@@ -20,7 +20,6 @@ from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import pen_path
-from toolkit.handwriting.ink.natural.habits import natural_writer
 from toolkit.handwriting.ink.natural.lines import drifting_lines
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
 from toolkit.handwriting.ink.natural.penman import Penman
@@ -29,7 +28,7 @@ from toolkit.handwriting.ink.paper import fitted_to_paper, guided, laid_on_paper
 from toolkit.handwriting.ink.pen import inked
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.writers import writer_of
+from toolkit.handwriting.writers import natural_writer, writer_of
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")

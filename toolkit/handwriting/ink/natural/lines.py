@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from toolkit.handwriting.ink.motion import BASELINE_WANDER
-from toolkit.handwriting.ink.natural.habits import drift_series
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Lines
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
@@ -25,7 +24,7 @@ def drifting_lines(penman: Penman, lines: int, noise: KeyedNoise) -> Lines:
     step = MARGIN_STEP + MARGIN_UNEVEN * noise.gaussian("natural margin", lines)
     turn = 4 * habits.margin
     margin = turn * np.abs((noise.number("natural margin") + np.cumsum(step) / turn) % 1 - 0.5)
-    slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * drift_series(noise, "natural slope", lines)
+    slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * noise.series("natural slope", lines)
     slope = np.minimum(np.maximum(slope, -STEEPEST), STEEPEST)
     wander = shaper.writer.wander * BASELINE_WANDER * WANDER_FACTOR
     return Lines(shaper.nib + margin, slope, wander, dodge)

@@ -17,10 +17,10 @@ from toolkit.handwriting.ink.motion import (
     elastic_displacement,
     round_corners,
 )
-from toolkit.handwriting.ink.natural.habits import Habits, drift_series, exponential
 from toolkit.handwriting.ink.natural.letters import BAND_COUNT, BAR, MARK, bands_of, widen_bands
 from toolkit.handwriting.ink.natural.penman import Draft, Penman
 from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.handwriting.writers import Habits
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
 # Standard deviations, in cap heights or as shares, of the drift from word to word and from letter to letter.
@@ -95,7 +95,7 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
     choice = draft.choices[letter]
     if choice.form.character == "x":
         return
-    factor = habits.bar_length * float(exponential(np.array([BAR_SPREAD * z[0]]))[0])
+    factor = habits.bar_length * float(_exponential(np.array([BAR_SPREAD * z[0]]))[0])
     left, right = float(x.min()), float(x.max())
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
@@ -125,8 +125,8 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     spread = np.sqrt(shake)
 
     def drifting(name: str, of_words: float, of_letters: float) -> Floats:
-        word = drift_series(noise, f"natural word {name}", words, 0.76)[of]
-        letter = drift_series(noise, f"natural letter {name}", count, 0.6)
+        word = noise.series(f"natural word {name}", words, 0.76)[of]
+        letter = noise.series(f"natural letter {name}", count, 0.6)
         both: Floats = spread * (of_words * word + of_letters * letter)
         return both
 
@@ -134,7 +134,7 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     large[_signature_words(layout)] = SIGNATURE_SIZE
     origin = np.array([choice.x for choice in draft.choices], np.float64)
     span = np.maximum(np.array([choice.spacing for choice in draft.choices], np.float64), 0.0)
-    added = span * (exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[of] - 1)
+    added = span * (_exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[of] - 1)
     first = np.minimum(np.searchsorted(of, np.arange(words)), count - 1)
     last = np.maximum(np.searchsorted(of, np.arange(words), "right") - 1, first)
     until = np.cumsum(added)
@@ -204,7 +204,7 @@ def _place_words(
     floor, wide = GAP_FLOOR + 2 * shaper.nib, 2.5 * shaper.space
     usual = np.where(nominal > 1.6 * shaper.space, nominal, np.minimum(nominal, 1.3 * shaper.space))
     usual = np.maximum(penman.habits.gap * usual, floor + USUAL_ABOVE)
-    change = exponential(GAP_SPREAD * drift_series(noise, "natural gap", max(words - 1, 0), GAP_MEMORY))
+    change = _exponential(GAP_SPREAD * noise.series("natural gap", max(words - 1, 0), GAP_MEMORY))
     change = change * [GAP_FACTOR_AFTER.get(word.text[-1:], 1.0) for word in layout.words[:-1]]
     gap = usual * np.minimum(np.maximum(change, NARROWEST), WIDEST)
     gap = np.maximum(gap - 0.5 * (looks_wider - USUALLY_WIDER), np.where(stops, usual, floor))
@@ -217,6 +217,14 @@ def _place_words(
             x[n + 1] = max(x[n + 1], placed + floor) if nominal[n] > wide else placed + wanted
     start = np.array(x, np.float64)
     return start + first, start + last, start
+
+
+def _exponential(z: Floats) -> Floats:
+    """Approximate e to the power of z, for z above -32, by multiplications: the result is equal on every machine."""
+    power = 1 + z / 64
+    for _ in range(6):
+        power = power * power
+    return power
 
 
 def _signature_words(layout: Layout) -> slice:
