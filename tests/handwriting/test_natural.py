@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.handwriting.conftest import LETTER, handwriting, written
+from tests.handwriting.conftest import LETTER, handwriting, write_page, written
 from tests.handwriting.test_writing import white_between
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.ink.natural.penman import Penman
-from toolkit.handwriting.ink.renderer import write_page
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters

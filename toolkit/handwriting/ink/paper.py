@@ -14,14 +14,13 @@ from toolkit.handwriting.parameters import RGB, Margin, Parameters
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 if TYPE_CHECKING:
-    from toolkit.handwriting.ink.page import Lines, Page
+    from toolkit.handwriting.ink.page import Page
 
 T = TypeVar("T")
 #: Smallest and largest margins in handwriting sizes, for a text without padding: top, right, bottom, left.
 MARGIN_RANGES = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
 LEAST_TURN, MOST_TURN = 0.0052, 0.014  # tangents of 0.3 and 0.8 degrees
 HANG, BELOW = 0.03, 0.075  # handwriting sizes: random and mean distance of a baseline from the rule below
-GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # factors of ruled paper on the slope and the drift of lines
 MIN_RULE_PITCH = 6.0  # points; closer rules are not drawn
 RULE_WIDTH_RANGE = 0.020, 0.030  # handwriting sizes
 SQUARE_SIZE = 0.68, 0.95  # handwriting sizes, for squares of 4 or 5 mm
@@ -119,16 +118,6 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
     pad, size = _pad_noise(parameters), parameters.handwriting_size
     sides = [min(_uniform_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGIN_RANGES)]
     return replace(parameters, margin=Margin(*sides))
-
-
-def guided(lines: Lines, parameters: Parameters) -> Lines:
-    """Return straighter lines on ruled paper, otherwise the same lines."""
-    stock = STOCKS.get(parameters.paper)
-    if stock is None or not stock.rules:
-        return lines
-    straight = lines._replace(slope=GUIDED_SLOPE * lines.slope, wander=GUIDED_WANDER * lines.wander)
-    # On ruled paper, words do not move down to avoid the line above.
-    return straight if lines.dodge is None else straight._replace(dodge=lambda x, y, line, word: np.zeros(len(x)))
 
 
 def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
