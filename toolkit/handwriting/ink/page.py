@@ -67,16 +67,27 @@ class Page:
         area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
         return min(1.0, area / (self.width * self.height))
 
-    def visible_strokes(self) -> npt.NDArray[np.bool_]:
+    def visible(self) -> Page:
+        """Return the page with only the strokes that have ink on it."""
         s = self.strokes
         if not len(s.length):
-            return np.zeros(0, bool)
+            return self
 
         def touching(low: Floats, high: Floats, limit: float) -> npt.NDArray[np.bool_]:
             return (np.maximum.reduceat(high, s.start) > 0) & (np.minimum.reduceat(low, s.start) < limit)
 
         across = touching(s.x - s.radius, s.x + s.radius, self.width)
-        return across & touching(s.y - s.radius, s.y + s.radius, self.height)
+        return self.select(across & touching(s.y - s.radius, s.y + s.radius, self.height))
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Page:
+        """Return the page with only the strokes for which `keep` is true."""
+        if keep.all():
+            return self
+        return replace(
+            self, strokes=self.strokes.select(keep), stroke_word=self.stroke_word[keep],
+            stroke_letter=self.stroke_letter[keep],
+            ink=None if self.ink is None else self.ink.select(np.repeat(keep, self.strokes.length)),
+        )  # fmt: skip
 
 
 def compose(

@@ -187,9 +187,10 @@ _penman = lru_cache(32)(Penman)
 def draw(pages: Iterable[Page], parameters: Parameters, lap: Lap) -> tuple[bytes, float | None]:
     """Return the file with all pages (PDF) or the first, and for a PNG the share of the page that ink covers."""
     ink, size = parameters.handwriting_color, parameters.handwriting_size
+    visible = (page.visible() for page in pages)
     if parameters.kind == "pdf":
-        return draw_pdf(pages, ink, size, lap), None
-    page = next(iter(pages))
+        return draw_pdf(visible, ink, size, lap), None
+    page = next(visible)
     if parameters.kind == "png":
         return draw_png(page, ink.rgb(), size, lap)
     return (draw_svg if parameters.kind == "svg" else draw_replay)(page, ink, size), None

@@ -10,8 +10,7 @@ from operator import itemgetter
 
 import pydyf
 
-from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, outline_curves
-from toolkit.handwriting.ink.canvases.opacity import Layer, layers_of
+from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, Layer, layers_of, outline_curves
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 

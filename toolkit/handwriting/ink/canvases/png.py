@@ -7,7 +7,6 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.canvases.scan import Scan
 from toolkit.handwriting.ink.canvases.texture import textured
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.pen import InkFlow
 from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
@@ -40,14 +38,12 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
     """Return the file, and the share of the page that ink covers; `size` is the cap height in pixels."""
     # The page of a letter may have fractions of pixels.
     width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
-    visible = page.visible_strokes()
-    strokes = page.strokes if visible.all() else page.strokes.select(visible)
     # Only the filter "difference to the row above" is used: almost all differences are zero, which compresses two to
     # three times faster than with a choice among all filters, and the file is only a few per cent larger.
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
-    for alpha in _bands(strokes, _texture(page, visible, size), width, height, lap):
+    for alpha in _bands(page, size, width, height, lap):
         filtered = [_filter_rows(alpha, above, ink)] if scan is None else scan.rows(alpha, row)
         packed += [packer.compress(rows.data) for rows in filtered]
         above, row = alpha[-1].copy(), row + len(alpha)
@@ -66,36 +62,25 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
     return b"".join([_PNG_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
 
 
-class _Texture(NamedTuple):
-    ink: InkFlow
-    size: float  # cap height in pixels
-
-    def coarser(self, grain: int) -> _Texture:
-        return self._replace(size=self.size / grain)
-
-
-def _texture(page: Page, visible: np.ndarray, size: float) -> _Texture | None:
-    return None if page.ink is None else _Texture(page.ink.select(np.repeat(visible, page.strokes.length)), size)
-
-
-def _bands(strokes: Strokes, texture: _Texture | None, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
+def _bands(page: Page, size: float, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
     """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
+    strokes = page.strokes
     extent = _StrokeExtents(strokes)
     grain = max(1, math.ceil(extent.edge(0, height) / MAX_PAGE_EDGE))
     if grain > 1:
         small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
+        coarse = replace(page, strokes=small)
         left = height
-        for alpha in _bands(small, texture and texture.coarser(grain), -(-width // grain), -(-height // grain), lap):
+        for alpha in _bands(coarse, size / grain, -(-width // grain), -(-height // grain), lap):
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
     pieces = _pieces_a_step(strokes)
     for first, rows in _band_rows(extent, width, height):
-        near = extent.touching(first, rows)
-        alpha = _draw_band(strokes.select(near), pieces, width, first, rows, lap)
-        if texture is not None:
-            ink = texture.ink.select(np.repeat(near, strokes.length))
-            alpha = textured(alpha, strokes.select(near), ink, texture.size, first)
+        part = page.select(extent.touching(first, rows))
+        alpha = _draw_band(part.strokes, pieces, width, first, rows, lap)
+        if part.ink is not None:
+            alpha = textured(alpha, part.strokes, part.ink, size, first)
             lap("canvas")
         yield alpha
 

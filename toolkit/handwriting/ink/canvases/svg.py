@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, outline_curves
-from toolkit.handwriting.ink.canvases.opacity import layers_of, point_opacity
+from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, layers_of, outline_curves, point_opacity
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.pen import slowness
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
@@ -43,22 +42,20 @@ def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    visible = page.visible_strokes()
-    strokes, letter = page.strokes.select(visible), page.stroke_letter[visible].tolist()
+    strokes, letter, word = page.strokes, page.stroke_letter.tolist(), page.stroke_word
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
     first_contour: dict[int, int] = {}  # of each letter: all contours of a letter appear together with the first
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
         shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[shape] = shapes.get(shape, "") + _path_data(curve)
-    word = page.stroke_word[visible]
     begin, duration, progress = _schedule(strokes, word, page.layout.line[word], size)
     widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
     middle = _centre_lines(strokes)
     # A notebook page may contain several replays, and ids must differ within a page.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
-    opacity = _stroke_opacity(page, visible, size)
+    opacity = _stroke_opacity(page, size)
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
         f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}"{opacity[n]} '
@@ -104,12 +101,11 @@ def _easing(progress: Floats) -> str:
     return ",".join(f"{share:.2f}".lstrip("0") or "0" for share in progress.tolist()[1:-1])
 
 
-def _stroke_opacity(page: Page, visible: np.ndarray, size: float) -> list[str]:
+def _stroke_opacity(page: Page, size: float) -> list[str]:
     """Return the opacity attribute of each stroke: the mean over the stroke, which is animated as a whole."""
-    strokes = page.strokes.select(visible)
-    if page.ink is None or not len(strokes.x):
+    strokes, opacity = page.strokes, point_opacity(page, size)
+    if opacity is None:
         return [""] * len(strokes.length)
-    opacity = point_opacity(page, strokes, page.ink.select(np.repeat(visible, page.strokes.length)), size)
     return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
 
 
