@@ -58,8 +58,9 @@ class KeyedNoise:
     def stream(self, name: str) -> np.uint64:
         return np.uint64(self._stream_hash(name))
 
-    def number(self, name: str) -> float:
-        return (self._stream_hash(name) >> 11) / (1 << 53)
+    def number(self, name: str, ends: tuple[float, float] = (0.0, 1.0)) -> float:
+        """Return one uniform number between two ends."""
+        return ends[0] + (ends[1] - ends[0]) * ((self._stream_hash(name) >> 11) / (1 << 53))
 
     def _stream_hash(self, name: str) -> int:
         key = f"{self._key}\0{name}".encode("utf-8", "surrogatepass")

@@ -122,8 +122,6 @@ class _StrokeExtents:
 
 
 def _draw_band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
-    if not len(strokes.length):
-        return np.zeros((rows, width), np.uint8)
     part = np.cumsum(strokes.length) * pieces // _POINTS_AT_ONCE
     outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
     lap("pen")

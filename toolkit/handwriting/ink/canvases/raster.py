@@ -17,9 +17,9 @@ Coverage = npt.NDArray[np.uint8]
 
 def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
     """Return how much of every pixel is inside the polygons (non-zero rule), 0..255, shape (height, width)."""
-    corners, codes = (
-        zip(*map(_closed_path, parts), strict=True) if parts else ([np.zeros((0, 2))], [np.zeros(0, np.uint8)])
-    )
+    if not any(len(part.x) for part in parts):
+        return np.zeros((height, width), np.uint8)
+    corners, codes = zip(*map(_closed_path, parts), strict=True)
     path = Path(np.concatenate(corners), np.concatenate(codes))
     path.should_simplify = False
     # In Agg y points up, in `Polygons` down.
