@@ -48,6 +48,7 @@ class ShapedWord:
     letter: Integers  # (points,) number of the letter
     breaks: tuple[tuple[int, float], ...]  # positions at which the word may be cut: number of characters, width
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
+    blank: str = ""  # the white space before the word
     squeeze: float = 1.0  # factor on the width of a word that is squeezed into the end of a line
     is_struck: bool = False  # a false start that is crossed out; its text is empty
 
