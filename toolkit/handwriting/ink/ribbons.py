@@ -82,6 +82,12 @@ class Strokes:
         points = np.repeat(keep, self.length)
         return Strokes(self.x[points], self.y[points], self.radius[points], self.length[keep], self.flags[keep])
 
+    def reordered(self, order: Integers) -> Strokes:
+        """Return the strokes of these numbers, in this order."""
+        length = self.length[order]
+        point = np.repeat(self.start[order] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+        return Strokes(self.x[point], self.y[point], self.radius[point], length, self.flags[order])
+
 
 @dataclass(frozen=True, slots=True)
 class Polygons:
