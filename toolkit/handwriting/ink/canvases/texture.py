@@ -24,7 +24,6 @@ STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the smal
 POINT_DISTANCE = 1 / 30  # cap heights between the points of a stroke
 _LANE_COUNTS = 3, 9  # fewest and most points side by side across a line
 _POINTS_AT_ONCE = 200_000  # added to the grid together, which takes twenty times the memory of the points
-_CHUNK_POINTS = 60_000  # points of strokes that are expanded together
 # Strokes that cover the page this many times, with at least this many points, get a uniform density to save time.
 _HEAP, _HEAP_POINTS = 1.5, 100_000
 _SECOND_PASS = 1.2  # more passes than this in a cell mean that ink lies on ink
@@ -45,7 +44,7 @@ class Deposit:
         width, first_row, height = area
         top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
         passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
-        for x, y, weight, amount in _batches(_points_across_lines(strokes, ink, size, cell)):
+        for x, y, weight, amount in _points_across_lines(strokes, ink, size, cell):
             across, along = x / cell + 1, y / cell - top
             column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
             inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
@@ -105,18 +104,6 @@ def density(kind: PenKind, amount: Single) -> Single:
     return np.float32(1) - clear * clear
 
 
-def _batches(parts: Iterator[tuple[Floats, ...]]) -> Iterator[list[Floats]]:
-    """Join parts, because each addition to a grid costs as much as the whole grid."""
-    waiting: list[tuple[Floats, ...]] = []
-    for part in parts:
-        waiting.append(part)
-        if sum(len(one[0]) for one in waiting) >= _POINTS_AT_ONCE:
-            yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
-            waiting = []
-    if waiting:
-        yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
-
-
 def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
     """Yield points side by side across the lines: x, y, the passes that a point adds to its cell, and the flow."""
     tx, ty = tangents(strokes)
@@ -124,26 +111,27 @@ def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: floa
     before, after, _, _ = strokes.neighbours()
     bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
     written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
+    # Arrays have the shape (lanes across the line, pieces of an interval, points).
     pieces = max(1, int(np.ceil(POINT_DISTANCE * size / cell - 0.2)))
+    share = np.arange(pieces)[:, None] / pieces
     least, most = _LANE_COUNTS
-    count = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
-    for first in range(0, len(written), _CHUNK_POINTS):
-        at = written[first : first + _CHUNK_POINTS]
-        for piece in range(pieces):
-            share = piece / pieces
-            x, y, r, flow, path, ux, uy, curvature = (
-                a[at] + share * (a[after[at]] - a[at])
-                for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
-            )
-            weight = ink.share[at] * (step[at] / 2) * (2 * r / count) / (cell * cell) / pieces
-            for lane in range(count):
-                aside = (2 * lane + 1) / count - 1
-                rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
-                thin = np.maximum(ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH), 0.0)
-                streak = np.maximum(1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0), FAINTEST_STREAK)
-                # On the inner side of a curve the points are closer together.
-                spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
-                yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak
+    lanes = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
+    aside = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None]
+    rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
+    at_once = max(1, _POINTS_AT_ONCE // (pieces * lanes))
+    for first in range(0, len(written), at_once):
+        at = written[first : first + at_once]
+        x, y, r, flow, path, ux, uy, curvature = (
+            a[at] + share * (a[after[at]] - a[at])
+            for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
+        )
+        drift = np.array([ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH) for lane in range(lanes)])
+        thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
+        # On the inner side of a curve the points are closer together.
+        spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
+        weight = ink.share[at] * (step[at] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
+        amount = flow * rim * np.maximum(1 - thin, FAINTEST_STREAK)
+        yield (x - uy * r * aside).ravel(), (y + ux * r * aside).ravel(), weight.ravel(), amount.ravel()
 
 
 def _interpolated(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
