@@ -14,8 +14,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import fallback_chain
-from toolkit.handwriting.ink.fallback import INVISIBLE_CHARACTERS, SIMILAR_CHARACTER, FaceFit, curly_quotes
-from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
+from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, load_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer
 from toolkit.keyed_noise import Floats, Integers
@@ -30,6 +29,16 @@ _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches 
 _CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
 _WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
 _COMPARED_POINTS = 256  # points of a letter that are compared with the next letter
+_SIMILAR_CHARACTER = {
+    "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
+    "\u2013": "-", "\u2014": "-", "\u2015": "\u2014", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
+    "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
+}  # fmt: skip
+_INVISIBLE_CHARACTERS = frozenset(
+    ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
+)
+_CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
+_CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"
 
 _XY: TypeAlias = tuple[Floats, Floats]
 
@@ -64,7 +73,8 @@ class Shaper:
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
-        self._fits = {hand: fit for hand in self.hands if (fit := FaceFit.of(hand.measures, self.measures))}
+        self._fits = [FaceFit.of(hand.measures, self.measures) for hand in self.hands]
+        self._stretch = [writer.width * (fit.width if fit else 1.0) for fit in self._fits]
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self._hand_of = lru_cache(4096)(self._find_hand)
@@ -77,7 +87,7 @@ class Shaper:
         for number, run, places in self._runs_by_hand(text):
             placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
         letters = [self.letter(number, at.glyph) for number, at, _ in placed]
-        stretch = np.array([self._stretch(number) for number, _, _ in placed])
+        stretch = np.array([self._stretch[number] for number, _, _ in placed])
         advances = stretch * [at.advance for _, at, _ in placed]
         shift = stretch * [at.dx + at.dy * self.writer.slant for _, at, _ in placed]
         characters = [text[place] for _, _, place in placed]
@@ -106,14 +116,10 @@ class Shaper:
             kept, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
             strokes = strokes.select(shown)
-        if fit := self._fits.get(hand):
+        if fit := self._fits[number]:
             strokes = fit.apply(strokes)
         x = (strokes.x + strokes.y * writer.slant) * writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
-
-    def _stretch(self, number: int) -> float:
-        fit = self._fits.get(self.hands[number])
-        return self.writer.width * (fit.width if fit else 1.0)
 
     def points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
@@ -130,9 +136,9 @@ class Shaper:
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
-        if character in INVISIBLE_CHARACTERS:
+        if character in _INVISIBLE_CHARACTERS:
             return 0, ""
-        for wanted in (character, SIMILAR_CHARACTER.get(character, character)):
+        for wanted in (character, _SIMILAR_CHARACTER.get(character, character)):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
@@ -143,7 +149,7 @@ class Shaper:
     def _runs_by_hand(self, text: str) -> list[tuple[int, str, list[int]]]:
         """Cut a word into runs of one hand: (number of the hand, characters to shape, indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
-        for place, character in enumerate(curly_quotes(text)):
+        for place, character in enumerate(_curly_quotes(text)):
             number, written = self._hand_of(character) or (0, "")
             if not written:
                 continue
@@ -179,6 +185,16 @@ class Shaper:
         head = right.letter <= right.letter[0] + 1
         distance = WORD_GAP + 2 * self.nib
         return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
+
+
+def _curly_quotes(word: str) -> str:
+    """Replace the straight quotes of a word by curly quotes: opening at the beginning and after a bracket or dash."""
+    written = ""
+    for place, character in enumerate(word):
+        opening, closing = _CURLY_QUOTES.get(character, (character, character))
+        is_year = character == "'" and word[place + 1 : place + 2].isdigit()  # '98
+        written += opening if (not written or written[-1] in _CHARACTERS_BEFORE_OPENING) and not is_year else closing
+    return written
 
 
 def _points(word: ShapedWord, chosen: np.ndarray) -> _XY:
