@@ -25,12 +25,8 @@ from toolkit.handwriting.parameters import MAX_DISTANCE, Parameters
 from toolkit.handwriting.wire import Format
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-_DRIFT_SHARES = (
-    1.0,
-    0.5,
-    0.2,
-    0.0,
-)  # factors on slope and drift of natural lines, tried until the ink fits on the page
+# Factors on slope and drift of natural lines, tried until the ink fits on the page.
+_DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)
 _MAX_CUT_TEXT = 40  # characters
 _CUT_TOLERANCE = 0.5  # ink may leave the page by this many points without being reported as cut off
 

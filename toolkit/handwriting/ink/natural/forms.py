@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -81,40 +81,24 @@ def _find_descender(parts: Parts) -> tuple[int, int, float] | None:
     return (n, low, float(along[-1] - along[low])) if parts[n][low, 1] < -0.2 and low > 5 else None
 
 
-def _straight_tail(parts: Parts, x_height: float) -> Parts | None:
-    """End the descender at its lowest point."""
+def _change_tail(parts: Parts, x_height: float, to: Literal["straight", "open", "looped"]) -> Parts | None:
+    """End the descender at its lowest point; open it with a short hook; or extend it upwards through the stem."""
     found = _find_descender(parts)
-    if found is None or found[2] < 0.15:
+    if found is None:
         return None
-    n, low, _ = found
-    parts[n] = parts[n][: low + 2]
-    return parts
-
-
-def _open_tail(parts: Parts, x_height: float) -> Parts | None:
-    """Cut the upward end of a descender in half, or add a hook to a straight descender."""
-    found = _find_descender(parts)
-    if found is None or 0.1 <= found[2] < 0.3:
-        return None
-    n, _, after = found
-    if after >= 0.3:
+    n, low, after = found
+    if to == "straight" and after >= 0.15:
+        parts[n] = parts[n][: low + 2]
+    elif to == "open" and after >= 0.3:
         parts[n] = shortened(parts[n], 0.5 * after, True)
-    elif direction(parts[n], True)[1] < -0.8:
+    elif to == "open" and after < 0.1 and direction(parts[n], True)[1] < -0.8:
         parts[n] = continued(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
+    elif to == "looped" and after <= 0.45:
+        rise = -float(parts[n][low, 1])
+        points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
+        parts[n] = continued(parts[n][: low + 1], points, True)
     else:
         return None
-    return parts
-
-
-def _looped_tail(parts: Parts, x_height: float) -> Parts | None:
-    """Extend the end of a descender upwards through the stem, as a loop."""
-    found = _find_descender(parts)
-    if found is None or found[2] > 0.45:
-        return None
-    n, low, _ = found
-    rise = -float(parts[n][low, 1])
-    points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
-    parts[n] = continued(parts[n][: low + 1], points, True)
     return parts
 
 
@@ -289,37 +273,39 @@ _TALL_SHAPE_EDITS: tuple[Edit, ...] = tuple(
     partial(_move_waist, by=by, width=width, is_tall=True)
     for by, width in ((0.14, 1.1), (-0.14, 0.92), (0.02, 1.1), (-0.02, 0.9))
 )
+_STRAIGHT_TAIL, _OPEN_TAIL = partial(_change_tail, to="straight"), partial(_change_tail, to="open")
+_LOOPED_TAIL = partial(_change_tail, to="looped")
 _COUNTERS_ADDED: dict[Edit, int] = {
-    **dict.fromkeys((_open_bowl, _straight_tail, _open_tail, _retraced_loop), -1), _looped_tail: 1
+    **dict.fromkeys((_open_bowl, _STRAIGHT_TAIL, _OPEN_TAIL, _retraced_loop), -1), _LOOPED_TAIL: 1
 }  # fmt: skip
 _LONGER_END, _SHORTER_END = partial(_change_free_end, by=0.28), partial(_change_free_end, by=-0.25)
 _A_LITTLE_LONGER_END, _BENT_L = partial(_change_free_end, by=0.14), partial(_bend_lower_half, by=0.5)
 _LOWER_BAR = partial(_move_bar, by=-0.15)
 #: Edits that do not suit joined hands.
 _PRINT_EDITS: tuple[Edit, ...] = (
-    _change_foot, _looped_tail, _LONGER_END, _SHORTER_END, _A_LITTLE_LONGER_END, _BENT_L
+    _change_foot, _LOOPED_TAIL, _LONGER_END, _SHORTER_END, _A_LITTLE_LONGER_END, _BENT_L
 )  # fmt: skip
 _EDITS_OF_LETTER: dict[str, tuple[Edit, ...]] = {
     "a": (_open_bowl, _change_foot, _LONGER_END, _SHORTER_END),
     "d": (_open_bowl, _change_foot, _retraced_loop),
     "e": (_lower_upper_half, _LONGER_END, _SHORTER_END),
     "f": (partial(_move_bar, by=0.2), _LOWER_BAR, _retraced_loop),
-    "g": (_open_bowl, _open_tail, _looped_tail),
+    "g": (_open_bowl, _OPEN_TAIL, _LOOPED_TAIL),
     "h": (_retraced_loop, _change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
     "i": (_change_foot,),
-    "j": (_straight_tail, _open_tail, _looped_tail),
+    "j": (_STRAIGHT_TAIL, _OPEN_TAIL, _LOOPED_TAIL),
     "k": (_retraced_loop, _change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
     "l": (_retraced_loop, _change_foot, _BENT_L),
     "m": (_change_foot, _retraced_stem),
     "n": (_change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
     "o": (_open_bowl,),
     "p": (_retraced_stem,),
-    "q": (_straight_tail,),
+    "q": (_STRAIGHT_TAIL,),
     "r": (_retraced_stem, _LONGER_END, _A_LITTLE_LONGER_END),
     "s": (_lower_upper_half, _LONGER_END, _SHORTER_END),
     "t": (partial(_move_bar, by=0.3), _LOWER_BAR, _change_foot),
     "u": (_change_foot,),
-    "y": (_straight_tail, _open_tail, _looped_tail),
+    "y": (_STRAIGHT_TAIL, _OPEN_TAIL, _LOOPED_TAIL),
     "0": (_open_bowl,),
     "1": (_change_flag, partial(_bend_lower_half, by=-0.8), partial(_bend_lower_half, by=0.8)),
     "4": (partial(_lean_top, by=-0.35), partial(_lean_top, by=0.35), _open_bowl),

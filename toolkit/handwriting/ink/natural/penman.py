@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import accumulate
 from string import ascii_lowercase, digits
 from typing import NamedTuple
 
@@ -186,16 +188,9 @@ def _pick_form(count: int, last: dict[str, int], character: str, place: int, cha
         return 0
     before = last.get(character, -1)
     weights = [0.0 if n == before else _FORM_WEIGHTS[(n + place) % count] for n in range(count)]
-    left = chance * sum(weights)
-    chosen = 0
-    for n, weight in enumerate(weights):
-        if weight:
-            chosen = n
-            left -= weight
-            if left < 0:
-                break
-    last[character] = chosen
-    return chosen
+    up_to = list(accumulate(weights))
+    last[character] = bisect_right(up_to, chance * up_to[-1])
+    return last[character]
 
 
 def _share_bars(choices: list[ChosenLetter], begin: int, chance: int) -> None:
