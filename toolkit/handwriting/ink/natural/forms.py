@@ -285,30 +285,26 @@ _LOWER_BAR = partial(_move_bar, by=-0.15)
 _PRINT_EDITS: tuple[Edit, ...] = (
     _change_foot, _LOOPED_TAIL, _LONGER_END, _SHORTER_END, _A_LITTLE_LONGER_END, _BENT_L
 )  # fmt: skip
-_EDITS_OF_LETTER: dict[str, tuple[Edit, ...]] = {
+_EDITS_OF_LETTERS: dict[str, tuple[Edit, ...]] = {
     "a": (_open_bowl, _change_foot, _LONGER_END, _SHORTER_END),
     "d": (_open_bowl, _change_foot, _retraced_loop),
-    "e": (_lower_upper_half, _LONGER_END, _SHORTER_END),
+    "es": (_lower_upper_half, _LONGER_END, _SHORTER_END),
     "f": (partial(_move_bar, by=0.2), _LOWER_BAR, _retraced_loop),
     "g": (_open_bowl, _OPEN_TAIL, _LOOPED_TAIL),
-    "h": (_retraced_loop, _change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
-    "i": (_change_foot,),
-    "j": (_STRAIGHT_TAIL, _OPEN_TAIL, _LOOPED_TAIL),
-    "k": (_retraced_loop, _change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
+    "hk": (_retraced_loop, _change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
+    "iu": (_change_foot,),
+    "jy": (_STRAIGHT_TAIL, _OPEN_TAIL, _LOOPED_TAIL),
     "l": (_retraced_loop, _change_foot, _BENT_L),
     "m": (_change_foot, _retraced_stem),
     "n": (_change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
-    "o": (_open_bowl,),
+    "o0": (_open_bowl,),
     "p": (_retraced_stem,),
     "q": (_STRAIGHT_TAIL,),
     "r": (_retraced_stem, _LONGER_END, _A_LITTLE_LONGER_END),
-    "s": (_lower_upper_half, _LONGER_END, _SHORTER_END),
     "t": (partial(_move_bar, by=0.3), _LOWER_BAR, _change_foot),
-    "u": (_change_foot,),
-    "y": (_STRAIGHT_TAIL, _OPEN_TAIL, _LOOPED_TAIL),
-    "0": (_open_bowl,),
     "1": (_change_flag, partial(_bend_lower_half, by=-0.8), partial(_bend_lower_half, by=0.8)),
     "4": (partial(_lean_top, by=-0.35), partial(_lean_top, by=0.35), _open_bowl),
     "7": (partial(_bend_lower_half, by=1.0), partial(_bend_lower_half, by=-1.0)),
     "9": (_open_bowl, partial(_bend_lower_half, by=-0.9), partial(_bend_lower_half, by=0.8)),
 }
+_EDITS_OF_LETTER = {letter: edits for letters, edits in _EDITS_OF_LETTERS.items() for letter in letters}

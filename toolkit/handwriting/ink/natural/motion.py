@@ -17,10 +17,9 @@ from toolkit.handwriting.ink.motion import (
     elastic_displacement,
     round_corners,
 )
-from toolkit.handwriting.ink.natural.letters import BAND_COUNT, BAR, MARK, bands_of, widen_bands
+from toolkit.handwriting.ink.natural.letters import BAND_COUNT, MARK, bands_of, widen_bands
 from toolkit.handwriting.ink.natural.penman import Draft, Penman
 from toolkit.handwriting.ink.ribbons import Strokes
-from toolkit.handwriting.writers import Habits
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
 # Standard deviations, in cap heights or as shares, of the drift from word to word and from letter to letter.
@@ -30,7 +29,8 @@ GAP_TO_DOT, GAP_FLOOR, USUAL_ABOVE = 0.07, 0.28, 0.32  # a usual gap between wor
 GAP_SPREAD, GAP_MEMORY, NARROWEST, WIDEST = 0.32, 0.8, 0.75, 1.9  # of gaps between words; factors on a usual gap
 GAP_FACTOR_AFTER = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}
 CLOSENESS, USUALLY_WIDER = 0.3, 0.15  # white beside a gap's narrowest point: largest amount that counts, usual amount
-BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05  # deviations of length and slope; share of misplaced bars
+BAR_SPREAD, BAR_TURN = 0.25, 0.06  # deviations of length and slope
+BAR_MISSES, MISSED_BAR = 0.05, 0.3  # share of misplaced bars, and the share of the length by which they are moved
 MAX_BAR_LENGTH = 0.7  # cap heights, or the length in the font if that is larger
 DOT_SPREAD, DOT_RISE, FARTHEST_DOT = 0.10, 0.06, 0.4  # x-heights; the last to the right, to the left half of it
 SIGNATURE_SIZE = 1.18  # factor on the size of a signature below a letter
@@ -60,21 +60,24 @@ def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
     """Move bars, dots and accents a little away from the letter, as if the hand added them after the word."""
     strokes, habits, count = draft.strokes, penman.habits, len(draft.choices)
     begins = strokes.start
-    z = {name: noise.gaussian(name, count) for name in ("bar length", "bar slope", "dot shift", "dot rise")}
-    misses = unit(noise.hashes("bar misses", count)) < BAR_MISSES
-    letters_of = np.bincount(draft.letter_word, minlength=len(draft.advance))
+    bar = np.stack([
+        habits.bar_length * _exponential(BAR_SPREAD * noise.gaussian("bar length", count)),
+        np.clip(habits.bar_slope + BAR_TURN * noise.gaussian("bar slope", count), -0.05, 0.17),
+        MISSED_BAR * (unit(noise.hashes("bar misses", count)) < BAR_MISSES),
+    ])  # fmt: skip
+    long = 0.015 * np.maximum(np.bincount(draft.letter_word)[draft.letter_word] - 4, 0)
+    dot_shift = (habits.dot_shift + long + DOT_SPREAD * noise.gaussian("dot shift", count)) * penman.x_height
+    dot_rise = DOT_RISE * penman.x_height * noise.gaussian("dot rise", count)
     # Bars come first, because dots and accents keep a distance from bars.
     for n in sorted(np.nonzero(draft.delayed)[0].tolist(), key=lambda n: int(draft.delayed[n])):
         at = slice(int(begins[n]), int(begins[n] + strokes.length[n]))
         letter = int(draft.letter[at.start])
         x, y = strokes.x[at], strokes.y[at]
         if draft.delayed[n] == MARK:
-            long = 0.015 * max(int(letters_of[draft.word[n]]) - 4, 0)
-            shift = habits.dot_shift + long + DOT_SPREAD * z["dot shift"][letter]
-            y += DOT_RISE * penman.x_height * z["dot rise"][letter]
-            x += _clear_shift(x, y, draft, letter, shift * penman.x_height, penman)
-        elif draft.delayed[n] == BAR:
-            _move_bar(x, y, draft, letter, habits, [float(v[letter]) for v in z.values()], bool(misses[letter]))
+            y += dot_rise[letter]
+            x += _clear_shift(x, y, draft, letter, float(dot_shift[letter]), penman)
+        elif draft.choices[letter].form.character != "x":
+            _move_bar(x, y, draft, letter, *bar[:, letter].tolist())
 
 
 def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float, penman: Penman) -> float:
@@ -91,11 +94,9 @@ def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float,
     return float(tries[np.lexsort((np.abs(tries - wanted), -clear))[0]])
 
 
-def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z: list[float], misses: bool) -> None:
-    choice = draft.choices[letter]
-    if choice.form.character == "x":
-        return
-    factor = habits.bar_length * float(_exponential(np.array([BAR_SPREAD * z[0]]))[0])
+def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, slope: float, aside: float) -> None:
+    """Change length and slope of a bar, and move it by a share of the length."""
+    choice, of = draft.choices[letter], draft.letter_word
     left, right = float(x.min()), float(x.max())
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
@@ -103,15 +104,13 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
         right += 0.8 * choice.spacing
     wide = min((right - left) * factor, max(right - left, MAX_BAR_LENGTH))
     middle = (left + right) / 2
-    begin, end = middle + wide * (0.3 * misses - 0.5), middle + wide * (0.3 * misses + 0.5)
+    begin, end = middle + wide * (aside - 0.5), middle + wide * (aside + 0.5)
     # A bar above the neighbouring letter would cross out that letter, or look like an accent on it.
-    of = draft.letter_word
     if letter and of[letter - 1] == of[letter]:
         begin = max(begin, min(left, choice.x))
     if letter + 1 < len(of) and of[letter + 1] == of[letter]:
         end = min(end, max(right, choice.x + choice.spacing))
     x[:] = begin + (x - x.min()) * ((end - begin) / max(float(np.ptp(x)), 1e-6))
-    slope = min(max(habits.bar_slope + BAR_TURN * z[1], -0.05), 0.17)
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
 
