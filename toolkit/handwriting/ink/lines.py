@@ -99,14 +99,12 @@ def _drifting(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNo
 
 def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:
     """Return how far each point moves down, so that the ascenders of a word do not meet ink of the line above."""
-    if not len(x):
-        return x
-    count, columns = int(line.max()) + 1, int(min(max(x.max() / _DODGE_COLUMN, 0.0), _MOST_COLUMNS - 1)) + 1
+    count, columns = int(line.max(initial=0)) + 1, int(min(x.max(initial=0.0) / _DODGE_COLUMN, _MOST_COLUMNS - 1)) + 1
     column = np.clip((x / _DODGE_COLUMN).astype(np.int64), 0, columns - 1)
     lowest = np.full((count + 1, columns), -np.inf)  # of the line above: line 0 has none
     np.maximum.at(lowest, (line + 1, column), y)
     lowest[:, 1:] = np.maximum(lowest[:, 1:], lowest[:, :-1])
-    need = np.zeros(int(word.max()) + 1)
+    need = np.zeros(int(word.max(initial=0)) + 1)
     np.maximum.at(need, word, lowest[line, column] + _CLEAR - y)
     return np.minimum(need, _FARTHEST)[word]
 

@@ -60,14 +60,12 @@ class Page:
         """Return the share of the page that ink covers, from the length and the width of the strokes."""
         # Crossings count twice, but they are small.
         s = self.strokes
-        area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
+        area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum())
         return min(1.0, area / (self.width * self.height))
 
     def visible(self) -> Page:
         """Return the page with only the strokes that have ink on it."""
         s = self.strokes
-        if not len(s.length):
-            return self
 
         def touching(low: Floats, high: Floats, limit: float) -> npt.NDArray[np.bool_]:
             return (np.maximum.reduceat(high, s.start) > 0) & (np.minimum.reduceat(low, s.start) < limit)

@@ -31,10 +31,8 @@ _RGBA, _PALETTE = 6, 3
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
 _PIXELS_PER_METRE = 2835  # 72 to the inch
 
-Lap = Callable[[str], None]
 
-
-def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]:
+def draw_png(page: Page, ink: RGB, size: float, lap: Callable[[str], None]) -> tuple[bytes, float]:
     """Return the file, and the share of the page that ink covers; `size` is the cap height in pixels."""
     # The page of a letter may have fractions of pixels.
     width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
@@ -43,7 +41,8 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
-    for alpha in _bands(page, size, width, height, lap):
+    for alpha in _bands(page, size, width, height):
+        lap("canvas")
         filtered = [_filter_rows(alpha, above, ink)] if scan is None else scan.rows(alpha, row)
         packed += [packer.compress(rows.data) for rows in filtered]
         above, row = alpha[-1].copy(), row + len(alpha)
@@ -62,7 +61,7 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
     return b"".join([_PNG_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
 
 
-def _bands(page: Page, size: float, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
+def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverage]:
     """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
     strokes = page.strokes
     extent = _StrokeExtents(strokes)
@@ -71,17 +70,16 @@ def _bands(page: Page, size: float, width: int, height: int, lap: Lap) -> Iterat
         small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
         coarse = replace(page, strokes=small)
         left = height
-        for alpha in _bands(coarse, size / grain, -(-width // grain), -(-height // grain), lap):
+        for alpha in _bands(coarse, size / grain, -(-width // grain), -(-height // grain)):
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
     pieces = _pieces_a_step(strokes)
     for first, rows in _band_rows(extent, width, height):
         part = page.select(extent.touching(first, rows))
-        alpha = _draw_band(part.strokes, pieces, width, first, rows, lap)
+        alpha = _draw_band(part.strokes, pieces, width, first, rows)
         if part.ink is not None:
             alpha = textured(alpha, part.strokes, part.ink, size, first)
-            lap("canvas")
         yield alpha
 
 
@@ -101,9 +99,6 @@ class _StrokeExtents:
     """Top row, bottom row and approximate edge length (pixels) of every stroke."""
 
     def __init__(self, strokes: Strokes) -> None:
-        if not len(strokes.length):
-            self._top = self._bottom = self._length = np.zeros(0)
-            return
         start = strokes.start
         self._top = np.minimum.reduceat(strokes.y - strokes.radius, start) - 1
         self._bottom = np.maximum.reduceat(strokes.y + strokes.radius, start) + 1
@@ -121,13 +116,10 @@ class _StrokeExtents:
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
 
 
-def _draw_band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
+def _draw_band(strokes: Strokes, pieces: int, width: int, first: int, rows: int) -> Coverage:
     part = np.cumsum(strokes.length) * pieces // _POINTS_AT_ONCE
     outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
-    lap("pen")
-    alpha = coverage(outlines, width, rows, first)
-    lap("canvas")
-    return alpha
+    return coverage(outlines, width, rows, first)
 
 
 def _pieces_a_step(strokes: Strokes) -> int:

@@ -36,14 +36,7 @@ def fill_path(path: Path, transform: Affine2D, width: int, height: int) -> Cover
 
 
 def _closed_path(polygons: Polygons) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
-    count = len(polygons.length)
-    total = len(polygons.x) + count
-    close = np.cumsum(polygons.length + 1) - 1
-    corner = np.ones(total, bool)
-    corner[close] = False
-    vertices = np.zeros((total, 2))
-    vertices[corner, 0], vertices[corner, 1] = polygons.x, polygons.y
-    codes = np.full(total, Path.LINETO, np.uint8)
-    codes[close - polygons.length] = Path.MOVETO
-    codes[close] = Path.CLOSEPOLY
-    return vertices, codes
+    xy, end = np.stack([polygons.x, polygons.y], axis=1), np.cumsum(polygons.length)
+    codes = np.full(len(xy), Path.LINETO, np.uint8)
+    codes[end - polygons.length] = Path.MOVETO
+    return np.insert(xy, end, 0.0, axis=0), np.insert(codes, end, Path.CLOSEPOLY)

@@ -47,7 +47,7 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     for stroke, curve in outline_curves(strokes, relative=True):
         shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[shape] = shapes.get(shape, "") + _path_data(curve)
-    widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
+    widest = np.maximum.reduceat(strokes.radius, strokes.start)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
     middle, animation, opacity = _centre_lines(strokes), _animations(page, size), _stroke_opacity(page, size)
     # A notebook page may contain several replays, and ids must differ within a page.

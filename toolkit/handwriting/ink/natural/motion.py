@@ -52,8 +52,7 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     strokes = round_corners(strokes, penman.shaper.writer.haste)
     begin, end, start = _place_words(strokes, of_word, layout, penman, noise)
     strokes.x[:] += start[of_word]
-    first_letter = draft.letter[strokes.start] if len(strokes.length) else draft.letter
-    return PenPath(strokes, draft.word, first_letter, begin, end)
+    return PenPath(strokes, draft.word, draft.letter[strokes.start], begin, end)
 
 
 def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:

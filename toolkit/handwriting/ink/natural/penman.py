@@ -241,8 +241,6 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
 
 def _blend(strokes: Strokes, join: Integers) -> None:
     """Bend both strokes of every join towards each other; `join` has the index of the first point after each join."""
-    if not len(join):
-        return
     stroke = strokes.stroke_of_point
     for values in (strokes.x, strokes.y, strokes.radius):
         step = values[join] - values[join - 1]
