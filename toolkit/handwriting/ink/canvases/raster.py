@@ -19,8 +19,10 @@ def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int 
     """Return how much of every pixel is inside the polygons (non-zero rule), 0..255, shape (height, width)."""
     if not any(len(part.x) for part in parts):
         return np.zeros((height, width), np.uint8)
-    corners, codes = zip(*map(_closed_path, parts), strict=True)
-    path = Path(np.concatenate(corners), np.concatenate(codes))
+    x, y, length = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "y", "length"))
+    codes = np.full(len(x), Path.LINETO, np.uint8)
+    codes[np.cumsum(length) - length] = Path.MOVETO  # a fill closes every polygon
+    path = Path(np.stack([x, y], axis=1), codes)
     path.should_simplify = False
     # In Agg y points up, in `Polygons` down.
     return fill_path(path, Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
@@ -33,10 +35,3 @@ def fill_path(path: Path, transform: Affine2D, width: int, height: int) -> Cover
     pen.set_snap(False)
     agg.draw_path(pen, path, transform, (0, 0, 0, 1))
     return np.asarray(agg.buffer_rgba())[:, :, 3]
-
-
-def _closed_path(polygons: Polygons) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
-    xy, end = np.stack([polygons.x, polygons.y], axis=1), np.cumsum(polygons.length)
-    codes = np.full(len(xy), Path.LINETO, np.uint8)
-    codes[end - polygons.length] = Path.MOVETO
-    return np.insert(xy, end, 0.0, axis=0), np.insert(codes, end, Path.CLOSEPOLY)
