@@ -34,6 +34,7 @@ GLAZE, DENSE = 0.35, 0.8  # share of ink that dyes the paper instead of covering
 TILE_PX = 512  # the fibres repeat after this distance
 FIBRE_COUNT = 3600  # in a tile
 MAX_PIXELS_AT_ONCE = 1_500_000  # limits the memory
+_FINEST_COARSE = 3  # strength of the fibres from which they can be seen one by one
 _INK_COLOURS = 192  # palette entries between ink and paper
 _RULE_COLOURS = 48  # palette entries for rules; the remaining entries are for the margin line
 _DARKEST_RULE_LEVEL = 160
@@ -60,7 +61,7 @@ class Scan:
             away = (1 - side * np.linspace(-1, 1, width, dtype=np.float32)) / 2
             near = np.maximum(1 - away / np.float32(noise.number("gutter width", GUTTER_WIDTH)), 0)
             self._across -= np.float32(noise.number("gutter depth", GUTTER)) * near * near
-        self._texture = _texture(sheet.stock.texture > 3, sheet.stock.texture)
+        self._texture = _texture(sheet.stock.texture)
         self._shift = int(noise.number("fibres") * TILE_PX)
         self._quality = int(noise.number("quality", JPEG_QUALITY))
         self._blur = ImageFilter.BoxBlur(noise.number("soft", BLUR_PIXELS))
@@ -115,8 +116,9 @@ def _as_jpeg(bright: Brightness, quality: int) -> Brightness:
 
 
 @cache
-def _texture(coarse: bool, strength: float) -> Grey:
+def _texture(strength: float) -> Grey:
     """Return by how many levels paper and scanner change the brightness, shape (TILE_PX, TILE_PX)."""
+    coarse = strength > _FINEST_COARSE
     grain = np.tile(grain_tile()[:-1, :-1], (2, 2))
     texture = NOISE_LEVELS * KeyedNoise("scanner").gaussian("noise", TILE_PX * TILE_PX).reshape(TILE_PX, TILE_PX)
     texture += (0.5 if coarse else 0.35) * strength * grain

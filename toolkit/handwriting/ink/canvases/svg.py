@@ -117,9 +117,9 @@ def _paper_elements(page: Page) -> str:
     """Return the SVG elements of the paper and the rules; the corners are a little darker."""
     if page.sheet is None:
         return ""
-    scaled = [[round(POINT_UNITS * end) for end in line.ends(page.width, page.height)] for line in page.sheet.lines]
     rules: dict[RGB, str] = {}
-    for line, (x, y, end_x, end_y) in zip(page.sheet.lines, scaled, strict=True):
+    for line in page.sheet.lines:
+        x, y, end_x, end_y = (round(POINT_UNITS * end) for end in line.ends(page.width, page.height))
         rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
     drawn = "".join(
         f'<path stroke="{_css_colour(colour)}" stroke-width="{POINT_UNITS * page.sheet.rule_width:.0f}" d="{path}"/>'
