@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 
 from toolkit.keyed_noise import KeyedNoise
 
@@ -49,25 +48,20 @@ WRITERS: tuple[Writer, ...] = (
 )
 
 
-def writer_of(script: str, number: int) -> Writer:
-    """Return writer `number` of a script (a hand pack, such as bailey); habits differ a little between scripts."""
+def writer_of(script: str, number: int, natural: bool = False) -> Writer:
+    """Return writer `number` of a script (a hand pack, such as bailey); habits differ a little between scripts.
+
+    A writer of `natural` writing has a nib of at most `MAX_NATURAL_NIB`.
+    """
     base = WRITERS[number]
     slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
-    varied = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
-    if number == 0:
-        return varied  # keeps the proportions of the script
-    return replace(
-        varied, slant=base.slant + 0.03 * slant, width=base.width * (1 + 0.03 * width), nib=base.nib * (1 + 0.06 * nib)
-    )
+    writer = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
+    if number > 0:  # the first writer keeps the proportions of the script
+        slant, width, nib = base.slant + 0.03 * slant, base.width * (1 + 0.03 * width), base.nib * (1 + 0.06 * nib)
+        writer = replace(writer, slant=slant, width=width, nib=nib)
+    return replace(writer, nib=min(writer.nib, MAX_NATURAL_NIB)) if natural else writer
 
 
-def natural_writer(script: str, number: int) -> Writer:
-    """Return writer `number` of a script with a nib of at most `MAX_NATURAL_NIB`."""
-    writer = writer_of(script, number)
-    return replace(writer, nib=min(writer.nib, MAX_NATURAL_NIB))
-
-
-@cache
 def habits_of(script: str, writer: str) -> Habits:
     u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()
     return Habits(

@@ -16,7 +16,6 @@ from toolkit.handwriting.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARG
 from toolkit.handwriting.ink.paper import STOCKS
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.writers import habits_of
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 MIN_LINE_SPACING = 1.5  # the default of the service
@@ -87,7 +86,7 @@ def _straight(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNo
 
 def _drifting(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> tuple[Floats, Floats]:
     """Return margin and slope of every line of natural writing."""
-    habits = habits_of(shaper.measures.name, shaper.writer.name)
+    habits = shaper.habits
     trend = np.minimum(np.arange(count) / _TREND_LINES, 1.0) - 0.5
     # Every line begins a little to one side of the line above; at a limit of the margin, the direction changes.
     step = MARGIN_STEP + MARGIN_UNEVEN * noise.gaussian("natural margin", count)

@@ -28,7 +28,7 @@ from toolkit.handwriting.ink.paper import fitted_to_paper, laid_on_paper
 from toolkit.handwriting.ink.pen import inked
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
-from toolkit.handwriting.writers import habits_of, natural_writer, writer_of
+from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
@@ -124,7 +124,7 @@ def _broken_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layout:
     noise, width = _noise_of(parameters, shaper), None
     if parameters.width is not None:
         width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
-        width -= habits_of(shaper.measures.name, shaper.writer.name).margin if parameters.natural else 0.0
+        width -= shaper.habits.margin if parameters.natural else 0.0
     text = with_false_starts(text, parameters.corrections, noise)
     return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
 
@@ -176,8 +176,7 @@ def _shaper_of(parameters: Parameters, every: int = 1) -> Shaper:
 
 @cache
 def _shaper(handwriting: Handwriting, natural: bool, every: int) -> Shaper:
-    writer = (natural_writer if natural else writer_of)(handwriting.script, handwriting.writer)
-    return Shaper(handwriting.script, writer, every)
+    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer, natural), every)
 
 
 # About 1.5 MB each with all of its letters: without a limit, 120 hands take half of the memory that a text may use.

@@ -16,7 +16,7 @@ from cachetools import LRUCache, cached
 from toolkit.handwriting.catalogue import fallback_chain
 from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, load_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
-from toolkit.handwriting.writers import Writer
+from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
 
 # Lengths in cap heights.
@@ -73,6 +73,7 @@ class Shaper:
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
+        self.habits = habits_of(script, writer.name)
         self._fits = [FaceFit.of(hand.measures, self.measures) for hand in self.hands]
         self._stretch = [writer.width * (fit.width if fit else 1.0) for fit in self._fits]
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib

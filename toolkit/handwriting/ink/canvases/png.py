@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import starmap
 
 import numpy as np
 
@@ -51,14 +52,10 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Callable[[str], None]) -> t
     packed.append(packer.flush())
     head = struct.pack(">IIBBBBB", width, height, 8, _RGBA if scan is None else _PALETTE, 0, 0, 0)
     density = struct.pack(">IIB", _PIXELS_PER_METRE, _PIXELS_PER_METRE, 1)
-    colours = [] if scan is None else [_chunk(b"PLTE", scan.palette)]
-    chunks = [
-        _chunk(b"IHDR", head),
-        _chunk(b"pHYs", density),
-        *colours,
-        *(_chunk(b"IDAT", data) for data in packed if data),
-    ]
-    return b"".join([_PNG_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
+    colours = [] if scan is None else [(b"PLTE", scan.palette)]
+    pixels = [(b"IDAT", data) for data in packed if data]
+    chunks = [(b"IHDR", head), (b"pHYs", density), *colours, *pixels, (b"IEND", b"")]
+    return b"".join([_PNG_SIGNATURE, *starmap(_chunk, chunks)]), total / 255 / (width * height)
 
 
 def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverage]:

@@ -19,7 +19,6 @@ from toolkit.handwriting.ink.natural.letters import BAR, Letterform, drawn_form,
 from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import MOTION_ALLOWANCE, PUNCTUATION_GAP, ShapedWord, Shaper
-from toolkit.handwriting.writers import habits_of
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
 MAX_FORMS = 5  # of one letter by one writer
@@ -74,8 +73,8 @@ class Penman:
     def __init__(self, shaper: Shaper) -> None:
         self.shaper = shaper
         self.joined = shaper.measures.joined
-        self.habits = habits_of(shaper.hands[0].measures.name, shaper.writer.name)
-        self.taste = KeyedNoise("taste", shaper.hands[0].measures.name, shaper.writer.name)
+        self.habits = shaper.habits
+        self.taste = KeyedNoise("taste", shaper.measures.name, shaper.writer.name)
         x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
