@@ -104,8 +104,9 @@ def _paginated(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]
 
     If a page has too many letters, the strokes of letters have fewer points.
     """
-    text, every = writable_text(parameters), 1
-    limit = MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
+    text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
+    # A letter is first cut into pages; another text has one page, so its points are known before.
+    every = 1 if parameters.is_letter else max(1, -(-_shaper_of(parameters).points(text) // limit))
     while True:
         shaper = _shaper_of(parameters, every)
         layout = _broken_lines(parameters, text, shaper)
