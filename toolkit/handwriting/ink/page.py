@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +98,7 @@ def compose(
         y = baseline[line] - path.strokes.y * size - share * lift
         if lines.dodges:
             y = y + dodge(x / size, y / size, line, word) * size
-        width, height, dx, dy = _fitted(parameters, shaper, float(baseline[-1]), _box(x, y, radius))
+        width, height, dx, dy = _fitted(parameters, shaper, float(baseline[-1]), (x, y, radius))
         outside = np.maximum(np.maximum(radius - x - dx, x + radius + dx - width),
                              np.maximum(radius - y - dy, y + radius + dy - height)) > _CUT_TOLERANCE  # fmt: skip
         if not outside.any():
@@ -122,63 +121,49 @@ def _placement(
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x)
-    thickest = float(radius.max()) if len(radius) else 0.0  # squeezing does not make the ink thinner
     inked = np.isfinite(first)
     first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
     indent = np.zeros(lines)
     indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
     left = margin * size + indent
-    squeeze = np.ones(lines)
-    if parameters.width is not None:
-        room = parameters.text_width - left - thickest
-        span = np.maximum(last - first, 1e-9)
-        squeeze = np.where(room > 0, np.minimum(1.0, room / span), 1.0)
+    # Squeezing does not make the ink thinner.
+    room = (np.inf if parameters.width is None else parameters.text_width) - left - float(radius.max(initial=0.0))
+    squeeze = np.where(room > 0, np.minimum(1.0, room / np.maximum(last - first, 1e-9)), 1.0)
     return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
 
 
-class _Box(NamedTuple):
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-
-def _box(x: Floats, y: Floats, radius: Floats) -> _Box:
-    if not len(x):
-        return _Box(0.0, 0.0, 0.0, 0.0)
-    sides = (x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()
-    return _Box(*map(float, sides))
-
-
 def _fitted(
-    parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box
+    parameters: Parameters, shaper: Shaper, last_baseline: float, ink: tuple[Floats, Floats, Floats]
 ) -> tuple[float, float, float, float]:
     """Return width and height of the page, and how far the text moves right and down.
 
     An automatic width or height fits the text. Ink stays below the top margin, and on a page of automatic height;
     natural writing moves up or down so that all ink is on the page. `min_padding` centres the ink.
     """
+    x, y, radius = ink
+    sides = ((x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()) if len(x) else [0.0] * 4
+    left, top, right, bottom = map(float, sides)
     size, edges, padding = parameters.handwriting_size, parameters.edges, parameters.min_padding
     width, height, nib, drop = parameters.width, parameters.height, shaper.nib * size, 0.0
     if height is None and parameters.margin is None:
-        drop = max(0.0, nib - ink.top)
+        drop = max(0.0, nib - top)
     elif height is not None and parameters.natural:
         room = height - edges.top - edges.bottom
-        above, below = max(-ink.top, 0.0), max(ink.bottom - room, 0.0)
-        drop = min(above, max(room - ink.bottom, 0.0)) - min(below, max(ink.top, 0.0))
+        above, below = max(-top, 0.0), max(bottom - room, 0.0)
+        drop = min(above, max(room - bottom, 0.0)) - min(below, max(top, 0.0))
     elif parameters.margin is not None:
-        drop = max(0.0, -ink.top)
+        drop = max(0.0, -top)
     if width is None:
-        width = _round_up("width", ink.right + nib + edges.left + edges.right, parameters.kind)
-    dx = edges.left if padding is None else max(padding, (width - (ink.right - ink.left)) / 2) - ink.left
+        width = _round_up("width", right + nib + edges.left + edges.right, parameters.kind)
+    dx = edges.left if padding is None else max(padding, (width - (right - left)) / 2) - left
     if height is None:
         below = last_baseline + drop + size * max((parameters.line_spacing or 0.0) / 2, shaper.measures.descender)
-        lowest = max(below, ink.bottom + drop + nib)
+        lowest = max(below, bottom + drop + nib)
         return width, _round_up("height", lowest + edges.top + edges.bottom, parameters.kind), dx, edges.top + drop
     if padding is None and parameters.align == "top":
         return width, height, dx, edges.top + drop
-    centred = (height - (ink.bottom - ink.top) + (edges.top - edges.bottom)) / 2
-    return width, height, dx, max(edges.top, centred) - ink.top
+    centred = (height - (bottom - top) + (edges.top - edges.bottom)) / 2
+    return width, height, dx, max(edges.top, centred) - top
 
 
 def _round_up(name: str, length: float, kind: Format) -> float:

@@ -74,7 +74,9 @@ def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverag
     pieces = _pieces_a_step(strokes)
     for first, rows in _band_rows(extent, width, height):
         part = page.select(extent.touching(first, rows))
-        alpha = _draw_band(part.strokes, pieces, width, first, rows)
+        piece = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
+        outlines = [ribbons(refine(part.strokes.select(piece == n), pieces)) for n in np.unique(piece)]
+        alpha = coverage(outlines, width, rows, first)
         if part.ink is not None:
             alpha = textured(alpha, part.strokes, part.ink, size, first)
         yield alpha
@@ -111,12 +113,6 @@ class _StrokeExtents:
         """Estimate the number of pixels on the edges of all strokes in a band."""
         inside = np.minimum(self._bottom, first + rows) - np.maximum(self._top, first)
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
-
-
-def _draw_band(strokes: Strokes, pieces: int, width: int, first: int, rows: int) -> Coverage:
-    part = np.cumsum(strokes.length) * pieces // _POINTS_AT_ONCE
-    outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
-    return coverage(outlines, width, rows, first)
 
 
 def _pieces_a_step(strokes: Strokes) -> int:

@@ -39,7 +39,6 @@ _INK_COLOURS = 192  # palette entries between ink and paper
 _RULE_COLOURS = 48  # palette entries for rules; the remaining entries are for the margin line
 _DARKEST_RULE_LEVEL = 160
 
-Brightness = npt.NDArray[np.uint8]
 Grey = npt.NDArray[np.float32]
 
 
@@ -83,7 +82,9 @@ class Scan:
             bright -= drop
         soft = np.asarray(Image.fromarray(alpha).filter(self._blur))
         bright *= 1 - soft * np.float32(1 / 255)
-        level = _as_jpeg(np.clip(bright, 0, 255).astype(np.uint8), self._quality)
+        jpeg = io.BytesIO()
+        Image.fromarray(np.clip(bright, 0, 255).astype(np.uint8)).save(jpeg, "JPEG", quality=self._quality)
+        level = np.asarray(Image.open(jpeg))
         number = (level.astype(np.uint16) * _INK_COLOURS >> 8).astype(np.uint8)
         if self._sheet.lines:
             shown = np.flatnonzero((drop > 4) & (alpha < 90))
@@ -107,12 +108,6 @@ def _outlines(sheet: Sheet, width: int, height: int, colour: RGB) -> Polygons:
     x, y = np.array(ends, np.float64).reshape(-1, 2).T
     radius = np.full(len(x), max(sheet.rule_width, 1.0) / 2)
     return ribbons(Strokes(x, y, radius, np.full(len(ends), 2), np.zeros(len(ends), np.uint8)))
-
-
-def _as_jpeg(bright: Brightness, quality: int) -> Brightness:
-    file = io.BytesIO()
-    Image.fromarray(bright).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file))
 
 
 @cache
