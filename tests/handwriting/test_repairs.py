@@ -9,7 +9,8 @@ import pytest
 
 from toolkit.handwriting.catalogue import sources
 from toolkit.handwriting.hands.repairs import strokes_from_svg
-from toolkit.handwriting.ink.hand import FaceFit, Hand, load_hand
+from toolkit.handwriting.ink.fallback import FaceFit
+from toolkit.handwriting.ink.hand import Hand, load_hand
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import WRITERS

@@ -1,9 +1,9 @@
-"""One hand: characters, shaping of a run of text, strokes of glyphs, its file, and how its glyphs fit another hand."""
+"""One hand: the characters, the shaping of a run of text, the strokes of the glyphs, and the file of the hand."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from toolkit.handwriting.catalogue import HANDS_DIR
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Integers
 
-SMALLEST, LARGEST = 0.6, 1.3  # limits of the factor on letters of a fallback hand
 PACKS_DIR = HANDS_DIR / "packs"
 _PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
 
@@ -42,38 +41,6 @@ class PlacedGlyph:
     advance: float
     dx: float
     dy: float
-
-
-@dataclass(frozen=True, slots=True)
-class FaceFit:
-    """Changes the glyphs of a fallback hand (`face`) to fit the hand of the text; the capitals are equally high."""
-
-    x_height: float  # of the face, in cap heights
-    wanted: float  # the x-height of the hand of the text, in cap heights
-    width: float  # factor
-    slant: float  # added to the slant of the face
-
-    @classmethod
-    def of(cls, face: Measures, hand: Measures) -> FaceFit | None:
-        """Return the fit of a face to the hand of the text, or None for the hand itself and for emoji."""
-        if face.name == hand.name or face.slant is None or hand.slant is None or hand.x_height is None:
-            return None
-        # A Hangul syllable is drawn to stand beside letters of two thirds of a cap height.
-        x_height = face.x_height or 2 / 3
-        factor = float(min(max(hand.x_height / x_height, SMALLEST), LARGEST))
-        wanted = min(x_height * factor, 0.9)
-        if face.x_height is None:
-            return cls(1.0, factor**0.5, factor**0.5, hand.slant - face.slant)
-        return cls(x_height, wanted, factor**0.5, hand.slant - face.slant)
-
-    def apply(self, glyph: Strokes) -> Strokes:
-        """Move the x-height of a glyph to `wanted`: scale the part below the x-height, and fit the part above."""
-        small = np.minimum(glyph.y, self.x_height) * (self.wanted / self.x_height)
-        above = np.maximum(glyph.y - self.x_height, 0.0)
-        if self.x_height < 1:
-            above *= (1 - self.wanted) / (1 - self.x_height)
-        y = small + above
-        return replace(glyph, x=glyph.x * self.width + y * self.slant, y=y)
 
 
 class Hand:

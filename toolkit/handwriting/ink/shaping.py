@@ -14,7 +14,8 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import fallback_chain
-from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, load_hand
+from toolkit.handwriting.ink.fallback import INVISIBLE_CHARACTERS, SIMILAR_CHARACTER, FaceFit, curly_quotes
+from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
@@ -29,16 +30,6 @@ _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches 
 _CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
 _WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
 _COMPARED_POINTS = 256  # points of a letter that are compared with the next letter
-_SIMILAR_CHARACTER = {
-    "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
-    "\u2013": "-", "\u2014": "-", "\u2015": "\u2014", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
-    "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
-}  # fmt: skip
-_INVISIBLE_CHARACTERS = frozenset(
-    ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
-)
-_CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
-_CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"
 
 _XY: TypeAlias = tuple[Floats, Floats]
 
@@ -137,9 +128,9 @@ class Shaper:
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
-        if character in _INVISIBLE_CHARACTERS:
+        if character in INVISIBLE_CHARACTERS:
             return 0, ""
-        for wanted in (character, _SIMILAR_CHARACTER.get(character, character)):
+        for wanted in (character, SIMILAR_CHARACTER.get(character, character)):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
@@ -150,7 +141,7 @@ class Shaper:
     def _runs_by_hand(self, text: str) -> list[tuple[int, str, list[int]]]:
         """Cut a word into runs of one hand: (number of the hand, characters to shape, indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
-        for place, character in enumerate(_curly_quotes(text)):
+        for place, character in enumerate(curly_quotes(text)):
             number, written = self._hand_of(character) or (0, "")
             if not written:
                 continue
@@ -186,16 +177,6 @@ class Shaper:
         head = right.letter <= right.letter[0] + 1
         distance = WORD_GAP + 2 * self.nib
         return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
-
-
-def _curly_quotes(word: str) -> str:
-    """Replace the straight quotes of a word by curly quotes: opening at the beginning and after a bracket or dash."""
-    written = ""
-    for place, character in enumerate(word):
-        opening, closing = _CURLY_QUOTES.get(character, (character, character))
-        is_year = character == "'" and word[place + 1 : place + 2].isdigit()  # '98
-        written += opening if (not written or written[-1] in _CHARACTERS_BEFORE_OPENING) and not is_year else closing
-    return written
 
 
 def _points(word: ShapedWord, chosen: np.ndarray) -> _XY:
