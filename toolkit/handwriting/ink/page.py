@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
@@ -18,7 +17,7 @@ from toolkit.handwriting.ink.lines import Lines, dodge
 from toolkit.handwriting.ink.motion import WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
 from toolkit.handwriting.ink.pen import InkFlow
-from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.handwriting.ink.ribbons import Mask, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import MAX_DISTANCE, Parameters
 from toolkit.handwriting.wire import Format
@@ -66,13 +65,13 @@ class Page:
         """Return the page with only the strokes that have ink on it."""
         s = self.strokes
 
-        def touching(low: Floats, high: Floats, limit: float) -> npt.NDArray[np.bool_]:
+        def touching(low: Floats, high: Floats, limit: float) -> Mask:
             return (np.maximum.reduceat(high, s.start) > 0) & (np.minimum.reduceat(low, s.start) < limit)
 
         across = touching(s.x - s.radius, s.x + s.radius, self.width)
         return self.select(across & touching(s.y - s.radius, s.y + s.radius, self.height))
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> Page:
+    def select(self, keep: Mask) -> Page:
         """Return the page with only the strokes for which `keep` is true."""
         if keep.all():
             return self
@@ -121,8 +120,7 @@ def _placement(
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x)
-    inked = np.isfinite(first)
-    first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
+    first, last = np.nan_to_num(first, posinf=0.0), np.nan_to_num(last, neginf=0.0)
     indent = np.zeros(lines)
     indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
     left = margin * size + indent

@@ -16,7 +16,7 @@ from cachetools import LRUCache, cached
 from toolkit.handwriting.catalogue import fallback_chain
 from toolkit.handwriting.ink.fallback import INVISIBLE_CHARACTERS, SIMILAR_CHARACTER, FaceFit, curly_quotes
 from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
 
@@ -179,7 +179,7 @@ class Shaper:
         return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
 
 
-def _points(word: ShapedWord, chosen: np.ndarray) -> _XY:
+def _points(word: ShapedWord, chosen: Mask) -> _XY:
     return word.strokes.x[chosen] + word.origin_x[word.letter[chosen]], word.strokes.y[chosen]
 
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.texture import Deposit, density, layer_factor
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Polygons, Strokes, ribbons
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Mask, Polygons, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
 LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # quantiles of the opacity from which a layer has ink
@@ -63,7 +62,7 @@ def point_opacity(page: Page, size: float) -> Floats | None:
     return density(page.ink.kind, amount).astype(np.float64)
 
 
-def _cut_to_chosen(strokes: Strokes, chosen: npt.NDArray[np.bool_]) -> tuple[Strokes, Integers]:
+def _cut_to_chosen(strokes: Strokes, chosen: Mask) -> tuple[Strokes, Integers]:
     """Return the runs of chosen points as strokes, and the number of the original stroke of each run."""
     stroke = strokes.stroke_of_point
     breaks = np.diff(stroke, prepend=-1) != 0

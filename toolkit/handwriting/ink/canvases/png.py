@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.canvases.scan import Scan
 from toolkit.handwriting.ink.canvases.texture import textured
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
+from toolkit.handwriting.ink.ribbons import Mask, Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
 MAX_BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, which limits the memory
@@ -106,7 +106,7 @@ class _StrokeExtents:
         step[start + strokes.length - 1] = 0.0
         self._length = 2 * np.add.reduceat(step, start)
 
-    def touching(self, first: int, rows: int) -> np.ndarray:
+    def touching(self, first: int, rows: int) -> Mask:
         return (self._bottom >= first) & (self._top <= first + rows)
 
     def edge(self, first: int, rows: int) -> float:

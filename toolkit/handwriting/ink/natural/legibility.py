@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.raster import coverage
-from toolkit.handwriting.ink.ribbons import Strokes, ribbons
+from toolkit.handwriting.ink.ribbons import Mask, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
 _X_HEIGHT, _LEAST_SCALE, _MOST_SCALE = 20, 36, 58  # pixels: of the x-height, and limits of the cap height
@@ -48,7 +47,7 @@ def _blurred(shades: Floats) -> Floats:
     return shades
 
 
-def _euler_number(ink: npt.NDArray[np.bool_]) -> Integers:
+def _euler_number(ink: Mask) -> Integers:
     """Return the number of parts minus the number of counters, from counts of the corners of the ink."""
     here, right, below, across = ink[:, :-1, :-1], ink[:, :-1, 1:], ink[:, 1:, :-1], ink[:, 1:, 1:]
     count = here.astype(np.int8) + right + below + across

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -141,21 +142,20 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     base = np.cumsum(draft.advance + _WORD_DISTANCE) - draft.advance
     knots = np.concatenate([origin + base[of], base + draft.advance])
     shift = np.concatenate([before - before[first][of], until[last] - before[first]])
-    order = np.argsort(knots, kind="stable")
     stroke_word = np.repeat(draft.word, draft.strokes.length)
     position = draft.strokes.x + base[stroke_word]
-    x = draft.strokes.x + np.interp(position, knots[order], shift[order])
-    centre = origin + base[of] + span / 2
-    order = np.argsort(centre, kind="stable")
-
-    def along(values: Floats) -> Floats:
-        blended: Floats = np.interp(position, centre[order], values[order])
-        return blended
-
+    x = draft.strokes.x + _interpolated(position, knots, shift)
+    along = partial(_interpolated, position, origin + base[of] + span / 2)
     size = along((1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[of])
     dx, dy = _bend(draft, origin, span, penman, noise)
     y = draft.strokes.y * size + along(drifting("rise", WORD_RISE, LETTER_RISE)) + dy
     return x + dx + y * along(drifting("slant", WORD_SLANT, LETTER_SLANT)), y, size
+
+
+def _interpolated(position: Floats, knots: Floats, values: Floats) -> Floats:
+    order = np.argsort(knots, kind="stable")
+    at_position: Floats = np.interp(position, knots[order], values[order])
+    return at_position
 
 
 def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats]:
@@ -185,8 +185,7 @@ def _place_words(
     np.minimum.at(left, (of_word, band), strokes.x)
     np.maximum.at(right, (of_word, band), strokes.x)
     left, right = widen_bands(left, right)
-    first, last = left.min(axis=1, initial=np.inf), right.max(axis=1, initial=-np.inf)
-    first, last = np.where(np.isfinite(first), first, 0.0), np.where(np.isfinite(last), last, 0.0)
+    first, last = np.nan_to_num(left.min(axis=1), posinf=0.0), np.nan_to_num(right.max(axis=1), neginf=0.0)
     between = left[1:] - right[:-1]
     apart = between.min(axis=1, initial=np.inf)
     apart = np.where(np.isfinite(apart), apart, first[1:] - last[:-1])
