@@ -86,9 +86,8 @@ class KeyedNoise:
     def drift(self, name: str, positions: Floats) -> Floats:
         """Return smooth noise along a line: variance about 1, changing over one unit of `positions`."""
         cell = np.floor(positions).astype(np.int64)
-        lowest = int(cell.min()) if len(cell) else 0
-        count = (int(cell.max()) - lowest if len(cell) else 0) + 2
-        index = np.arange(lowest, lowest + count).astype(np.uint64)
+        lowest = int(cell.min(initial=0))
+        index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)
         knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
         at = cell - lowest
         before = knots[at]

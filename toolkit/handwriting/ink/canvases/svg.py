@@ -114,22 +114,18 @@ def _path_data(curve: list[int]) -> str:
 
 
 def _paper_elements(page: Page) -> str:
-    """Return the SVG elements of the paper and the rules; the corners are a little darker."""
+    """Return the SVG elements of the paper and the rules."""
     if page.sheet is None:
         return ""
     rules: dict[RGB, str] = {}
     for line in page.sheet.lines:
         x, y, end_x, end_y = (round(POINT_UNITS * end) for end in line.ends(page.width, page.height))
         rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
-    drawn = "".join(
+    drawn = (
         f'<path stroke="{_css_colour(colour)}" stroke-width="{POINT_UNITS * page.sheet.rule_width:.0f}" d="{path}"/>'
         for colour, path in rules.items()
     )
-    return (
-        '<radialGradient id="shade" r=".75"><stop offset=".6" stop-opacity="0"/><stop offset="1" stop-opacity=".05"/>'
-        f'</radialGradient><rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{drawn}'
-        '<rect width="100%" height="100%" fill="url(#shade)"/>'
-    )
+    return f'<rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{"".join(drawn)}'
 
 
 def _document(page: Page, body: str) -> bytes:

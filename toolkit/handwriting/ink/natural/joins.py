@@ -40,10 +40,8 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     `least` is the smallest gap between the ink of both, if one of them is punctuation; for two letters it is 0.
     """
     gap = float((second.left + dx - first.right).min())
-    kern = 0.0
-    if least:
-        kern = max(0.0, least - gap) if gap < 9 else 0.0
-    elif not joined and gap > _USUAL_GAP:
+    kern = max(0.0, least - gap) if least else 0.0
+    if not least and not joined and gap > _USUAL_GAP:
         kern = -min(_TIGHTENED * (gap - _USUAL_GAP), _MOST) if gap < 9 else -0.1
     if least or not (first.goes_out and second.comes_in):
         return Meeting(kern, False)
