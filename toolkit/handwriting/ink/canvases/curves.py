@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.ink.canvases.texture import Deposit, density, layer_factor
+from toolkit.handwriting.ink.canvases.texture import density, ink_at, layer_factor
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Mask, Polygons, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
@@ -57,7 +57,7 @@ def point_opacity(page: Page, size: float) -> Floats | None:
         return None
     cell = max(size / 40, math.sqrt(page.width * page.height / _MAX_CELLS))
     area = math.ceil(page.width), 0, math.ceil(page.height)
-    _, passes = Deposit.of(page.strokes, page.ink, size, area, cell).at(page.strokes.x, page.strokes.y)
+    _, passes = ink_at(page.strokes.x, page.strokes.y, page.strokes, page.ink, size, area, cell)
     amount = page.ink.flow.astype(np.float32) * layer_factor(page.ink.kind, passes)
     return density(page.ink.kind, amount).astype(np.float64)
 
