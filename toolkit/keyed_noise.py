@@ -22,6 +22,7 @@ _INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
 # A field is computed for this many points at a time, because that takes twenty times the memory of the points.
 _POINTS_A_BATCH = 100_000
 _LOW_16_BITS = np.uint64(0xFFFF)
+_WARM_UP_STEPS = 24  # after these steps, an autoregressive series does not depend on the first value
 
 
 def mix(z: Hashes) -> Hashes:
@@ -57,8 +58,9 @@ class KeyedNoise:
     def stream(self, name: str) -> np.uint64:
         return np.uint64(self._stream_hash(name))
 
-    def number(self, name: str) -> float:
-        return (self._stream_hash(name) >> 11) / (1 << 53)
+    def number(self, name: str, ends: tuple[float, float] = (0.0, 1.0)) -> float:
+        """Return one uniform number between two ends."""
+        return ends[0] + (ends[1] - ends[0]) * ((self._stream_hash(name) >> 11) / (1 << 53))
 
     def _stream_hash(self, name: str) -> int:
         key = f"{self._key}\0{name}".encode("utf-8", "surrogatepass")
@@ -74,12 +76,18 @@ class KeyedNoise:
     def gaussian(self, name: str, count: int) -> Floats:
         return gaussian(self.hashes(name, count))
 
+    def series(self, name: str, count: int, memory: float = 0.7) -> Floats:
+        """Return an autoregressive series of variance 1: each value keeps the share `memory` of the value before."""
+        kernel = np.cumprod(np.full(_WARM_UP_STEPS, memory)) / memory
+        fresh = self.gaussian(name, count + _WARM_UP_STEPS - 1)
+        drifting: Floats = np.convolve(fresh, kernel)[_WARM_UP_STEPS - 1 :][:count] * np.sqrt(1 - memory * memory)
+        return drifting
+
     def drift(self, name: str, positions: Floats) -> Floats:
         """Return smooth noise along a line: variance about 1, changing over one unit of `positions`."""
         cell = np.floor(positions).astype(np.int64)
-        lowest = int(cell.min()) if len(cell) else 0
-        count = (int(cell.max()) - lowest if len(cell) else 0) + 2
-        index = np.arange(lowest, lowest + count).astype(np.uint64)
+        lowest = int(cell.min(initial=0))
+        index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)
         knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
         at = cell - lowest
         before = knots[at]

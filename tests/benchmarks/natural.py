@@ -21,7 +21,7 @@ from tests.benchmarks.handwriting import LETTER, WORDS
 from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import render, write_page
+from toolkit.handwriting.ink.renderer import render, write_pages
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, refine, ribbons
 from toolkit.handwriting.parameters import Parameters
 
@@ -80,9 +80,10 @@ def measure(hand: Handwriting, natural: bool, seeds: int) -> list[float]:
     """Return the values of `HUMAN` for a hand, means over pages with other seeds."""
 
     def page_of(text: str, seed: int) -> Page:
-        return write_page(
-            Parameters(hand, "png", text, SIZE, width=WIDTH, height=None, random_seed=seed + 1, natural=natural)
+        parameters = Parameters(
+            hand, "png", text, SIZE, width=WIDTH, height=None, random_seed=seed + 1, natural=natural
         )
+        return next(write_pages(parameters)[1])
 
     rows, heights = [], []
     for seed in range(seeds):

@@ -18,7 +18,7 @@ from toolkit.gateway import Gateway
 from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import render, write_page
+from toolkit.handwriting.ink.renderer import render, write_pages
 from toolkit.handwriting.parameters import Parameters
 
 LETTER = (
@@ -32,6 +32,11 @@ def handwriting(title: str) -> Handwriting:
     found = next((h for h in catalogue().values() if h.title == title), None)
     assert found is not None
     return found
+
+
+def write_page(parameters: Parameters) -> Page:
+    """Return the first page of a text."""
+    return next(write_pages(parameters)[1])
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from scipy.ndimage import maximum_filter
 from tests.handwriting.conftest import LETTER, pixels, written
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.ink.letter import letter_pages
 from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.renderer import write_pages
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
 from toolkit.handwriting.wire import PAPERS, PENS, Paper, Pen
 
@@ -177,7 +177,7 @@ def test_pages_of_a_letter_are_sheets_of_one_pad(winters: Handwriting) -> None:
     parameters = Parameters(
         winters, "pdf", "Hello\n" * 30, 24.0, width=400.0, height=300.0, random_seed=7, paper="ruled", is_letter=True
     )
-    sheets = [page.sheet for page in letter_pages(parameters)[1] if page.sheet is not None]
+    sheets = [page.sheet for page in write_pages(parameters)[1] if page.sheet is not None]
     assert len(sheets) > 2
     assert len({(sheet.colour, sheet.rule, sheet.rule_width) for sheet in sheets}) == 1
     assert len({sheet.turn for sheet in sheets}) == len(sheets)

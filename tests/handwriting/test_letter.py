@@ -22,9 +22,8 @@ from tests.handwriting.conftest import MOLLY, Service, errors_of, handwriting, i
 from toolkit.errors import InvalidArgument, InvalidParameters
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import Handwriting, catalogue
-from toolkit.handwriting.ink.letter import letter_pages, render_letter
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import draw
+from toolkit.handwriting.ink.renderer import draw, render, write_pages
 from toolkit.handwriting.parameters import RGB, Margin, Parameters
 
 SENTENCES = (
@@ -54,7 +53,7 @@ def of(hand: Handwriting, words: int, kind: str = "pdf", **more: object) -> Para
 
 
 def pages_of(parameters: Parameters) -> Iterator[Page]:
-    return letter_pages(parameters)[1]
+    return write_pages(parameters)[1]
 
 
 def faults(page: Page, parameters: Parameters, is_last: bool) -> list[str]:
@@ -78,7 +77,7 @@ def lines_that_meet(page: Page, parameters: Parameters) -> int:
     inked = np.zeros((int(whole.height), int(whole.width)), int)
     for part in range(3):
         of_part = replace(whole, strokes=page.strokes.select(line % 3 == part))
-        data, _ = draw(of_part, replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)), str)
+        data, _ = draw([of_part], replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)), str)
         inked += np.asarray(Image.open(io.BytesIO(data)))[:, :, 3] > 128
     return int((inked > 1).sum())
 
@@ -88,7 +87,7 @@ def check_letter(parameters: Parameters) -> list[str]:
     pages = list(pages_of(parameters))
     found = [f"{hand.title}, page {n}: {fault}" for n, page in enumerate(pages, 1)
              for fault in faults(page, parameters, n == len(pages))]  # fmt: skip
-    done = render_letter(parameters)
+    done = render(parameters)
     read = pypdfium2.PdfDocument(done.data)
     text = " ".join(page.get_textpage().get_text_range() for page in read)
     if text.split() != parameters.text.split():
@@ -153,7 +152,7 @@ def test_pages_of_a_letter_differ_and_a_seed_repeats_them() -> None:
     parameters = replace(parameters, text="\n".join(["the same words"] * 4))
     first, second = (ink_left(page) for page in list(pages_of(parameters))[:2])
     assert first != second
-    assert render_letter(parameters).data == render_letter(parameters).data
+    assert render(parameters).data == render(parameters).data
 
 
 def test_a_middle_page_has_its_text_in_the_middle() -> None:
@@ -273,7 +272,7 @@ JOINER = "\N{ZERO WIDTH JOINER}"
     ],
 )  # fmt: skip
 def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, object]) -> None:
-    assert render_letter(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
+    assert render(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")

@@ -8,15 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.handwriting.conftest import LETTER, handwriting, written
+from tests.handwriting.conftest import LETTER, handwriting, write_page, written
 from tests.handwriting.test_writing import white_between
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.ink.natural.habits import drift_series, habits_of, natural_writer
 from toolkit.handwriting.ink.natural.penman import Penman
-from toolkit.handwriting.ink.renderer import write_page
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.writers import habits_of, writer_of
 from toolkit.keyed_noise import KeyedNoise
 
 CONSTRUCTED = "etasnodgyflhk1479"  # and r, which Evangeline has as an outline
@@ -33,12 +32,12 @@ def ink_of(page, word):
 
 @pytest.fixture(scope="module")
 def penman():
-    return Penman(Shaper("winters", natural_writer("winters", 0)))
+    return Penman(Shaper("winters", writer_of("winters", 0, natural=True)))
 
 
 @pytest.mark.parametrize("script", [row.script for row in catalogue().values() if row.writer == 0])
 def test_every_hand_has_three_forms_of_all_usual_letters_but_one(script):
-    penman = Penman(Shaper(script, natural_writer(script, 0)))
+    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
     few = []
     for character in CONSTRUCTED:
         [(hand, glyph, _)] = penman.shaper.word(character).glyphs
@@ -121,13 +120,13 @@ def test_an_e_without_an_eye_is_no_construction_of_e(penman):
 
 
 def test_no_join_arrives_at_the_foot_of_a_stem():
-    penman = Penman(Shaper("bailey", natural_writer("bailey", 0)))
+    penman = Penman(Shaper("bailey", writer_of("bailey", 0, natural=True)))
     [(hand, glyph, _)] = penman.shaper.word("n").glyphs
     assert not any(form.comes_in for form in penman.forms(hand, glyph, "n"))
 
 
 def test_a_join_leaves_the_bowl_of_an_o_closed():
-    penman = Penman(Shaper("bailey", natural_writer("bailey", 0)))
+    penman = Penman(Shaper("bailey", writer_of("bailey", 0, natural=True)))
     [(hand, glyph, _), following] = penman.shaper.word("or").glyphs
     for follower in penman.forms(*following):
         for form in penman.forms(hand, glyph, "o"):
@@ -135,7 +134,7 @@ def test_a_join_leaves_the_bowl_of_an_o_closed():
 
 
 def test_the_serif_of_an_i_is_no_dot():
-    penman = Penman(Shaper("larkin", natural_writer("larkin", 0)))
+    penman = Penman(Shaper("larkin", writer_of("larkin", 0, natural=True)))
     [(hand, glyph, _)] = penman.shaper.word("i").glyphs
     assert all(sum(late > 0 for late in form.delayed) == 1 for form in penman.forms(hand, glyph, "i"))
 
@@ -176,10 +175,10 @@ def test_tab_stops_stay_columns():
 
 
 def test_height_of_letters_drifts_and_is_no_white_noise():
-    values = drift_series(KeyedNoise("1"), "drift", 5_000)
+    values = KeyedNoise("1").series("drift", 5_000)
     assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
     assert values.std() == pytest.approx(1, abs=0.1)
-    assert np.array_equal(values[:10], drift_series(KeyedNoise("1"), "drift", 10))
+    assert np.array_equal(values[:10], KeyedNoise("1").series("drift", 10))
 
 
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Flint"])
@@ -213,9 +212,9 @@ def test_a_seed_gives_the_same_natural_page_in_every_format():
 
 
 def test_the_four_writers_have_other_habits_and_a_narrow_nib():
-    habits = {habits_of("winters", natural_writer("winters", number).name) for number in range(4)}
+    habits = {habits_of("winters", writer_of("winters", number, natural=True).name) for number in range(4)}
     assert len(habits) == 4
-    assert all(natural_writer("winters", number).nib <= 0.95 for number in range(4))
+    assert all(writer_of("winters", number, natural=True).nib <= 0.95 for number in range(4))
 
 
 def test_a_replay_pauses_between_words_and_slows_down_in_curves():

@@ -9,10 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from tests.handwriting.conftest import LETTER, handwriting, written
+from tests.handwriting.conftest import LETTER, handwriting, write_page, written
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.ink.hand import load_hand
-from toolkit.handwriting.ink.renderer import write_page
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
@@ -21,7 +20,7 @@ from toolkit.keyed_noise import KeyedNoise
 
 DIGESTS = """
 import hashlib
-from tests.handwriting.conftest import LETTER, handwriting, written
+from tests.handwriting.conftest import LETTER, handwriting, write_page, written
 for title in ("Molly", "Winters"):
     for kind in ("png", "pdf", "svg", "replay"):
         print(hashlib.sha256(written(handwriting(title), LETTER, kind).data).hexdigest())

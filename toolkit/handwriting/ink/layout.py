@@ -15,7 +15,7 @@ TAB_SPACES = 4  # a tab stop every four spaces
 STRUCK_MARK = "\u2060\u200b\u2060"  # marks the next word as crossed out; invisible characters that nobody types
 MIN_SQUEEZE = 0.62  # smallest factor on the width of a word that is squeezed into a line
 SQUEEZE_RATE = 6.0  # words at line ends are squeezed this many times as often as words are corrected
-_TOKEN_PATTERN = re.compile(r"[ \t]+|[^ \t]+")
+_WORD_PATTERN = re.compile(r"([ \t]*)([^ \t]+)")  # a word, with the white space before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,6 @@ class Layout:
         return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.lines, self.text)
 
 
-@dataclass(slots=True)
-class _SpacedWord:
-    blank: str  # the white space before the word
-    shaped: ShapedWord
-
-
 def lay_out(
     shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise, corrections: float = 0.0
 ) -> Layout:
@@ -57,27 +51,23 @@ def lay_out(
     `variance` is the largest relative change of a gap between words; the change is random for each gap. With
     `corrections`, some words that do not fit into a line are squeezed in.
     """
-    may_squeeze = iter(
-        (unit(noise.hashes("squeeze", len(text) if corrections else 0)) < SQUEEZE_RATE * corrections).tolist()
-    )
+    chance = unit(noise.hashes("squeeze", len(text) if corrections else 0))
+    may_squeeze = iter((chance < SQUEEZE_RATE * corrections).tolist())
     lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width, may_squeeze)]
-    count = sum(len(line) for line in lines)
-    change = (variance * noise.uniform("word", count)).tolist()
-    words: list[ShapedWord] = []
-    line_of, x_of = [], []
-    for number, line in enumerate(lines):
-        x, before = 0.0, None
+    words = [word for line in lines for word in line]
+    change = iter((variance * noise.uniform("word", len(words))).tolist())
+    x: list[float] = []
+    for line in lines:
+        before, end = None, 0.0
         for word in line:
-            x = _after_blank(shaper, x, word, before, change[len(words)])
-            words.append(word.shaped)
-            line_of.append(number)
-            x_of.append(x)
-            x, before = x + word.shaped.advance, word.shaped.text
-    text_lines = ["".join(w.blank + w.shaped.text for w in line if not w.shaped.is_struck) for line in lines]
-    return Layout(words, np.array(line_of, np.int64), np.array(x_of, np.float64), len(lines), text_lines)
+            x.append(_after_blank(shaper, end, word, before, next(change)))
+            before, end = word.text, x[-1] + word.advance
+    line_of = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
+    text_lines = ["".join(word.blank + word.text for word in line if not word.is_struck) for line in lines]
+    return Layout(words, line_of, np.array(x, np.float64), len(lines), text_lines)
 
 
-def _after_blank(shaper: Shaper, x: float, word: _SpacedWord, before: str | None, change: float = 0.0) -> float:
+def _after_blank(shaper: Shaper, x: float, word: ShapedWord, before: str | None, change: float = 0.0) -> float:
     if "\t" in word.blank:
         stop = TAB_SPACES * shaper.space
         for character in word.blank:
@@ -86,40 +76,36 @@ def _after_blank(shaper: Shaper, x: float, word: _SpacedWord, before: str | None
     gap = len(word.blank) * shaper.space
     if before is None:
         return x + gap  # an indentation does not vary
-    return x + max(gap * (1 + change), shaper.least_gap(before, word.shaped.text) if gap else 0.0)
+    return x + max(gap * (1 + change), shaper.least_gap(before, word.text) if gap else 0.0)
 
 
 def _break_lines(
     shaper: Shaper, paragraph: str, width: float | None, may_squeeze: Iterator[bool]
-) -> Iterator[list[_SpacedWord]]:
+) -> Iterator[list[ShapedWord]]:
     """Yield the lines of one paragraph; a word wider than the page is cut between characters."""
-    line: list[_SpacedWord] = []
-    x, blank = 0.0, ""
-    for token in _TOKEN_PATTERN.findall(paragraph):
-        if token[0] in " \t":
-            blank = token
-            continue
-        word = _SpacedWord(blank, shaper.word(token))
+    line: list[ShapedWord] = []
+    x = 0.0
+    for blank, token in _WORD_PATTERN.findall(paragraph):
+        word = replace(shaper.word(token), blank=blank)
         if token.startswith(STRUCK_MARK):
-            word.shaped = replace(word.shaped, text="", is_struck=True)
-        begin = _after_blank(shaper, x, word, line[-1].shaped.text if line else None)
-        if width is not None and begin + word.shaped.advance > width:
+            word = replace(word, text="", is_struck=True)
+        begin = _after_blank(shaper, x, word, line[-1].text if line else None)
+        if width is not None and begin + word.advance > width:
             # A word of joiners only has no width.
-            share = (width - begin) / word.shaped.advance if word.shaped.advance else 0.0
+            share = (width - begin) / word.advance if word.advance else 0.0
             if line and share > MIN_SQUEEZE and next(may_squeeze, False):
-                line.append(_SpacedWord(blank, replace(word.shaped, squeeze=share, advance=width - begin)))
-                x, blank = width, ""
+                line.append(replace(word, squeeze=share, advance=width - begin))
+                x = width
                 continue
             if line:
                 yield line
-                line, begin, word.blank = [], 0.0, ""
-            *whole, rest = _cut_word(word.shaped, width - begin, width)
+                line, begin, word = [], 0.0, replace(word, blank="")
+            *whole, rest = _cut_word(word, width - begin, width)
             for piece in whole:
-                yield [_SpacedWord(word.blank, shaper.word(piece))]
-                begin, word.blank = 0.0, ""
-            word.shaped = shaper.word(rest) if whole else word.shaped
+                yield [replace(shaper.word(piece), blank=word.blank)]
+                begin, word = 0.0, shaper.word(rest)
         line.append(word)
-        x, blank = begin + word.shaped.advance, ""
+        x = begin + word.advance
     yield line
 
 

@@ -49,29 +49,22 @@ class _Letters(NamedTuple):
 
 def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     words, shake = layout.words, shaper.writer.shake
+    if not words:
+        return PenPath(Strokes.empty(), layout.line, layout.line, layout.x, layout.x)
     strokes = Strokes.concatenate(word.strokes for word in words)
-    count = np.array([len(word.origin_x) for word in words], np.int64)
-    first_letter = np.cumsum(count) - count
-    strokes_of = [len(word.stroke_letter) for word in words]
-    stroke_word = np.repeat(np.arange(len(words)), strokes_of)
-    stroke_letter = np.concatenate([np.zeros(0, np.int64), *(word.stroke_letter for word in words)])
-    stroke_letter += first_letter[stroke_word]
-    letters = _Letters(
-        strokes.x,
-        strokes.y,
-        np.repeat(stroke_letter, strokes.length),
-        *(
-            np.concatenate([np.zeros(0), *(getattr(word, name) for word in words)])
-            for name in ("origin_x", "origin_y", "letter_advance")
-        ),
+    origin_x, origin_y, advance, stroke_letter = (
+        np.concatenate([getattr(word, name) for word in words])
+        for name in ("origin_x", "origin_y", "letter_advance", "stroke_letter")
     )
+    stroke_word = np.repeat(np.arange(len(words)), [len(word.stroke_letter) for word in words])
+    stroke_letter = stroke_letter + np.cumsum([0, *(len(word.origin_x) for word in words)])[stroke_word]
+    letters = _Letters(strokes.x, strokes.y, np.repeat(stroke_letter, strokes.length), origin_x, origin_y, advance)
     move = _move_joined_letters if shaper.measures.joined else _move_single_letters
     x, y, size = move(letters, shake, noise)
     x, y = _move_words(np.repeat(stroke_word, strokes.length), x, y, shake, noise, layout)
     moved = replace(strokes, x=x, y=y, radius=strokes.radius * size)
-    advance = np.array([word.advance for word in words])
-    rounded = round_corners(moved, shaper.writer.haste)
-    return PenPath(rounded, stroke_word, stroke_letter, layout.x, layout.x + advance)
+    end = layout.x + [word.advance for word in words]
+    return PenPath(round_corners(moved, shaper.writer.haste), stroke_word, stroke_letter, layout.x, end)
 
 
 def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:

@@ -14,14 +14,13 @@ from toolkit.handwriting.parameters import RGB, Margin, Parameters
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 if TYPE_CHECKING:
-    from toolkit.handwriting.ink.page import Lines, Page
+    from toolkit.handwriting.ink.page import Page
 
 T = TypeVar("T")
 #: Smallest and largest margins in handwriting sizes, for a text without padding: top, right, bottom, left.
 MARGIN_RANGES = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
 LEAST_TURN, MOST_TURN = 0.0052, 0.014  # tangents of 0.3 and 0.8 degrees
 HANG, BELOW = 0.03, 0.075  # handwriting sizes: random and mean distance of a baseline from the rule below
-GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # factors of ruled paper on the slope and the drift of lines
 MIN_RULE_PITCH = 6.0  # points; closer rules are not drawn
 RULE_WIDTH_RANGE = 0.020, 0.030  # handwriting sizes
 SQUARE_SIZE = 0.68, 0.95  # handwriting sizes, for squares of 4 or 5 mm
@@ -77,25 +76,7 @@ class Sheet:
     lines: tuple[PrintedLine, ...]
     rule_width: float  # points
     turn: float  # tangent of the angle by which the sheet is turned on the scanner
-    free: tuple[float, float]  # widths without ink at the left and at the right edge, in points
-    pad: KeyedNoise  # random numbers that all sheets of a letter share
     noise: KeyedNoise  # random numbers of this sheet
-
-    @classmethod
-    def of(cls, stock: Stock, pad: KeyedNoise, noise: KeyedNoise, size: float, free: tuple[float, float]) -> Sheet:
-        """Return a sheet without lines."""
-        turn = _uniform_between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
-        shade, warmth = pad.uniform("tint", 2).tolist()
-        colour = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
-        rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
-        width = max(_uniform_between(pad, "rule width", RULE_WIDTH_RANGE) * size, 0.4)
-        return cls(
-            stock, RGB(*np.clip(np.rint(colour), 0, 255).astype(int).tolist()), rule, (), width, turn, free, pad, noise
-        )
-
-
-def _uniform_between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
-    return ends[0] + (ends[1] - ends[0]) * noise.number(name)
 
 
 def _one_of(noise: KeyedNoise, name: str, choices: tuple[T, ...]) -> T:
@@ -117,18 +98,8 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
         return parameters
     most = min([side / 5 for side in (parameters.width, parameters.height) if side is not None], default=np.inf)
     pad, size = _pad_noise(parameters), parameters.handwriting_size
-    sides = [min(_uniform_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGIN_RANGES)]
+    sides = [min(pad.number(str(n), ends) * size, most) for n, ends in enumerate(MARGIN_RANGES)]
     return replace(parameters, margin=Margin(*sides))
-
-
-def guided(lines: Lines, parameters: Parameters) -> Lines:
-    """Return straighter lines on ruled paper, otherwise the same lines."""
-    stock = STOCKS.get(parameters.paper)
-    if stock is None or not stock.rules:
-        return lines
-    straight = lines._replace(slope=GUIDED_SLOPE * lines.slope, wander=GUIDED_WANDER * lines.wander)
-    # On ruled paper, words do not move down to avoid the line above.
-    return straight if lines.dodge is None else straight._replace(dodge=lambda x, y, line, word: np.zeros(len(x)))
 
 
 def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
@@ -136,18 +107,22 @@ def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page
     stock = STOCKS.get(parameters.paper)
     if stock is None:
         return page
-    size = parameters.handwriting_size
-    left, right = (page.word_x.min(), page.word_end.max()) if len(page.word_x) else (page.width, 0.0)
-    sheet = Sheet.of(stock, _pad_noise(parameters), noise, size, (float(left), page.width - float(right)))
-    lines = _printed_lines(page, sheet, size, size * (parameters.line_spacing or 0.0))
+    size, pad = parameters.handwriting_size, _pad_noise(parameters)
+    turn = noise.number("turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
+    shade, warmth = pad.uniform("tint", 2).tolist()
+    tint = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
+    colour = RGB(*np.clip(np.rint(tint), 0, 255).astype(int).tolist())
+    rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
+    width = max(pad.number("rule width", RULE_WIDTH_RANGE) * size, 0.4)
+    lines = _printed_lines(page, stock, rule, turn, pad, size, size * (parameters.line_spacing or 0.0))
     hang = HANG * size * noise.gaussian("hang", page.layout.lines)
     strokes, word_line = page.strokes, page.layout.line
     at = np.repeat(word_line[page.stroke_word], strokes.length)
-    x, y = _turned(page, sheet.turn, strokes.x, strokes.y + hang[at])
-    word_x, word_y = _turned(page, sheet.turn, page.word_x, page.word_y + hang[word_line])
+    x, y = _turned(page, turn, strokes.x, strokes.y + hang[at])
+    word_x, word_y = _turned(page, turn, page.word_x, page.word_y + hang[word_line])
     return replace(
         page, strokes=replace(strokes, x=x, y=y), word_x=word_x, word_y=word_y,
-        word_end=word_x + page.word_end - page.word_x, sheet=replace(sheet, lines=lines),
+        word_end=word_x + page.word_end - page.word_x, sheet=Sheet(stock, colour, rule, lines, width, turn, noise),
     )  # fmt: skip
 
 
@@ -158,28 +133,30 @@ def _turned(page: Page, turn: float, x: Floats, y: Floats) -> tuple[Floats, Floa
     return page.width / 2 + cosine * (dx - turn * dy), page.height / 2 + cosine * (dy + turn * dx)
 
 
-def _printed_lines(page: Page, sheet: Sheet, size: float, pitch: float) -> tuple[PrintedLine, ...]:
+def _printed_lines(
+    page: Page, stock: Stock, rule: RGB, turn: float, noise: KeyedNoise, size: float, pitch: float
+) -> tuple[PrintedLine, ...]:
     """Return all printed lines of the paper; the rules are a little below the baselines."""
-    stock, turn, noise = sheet.stock, sheet.turn, sheet.pad
     if not stock.rules or pitch < MIN_RULE_PITCH:
         return ()
     middle_x, middle_y = page.width / 2, page.height / 2
     phase = float((page.baseline - pitch * np.arange(len(page.baseline))).mean()) + BELOW * size
     reach = abs(turn) * max(page.width, page.height)
-    count = max(1, round(pitch / (size * _one_of(noise, "squares", SQUARE_SIZE))))
-    squares = pitch / count if stock.is_squared else pitch
-    across = _positions(phase, squares, page.height, reach)
-    if not stock.is_squared:
+    if stock.is_squared:
+        square = pitch / max(1, round(pitch / (size * _one_of(noise, "squares", SQUARE_SIZE))))
+        across = _positions(phase, square, page.height, reach)
+        upright = [(x, rule) for x in _positions(noise.number("column") * square, square, page.width, reach)]
+    else:
         top = phase - (_one_of(noise, "header", HEADER_RULES) + 0.1) * pitch
-        bottom = page.height - _uniform_between(noise, "footer", (-1.0, 1.5)) * pitch
-        across = [y for y in across if top < y < max(bottom, float(page.baseline[-1]) + 0.5 * pitch)]
-    lines = [PrintedLine(y - turn * middle_x, turn, False, sheet.rule) for y in across]
-    upright = _positions(noise.number("column") * squares, squares, page.width, reach) if stock.is_squared else []
-    lines += [PrintedLine(x + turn * middle_y, -turn, True, sheet.rule) for x in upright]
-    aside = _uniform_between(noise, "margin line", (0.1, 0.6)) * pitch
-    if not stock.is_squared and sheet.free[0] > pitch and noise.number("margin lines") < 0.55:
-        lines.append(PrintedLine(sheet.free[0] - aside + turn * middle_y, -turn, True, MARGIN_LINE_COLOUR))
-    return tuple(lines)
+        bottom = page.height - noise.number("footer", (-1.0, 1.5)) * pitch
+        bottom = max(bottom, float(page.baseline[-1]) + 0.5 * pitch)
+        across = [y for y in _positions(phase, pitch, page.height, reach) if top < y < bottom]
+        left = float(page.word_x.min()) if len(page.word_x) else page.width
+        has_margin = left > pitch and noise.number("margin lines") < 0.55
+        at = left - noise.number("margin line", (0.1, 0.6)) * pitch
+        upright = [(at, MARGIN_LINE_COLOUR)] if has_margin else []
+    lines = [PrintedLine(y - turn * middle_x, turn, False, rule) for y in across]
+    return (*lines, *(PrintedLine(x + turn * middle_y, -turn, True, colour) for x, colour in upright))
 
 
 def _positions(phase: float, step: float, length: float, reach: float) -> list[float]:

@@ -1,53 +1,139 @@
-"""The pen: the width of the ink at every point of a stroke.
+"""The pen: how wide the ink is at every point of a stroke, and how much ink lies there.
 
 A page has one nib. The ink is wider in tight curves, because the hand is slow there, and under pressure, which drifts
-along the path of the pen. A stroke begins a little wider, and ends thinner as the pen is lifted.
+along the path of the pen. A stroke begins a little wider, and ends thinner as the pen is lifted. The flow is the amount
+of ink on a point of the paper after one stroke; 1 is the usual amount. It is larger where the hand is slow, presses or
+stops, and smaller where the hand is fast or the ink starts late. Plain ink has no flow.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, STARTS_IN_INK, Strokes, tangents
-from toolkit.keyed_noise import Floats, KeyedNoise, unit
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, tangents
+from toolkit.handwriting.ink.shaping import Shaper
+from toolkit.handwriting.wire import Pen
+from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
-CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight, as a share of the width
-PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and two wavelengths in cap heights
-ATTACK, ATTACK_LENGTH = 0.08, 0.10  # relative widening at the start of a stroke, and length in cap heights
-RELEASE, RELEASE_LENGTH = 0.35, 0.20  # relative thinning at the end of a stroke, and length in cap heights
+# Lengths in cap heights; widenings and thinnings are shares of the width.
+CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight
+PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and two wavelengths
+ATTACK, ATTACK_LENGTH = 0.08, 0.10  # widening at the start of a stroke
+RELEASE, RELEASE_LENGTH = 0.35, 0.20  # thinning at the end of a stroke
 THINNEST, WIDEST = 0.4, 1.9  # limits of the width, in nibs
 DOT_WIDTH = 1.25  # nibs
+JOIN_LENGTH = 0.10  # an end inside other ink counts as a second stroke only beyond this length
+RUN_UP = 0.45  # the hand is slow over this length, after the pen is set down and before it stops
+POOL_LENGTH = 0.10
+SUPPLY_LENGTH = 9.0  # over which the supply of ink drifts
+DRY_LENGTH = 2.2
+RIPPLE_LENGTH = 0.05  # of a rough edge
+FAINT_FLOW = 0.8  # a flow below this value is raised, so that the faintest strokes stay readable
+THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
+MAX_NIB_RATIO = 1.1  # to the nib of the script: with the nib of the widest writers, every pen would look like a marker
 
 
-def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNoise) -> Floats:
-    """Return half the width of the ink at every point, in cap heights, for a pen of half width `nib`.
+@dataclass(frozen=True, slots=True)
+class PenKind:
+    """The properties of a pen, as shares of the usual flow or width, unless a comment says otherwise."""
 
-    The radius of the strokes is relative to the nib, 1 on average; `contrast` scales its variation.
+    opacity: float  # of one stroke with the usual flow
+    nib: float  # factor on the pen width
+    contrast: float  # factor on the variation of the width
+    speed_width: float  # how much wider the slowest line is than the fastest
+    speed_flow: float  # how much more ink the slowest line has than the fastest
+    pressure: float  # change of the flow with one standard deviation of pressure
+    down: float  # more ink in downstrokes, because the fingers press, and less in upstrokes
+    supply: float  # slow change of the flow
+    pool: float  # more ink where the pen stops
+    skip: float  # probability that the ink starts late
+    dry: float  # largest loss of ink, where the supply is dry and the hand fast
+    overlap: float  # share of a second stroke that adds to the first
+    streaks: float  # change of the flow across the line, in streaks along it
+    rim: float  # more ink at both edges of the line than in its middle
+    grain: float  # depth of the paper's grain
+    rough: float  # ripple of the edge, in half widths of the line
+
+
+PENS: dict[Pen, PenKind] = {
+    "ballpoint": PenKind(
+        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.1, pressure=0.20, down=0.28, supply=0.14,
+        pool=0.8, skip=0.15, dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
+    ),
+    "gel": PenKind(
+        opacity=0.90, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.75, pressure=0.10, down=0.12, supply=0.08,
+        pool=0.5, skip=0.05, dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
+    ),
+    "fountain": PenKind(
+        opacity=0.75, nib=1.0, contrast=1.2, speed_width=0.26, speed_flow=1.2, pressure=0.14, down=0.22, supply=0.24,
+        pool=1.3, skip=0.05, dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
+    ),
+    "pencil": PenKind(
+        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.6, pressure=0.32, down=0.30, supply=0.18,
+        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.26, rough=0.06,
+    ),
+    "felt": PenKind(
+        opacity=0.82, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
+        pool=0.6, skip=0.0, dry=0.25, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.04,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class InkFlow:
+    """How much ink a pen leaves at each point of the strokes of a page."""
+
+    kind: PenKind
+    flow: Floats  # (points,)
+    path: Floats  # (points,) length of the line that the pen has written before a point, in cap heights
+    share: Floats  # (points,) how much a point counts as a second stroke on other ink, 0 to 1
+    noise: KeyedNoise
+
+    def select(self, points: npt.NDArray[np.bool_]) -> InkFlow:
+        return replace(self, flow=self.flow[points], path=self.path[points], share=self.share[points])
+
+
+class _Travel(NamedTuple):
+    """The way of the pen over the paper; lengths in cap heights, one value for each point."""
+
+    stroke: Integers  # number of the stroke
+    flags: npt.NDArray[np.uint8]  # of the stroke
+    path: Floats  # length of the line since the beginning of the page
+    arc: Floats  # ... since the beginning of the stroke
+    left: Floats  # ... up to the end of the stroke
+    whole: Floats  # ... of the stroke
+    slow: Floats  # how slow the hand is, from 0 to 1
+    pressure: Floats  # variance about 1
+
+    @classmethod
+    def of(cls, strokes: Strokes, noise: KeyedNoise) -> _Travel:
+        start, stroke = strokes.start, strokes.stroke_of_point
+        step = strokes.steps()
+        path = np.cumsum(step) - step
+        arc = path - path[start][stroke]
+        whole = arc[start + strokes.length - 1][stroke]
+        pressure = noise.drift("pressure", path / LONG_PRESSURE)
+        return cls(stroke, strokes.flags[stroke], path, arc, whole - arc, whole, slowness(strokes, arc), pressure)
+
+
+def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
+    """Return the strokes with the width of the ink (in cap heights), and the ink flow, or None for plain ink.
+
+    The radius of the given strokes is relative to the nib, 1 on average.
     """
+    kind, nib, contrast = PENS.get(pen), shaper.nib, shaper.writer.contrast
+    if kind is not None:
+        nib *= kind.nib * min(1.0, MAX_NIB_RATIO / shaper.writer.nib)
+        contrast *= kind.contrast
     if not len(strokes.x):
-        return np.zeros(0)
-    count, start, stroke = len(strokes.length), strokes.start, strokes.stroke_of_point
-    step = strokes.steps()
-    path = np.cumsum(step) - step
-    arc = path - path[start][stroke]
-    whole = arc[start + strokes.length - 1][stroke]
-    width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), THINNEST), WIDEST)
-    pressure = 0.5 * noise.drift("pressure", path / LONG_PRESSURE)
-    pressure += 0.2 * noise.drift("quick pressure", path / SHORT_PRESSURE)
-    width *= 1 + CURVE_WIDENING * (slowness(strokes, arc) - 0.5) + PRESSURE * pressure
-
-    is_free = ((strokes.flags & STARTS_IN_INK) == 0)[stroke]
-    attack = np.where(is_free, ATTACK * np.maximum(1 - arc / ATTACK_LENGTH, 0.0), 0.0)
-    is_free = ((strokes.flags & ENDS_IN_INK) == 0)[stroke]
-    reach = np.minimum(RELEASE_LENGTH, 0.35 * whole)
-    lifted = 1 - np.minimum((whole - arc) / np.where(reach > 0, reach, 1.0), 1.0)
-    depth = RELEASE * (0.5 + unit(noise.hashes("release", count)))[stroke]
-    release = np.where(is_free, depth * lifted * lifted, 0.0)
-    width *= (1 + attack) * (1 - release)
-
-    is_dot = ((strokes.flags & DOT_FLAG) > 0)[stroke]
-    weight = np.minimum(np.maximum(strokes.radius, 0.9), 1.5)
-    return nib * np.where(is_dot, DOT_WIDTH * (0.6 + 0.4 * weight), width)
+        return strokes, None if kind is None else InkFlow(kind, strokes.x, strokes.x, strokes.x, noise)
+    travel = _Travel.of(strokes, noise)
+    strokes = replace(strokes, radius=nib * _relative_width(strokes, travel, contrast, noise))
+    return (strokes, None) if kind is None else _written_with(kind, strokes, travel, noise)
 
 
 def slowness(strokes: Strokes, arc: Floats) -> Floats:
@@ -58,3 +144,71 @@ def slowness(strokes: Strokes, arc: Floats) -> Floats:
     curvature = np.minimum(turn / np.maximum(arc[after] - arc[before], 1e-6), 60.0)
     curvature = 0.25 * curvature[before] + 0.5 * curvature + 0.25 * curvature[after]
     return curvature / (curvature + 3.0)
+
+
+def _relative_width(strokes: Strokes, at: _Travel, contrast: float, noise: KeyedNoise) -> Floats:
+    """Return the width of the ink in nibs; `contrast` scales the variation of the radius of the strokes."""
+    width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), THINNEST), WIDEST)
+    pressure = 0.5 * at.pressure + 0.2 * noise.drift("quick pressure", at.path / SHORT_PRESSURE)
+    width *= 1 + CURVE_WIDENING * (at.slow - 0.5) + PRESSURE * pressure
+    attack = ATTACK * np.maximum(1 - at.arc / ATTACK_LENGTH, 0.0)
+    attack = np.where(at.flags & STARTS_IN_INK, 0.0, attack)
+    reach = np.minimum(RELEASE_LENGTH, 0.35 * at.whole)
+    lifted = 1 - np.minimum(at.left / np.where(reach > 0, reach, 1.0), 1.0)
+    depth = RELEASE * (0.5 + unit(noise.hashes("release", len(strokes.length))))[at.stroke]
+    release = np.where(at.flags & ENDS_IN_INK, 0.0, depth * lifted * lifted)
+    width *= (1 + attack) * (1 - release)
+    dot = DOT_WIDTH * (0.6 + 0.4 * np.minimum(np.maximum(strokes.radius, 0.9), 1.5))
+    return np.where(at.flags & DOT_FLAG, dot, width)
+
+
+def _written_with(kind: PenKind, strokes: Strokes, at: _Travel, noise: KeyedNoise) -> tuple[Strokes, InkFlow]:
+    """Return the strokes as this pen draws them, wider where the hand is slow, and the ink flow."""
+    free_start, free_end = (at.flags & STARTS_IN_INK) == 0, (at.flags & ENDS_IN_INK) == 0
+    is_drawn = (at.flags & OUTLINE_FLAG) > 0
+    rest = np.minimum(np.where(free_start, at.arc, RUN_UP), np.where(free_end, at.left, RUN_UP)) / RUN_UP
+    rest = np.minimum(rest, 1.0)
+    # 0 at rest, nearly 1 in long flat curves, away from the ends.
+    speed = _smooth(strokes, (1 - at.slow) * (0.35 + 0.65 * rest * (2 - rest)))
+    tx, ty = tangents(strokes)
+
+    flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * at.pressure
+    flow -= kind.down * _smooth(strokes, ty)
+    flow += kind.supply * noise.drift("supply", at.path / SUPPLY_LENGTH)
+    dryness = np.minimum(np.maximum(noise.drift("dry", at.path / DRY_LENGTH) - 0.9, 0.0), 1.0)
+    flow *= 1 - kind.dry * dryness * speed
+    flow = np.where(flow < FAINT_FLOW, FAINT_FLOW * FAINT_FLOW / (2 * FAINT_FLOW - flow), flow)
+    flow *= np.where(free_start & ((at.flags & DOT_FLAG) == 0), _late_start(kind, at, noise), 1.0)
+    count = len(strokes.length)
+    amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, at.stroke]
+    flow += 0.5 * amount[0] * _pool_shape(at.arc, free_start) + amount[1] * _pool_shape(at.left, free_end)
+    flow = np.where(is_drawn, 1.0, np.minimum(np.maximum(flow, THINNEST_FLOW), THICKEST_FLOW))
+
+    width = np.where(is_drawn, 1.0, 1 + kind.speed_width * (0.5 - speed))
+    width *= 1 + kind.rough * noise.drift("edge", at.path / RIPPLE_LENGTH)
+    aside = np.where(is_drawn, 0.0, kind.rough * strokes.radius * noise.drift("side", at.path / RIPPLE_LENGTH))
+    rough = replace(strokes, x=strokes.x - ty * aside, y=strokes.y + tx * aside, radius=strokes.radius * width)
+    from_join = np.minimum(np.where(free_start, JOIN_LENGTH, at.arc), np.where(free_end, JOIN_LENGTH, at.left))
+    return rough, InkFlow(kind, flow, at.path, np.minimum(from_join / JOIN_LENGTH, 1.0), noise)
+
+
+def _smooth(strokes: Strokes, value: Floats) -> Floats:
+    before, after, _, _ = strokes.neighbours()
+    for _ in range(3):
+        value = 0.25 * value[before] + 0.5 * value + 0.25 * value[after]
+    return value
+
+
+def _late_start(kind: PenKind, at: _Travel, noise: KeyedNoise) -> Floats:
+    """Return a factor on the flow: 1, and less at starts at which the pen touches the paper before the ink runs."""
+    count = int(at.stroke[-1]) + 1
+    chance, depth, end = (unit(noise.hashes(f"skip {of}", count)) for of in ("chance", "depth", "end"))
+    depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[at.stroke]
+    end = np.minimum((0.10 + 0.16 * end * end)[at.stroke], 0.15 * at.whole)
+    started: Floats = 1 - depth * np.minimum(np.maximum((end - at.arc) / 0.06, 0.0), 1.0)
+    return started
+
+
+def _pool_shape(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
+    near = np.maximum(1 - distance / POOL_LENGTH, 0.0)
+    return np.where(counts, near * near * (3 - 2 * near), 0.0)

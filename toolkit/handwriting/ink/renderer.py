@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 
@@ -19,36 +19,48 @@ from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
-from toolkit.handwriting.ink.motion import PenPath, pen_path
-from toolkit.handwriting.ink.natural.habits import natural_writer
-from toolkit.handwriting.ink.natural.lines import drifting_lines
+from toolkit.handwriting.ink.lines import baselines, clear_line_spacing, ink_reach, lines_of, motion_reserve
+from toolkit.handwriting.ink.motion import pen_path
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
 from toolkit.handwriting.ink.natural.penman import Penman
-from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
-from toolkit.handwriting.ink.paper import fitted_to_paper, guided, laid_on_paper
-from toolkit.handwriting.ink.pen import inked_radius
-from toolkit.handwriting.ink.pens import MAX_NIB_RATIO, InkFlow, pen_kind, written_with
+from toolkit.handwriting.ink.page import Page, compose
+from toolkit.handwriting.ink.paper import fitted_to_paper, laid_on_paper
+from toolkit.handwriting.ink.pen import inked
 from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.wire import Pen
+from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit.handwriting.writers import writer_of
-from toolkit.keyed_noise import Floats, KeyedNoise
+from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
-MAX_POINTS = 1_250_000  # of all strokes; the letters of a longer text get fewer points
+MAX_POINTS = 1_250_000  # of all strokes of a page; the letters of a longer text get fewer points
 MAX_INKED_POINTS = 450_000  # as MAX_POINTS, with a pen other than plain, which takes more memory
 _HIDDEN_BELOW = 3.0  # cap heights; the ink of a line this far below the page does not reach the page
 
+Lap = Callable[[str], None]
+
 
 def render(parameters: Parameters) -> Handwritten:
-    """Render a text with a positive seed; raise InvalidParameters if the text cannot be rendered."""
+    """Render a text with a positive seed: on one page, or a letter with all pages (PDF) or one page (other formats).
+
+    Raise InvalidParameters if the text cannot be rendered.
+    """
     watch = StopWatch()
-    page = write_page(parameters, watch.lap)
-    data, share = draw(page, parameters, watch.lap)
+    count, pages = write_pages(parameters, watch.lap)
+    drawn: list[tuple[float, float, int, float, bool, str]] = []
+
+    def noted() -> Iterator[Page]:  # keeps figures only, because all pages of a letter take too much memory
+        for page in pages:
+            is_cut = page.cut_line is not None
+            drawn.append((page.width, page.height, page.layout.lines, page.ink_share, is_cut, page.cut_text))
+            yield page
+
+    data, covered = draw(noted(), parameters, watch.lap)
     watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
+    widths, heights, lines, shares, are_cut, cuts = zip(*drawn, strict=True)
+    share = sum(shares) / len(shares) if covered is None or parameters.is_letter else covered
     return Handwritten(
-        data, parameters.kind, parameters.handwriting.title, parameters.random_seed, page.width, page.height,
-        page.layout.lines, share, page.cut_line is not None, watch.milliseconds, cut=page.cut_text,
+        data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
+        share, any(are_cut), watch.milliseconds, cut=next(filter(None, cuts), ""), pages=count,
     )  # fmt: skip
 
 
@@ -68,109 +80,117 @@ class StopWatch:
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks a character."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := shaper_of(parameters).missing(text):
+    if missing := _shaper_of(parameters).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
-    return text
+    return text.rstrip() if parameters.is_letter else text
 
 
-def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
-    """Return the page with the ink as strokes; `lap` is called after each stage."""
-    parameters = fitted_to_paper(parameters)
-    text = writable_text(parameters)
-    shaper, most = shaper_of(parameters), max_points(parameters)
-    if (points := shaper.points(text)) > most:
-        shaper = shaper_of(parameters, -(-points // most))
-    noise = noise_of(parameters, shaper)
-    layout = visible = broken_lines(parameters, text, shaper, noise)
-    baseline = baselines(parameters, layout.lines, noise, shaper)
-    if parameters.height is not None:  # lines far below the page are not written
-        reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
-        visible = layout.before_line(max(1, int(np.searchsorted(baseline, reach))))
+def write_pages(parameters: Parameters, lap: Lap = lambda stage: None) -> tuple[int, Iterator[Page]]:
+    """Return how many pages a text has, and the pages with the ink as strokes: all, or only the requested page.
+
+    `lap` is called after each stage.
+    """
+    parameters, shaper, layouts = _paginated(fitted_to_paper(parameters))
     lap("layout")
-    page = inked_page(parameters, visible, shaper, noise, baseline, lap)
-    if page.cut_line is None and len(visible.words) < len(layout.words):
-        return replace(page, cut_line=int(layout.line[len(visible.words)]))
-    return page
+    number = parameters.page_number
+    if number is not None and number > len(layouts):
+        raise InvalidParameters([Problem("page_number", f"page_number must be between 1 and {len(layouts)}")])
+    chosen = range(len(layouts)) if number is None else [number - 1]
+    return len(layouts), (_write_page(parameters, layouts[at], shaper, at, lap) for at in chosen)
 
 
-def broken_lines(parameters: Parameters, text: str, shaper: Shaper, noise: KeyedNoise) -> Layout:
-    width = None if parameters.width is None else parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
-    if parameters.natural and width is not None:
-        width -= _penman(shaper).habits.margin
+def _paginated(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]:
+    """Return the parameters with a line spacing, the shaper, and the lines of each page.
+
+    If a page has too many letters, the strokes of letters have fewer points.
+    """
+    text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
+    # A letter is first cut into pages; another text has one page, so its points are known before.
+    every = 1 if parameters.is_letter else max(1, -(-_shaper_of(parameters).points(text) // limit))
+    while True:
+        shaper = _shaper_of(parameters, every)
+        layout = _broken_lines(parameters, text, shaper)
+        if parameters.line_spacing is None:
+            spaced = replace(parameters, line_spacing=clear_line_spacing(shaper, layout))
+        else:
+            spaced = parameters
+        pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_letter else [layout]
+        most = max(shaper.points("".join(page.text)) for page in pages)
+        if most <= limit * every:
+            return spaced, shaper, pages
+        every = -(-most // limit)
+
+
+def _broken_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layout:
+    noise, width = _noise_of(parameters, shaper), None
+    if parameters.width is not None:
+        width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
+        width -= shaper.habits.margin if parameters.natural else 0.0
     text = with_false_starts(text, parameters.corrections, noise)
     return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
 
 
-def inked_page(
-    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, baseline: Floats,
-    lap: Callable[[str], None],
-) -> Page:  # fmt: skip
-    if parameters.natural:
-        penman = _penman(shaper)
-        path, lines = natural_pen_path(layout, penman, noise), drifting_lines(penman, layout.lines, noise)
-    else:
-        path, lines = pen_path(layout, shaper, noise), straight_lines(parameters, shaper, layout.lines, noise)
-    path = corrected(path, layout, parameters.corrections, noise)
+def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
+    """Yield the layout of each page; empty lines at the beginning of a page are dropped."""
+    below = (ink_reach(shaper).below + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
+    lowest = (parameters.height or DEFAULT_HEIGHT) - parameters.edges.top - parameters.edges.bottom - below
+    first = page = 0
+    while first < layout.lines:
+        baseline = baselines(parameters, shaper, layout.lines - first, _noise_of(parameters, shaper, page))
+        last = first + int(np.searchsorted(baseline, lowest, side="right"))
+        if last == first:
+            raise InvalidParameters([Problem("handwriting_size", wire.NO_LINE_FITS)])
+        yield layout.lines_between(first, last)
+        first, page = last, page + 1
+        while first < layout.lines and not layout.text[first]:
+            first += 1
+
+
+def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: int, lap: Lap) -> Page:
+    noise = _noise_of(parameters, shaper, number)
+    lines, shown = lines_of(parameters, shaper, layout.lines, noise), layout
+    if parameters.height is not None:  # lines far below the page are not written
+        reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
+        shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
+    path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
+    path = corrected(path, shown, parameters.corrections, noise)
     lap("motion")
-    path, ink = _with_ink(path, parameters.pen, shaper, noise)
+    strokes, ink = inked(path.strokes, parameters.pen, shaper, noise)
     lap("pen")
-    lines = guided(lines, parameters)
-    page = replace(compose(parameters, layout, path, shaper, noise, baseline, lines), ink=ink)
-    page = laid_on_paper(page, parameters, noise)
+    page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
+    if page.cut_line is None and len(shown.words) < len(layout.words):
+        page = replace(page, cut_line=int(layout.line[len(shown.words)]))
+    page = laid_on_paper(replace(page, ink=ink), parameters, noise)
     lap("motion")
     return page
 
 
-def _with_ink(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[PenPath, InkFlow | None]:
-    """Return the path with the width of the ink, and the ink flow, or None for plain ink."""
-    nib, contrast = shaper.nib, shaper.writer.contrast
-    if (kind := pen_kind(pen)) is not None:
-        nib *= kind.nib * min(1.0, MAX_NIB_RATIO / shaper.writer.nib)
-        contrast *= kind.contrast
-    path.strokes.radius[:] = inked_radius(path.strokes, nib, contrast, noise)
-    if kind is None:
-        return path, None
-    strokes, ink = written_with(kind, path.strokes, noise)
-    return path._replace(strokes=strokes), ink
-
-
-def noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
+def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
     """Return the random numbers of one page; the first page of a letter has the same as a text on one page."""
     seed = str(parameters.random_seed) + (f" page {page}" if page else "")
     return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
 
 
-def max_points(parameters: Parameters) -> int:
-    return MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
-
-
-def shaper_of(parameters: Parameters, every: int = 1) -> Shaper:
+def _shaper_of(parameters: Parameters, every: int = 1) -> Shaper:
     return _shaper(parameters.handwriting, parameters.natural, every)
 
 
 @cache
 def _shaper(handwriting: Handwriting, natural: bool, every: int) -> Shaper:
-    writer = (natural_writer if natural else writer_of)(handwriting.script, handwriting.writer)
-    return Shaper(handwriting.script, writer, every)
+    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer, natural), every)
 
 
 # About 1.5 MB each with all of its letters: without a limit, 120 hands take half of the memory that a text may use.
 _penman = lru_cache(32)(Penman)
 
 
-def draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
+def draw(pages: Iterable[Page], parameters: Parameters, lap: Lap) -> tuple[bytes, float | None]:
+    """Return the file with all pages (PDF) or the first, and for a PNG the share of the page that ink covers."""
     ink, size = parameters.handwriting_color, parameters.handwriting_size
+    visible = (page.visible() for page in pages)
+    if parameters.kind == "pdf":
+        return draw_pdf(visible, ink, size, lap), None
+    page = next(visible)
     if parameters.kind == "png":
         return draw_png(page, ink.rgb(), size, lap)
-    if parameters.kind == "pdf":
-        data = draw_pdf([page], ink, size, lap)
-    else:
-        data = draw_svg(page, ink, size) if parameters.kind == "svg" else draw_replay(page, ink, size)
-    return data, ink_share(page)
-
-
-def ink_share(page: Page) -> float:
-    # The area is length times width of all strokes; crossings count twice, but they are small.
-    s = page.strokes
-    area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
-    return min(1.0, area / (page.width * page.height))
+    return (draw_svg if parameters.kind == "svg" else draw_replay)(page, ink, size), None

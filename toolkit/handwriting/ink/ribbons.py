@@ -15,6 +15,7 @@ import numpy.typing as npt
 from toolkit.keyed_noise import Floats, Integers
 
 Flags = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
 
 # Flags of a stroke.
 STARTS_IN_INK = 1  # the stroke begins inside another stroke, so it has no attack
@@ -64,7 +65,7 @@ class Strokes:
         step[self.start + self.length - 1] = 0.0
         return step
 
-    def ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def ends(self) -> tuple[Mask, Mask]:
         """Return two masks: whether a point is the first point of a stroke, and whether it is the last."""
         first, last = np.zeros(len(self.x), bool), np.zeros(len(self.x), bool)
         start = self.start
@@ -72,15 +73,21 @@ class Strokes:
         last[start + self.length - 1] = True
         return first, last
 
-    def neighbours(self) -> tuple[Integers, Integers, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def neighbours(self) -> tuple[Integers, Integers, Mask, Mask]:
         """Return the indices of the points before and after every point (itself at an end), and the masks of `ends`."""
         first, last = self.ends()
         i = np.arange(len(self.x))
         return np.where(first, i, i - 1), np.where(last, i, i + 1), first, last
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> Strokes:
+    def select(self, keep: Mask) -> Strokes:
         points = np.repeat(keep, self.length)
         return Strokes(self.x[points], self.y[points], self.radius[points], self.length[keep], self.flags[keep])
+
+    def reordered(self, order: Integers) -> Strokes:
+        """Return the strokes of these numbers, in this order."""
+        length = self.length[order]
+        point = np.repeat(self.start[order] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+        return Strokes(self.x[point], self.y[point], self.radius[point], length, self.flags[order])
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from toolkit.handwriting.ink.fallback import (
     fallback_chain,
 )
 from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, every_nth
-from toolkit.handwriting.writers import Writer
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
+from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
 
 # Lengths in cap heights.
@@ -53,6 +53,7 @@ class ShapedWord:
     letter: Integers  # (points,) number of the letter
     breaks: tuple[tuple[int, float], ...]  # positions at which the word may be cut: number of characters, width
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
+    blank: str = ""  # the white space before the word
     squeeze: float = 1.0  # factor on the width of a word that is squeezed into the end of a line
     is_struck: bool = False  # a false start that is crossed out; its text is empty
 
@@ -68,7 +69,9 @@ class Shaper:
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
-        self._fits = {hand: fit for hand in self.hands if (fit := FaceFit.of(hand.measures, self.measures))}
+        self.habits = habits_of(script, writer.name)
+        self._fits = [FaceFit.of(hand.measures, self.measures) for hand in self.hands]
+        self._stretch = [writer.width * (fit.width if fit else 1.0) for fit in self._fits]
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self._hand_of = lru_cache(4096)(self._find_hand)
@@ -81,7 +84,7 @@ class Shaper:
         for number, run, places in self._runs_by_hand(text):
             placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
         letters = [self.letter(number, at.glyph) for number, at, _ in placed]
-        stretch = np.array([self._stretch(number) for number, _, _ in placed])
+        stretch = np.array([self._stretch[number] for number, _, _ in placed])
         advances = stretch * [at.advance for _, at, _ in placed]
         shift = stretch * [at.dx + at.dy * self.writer.slant for _, at, _ in placed]
         characters = [text[place] for _, _, place in placed]
@@ -110,14 +113,10 @@ class Shaper:
             kept, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
             strokes = strokes.select(shown)
-        if fit := self._fits.get(hand):
+        if fit := self._fits[number]:
             strokes = fit.apply(strokes)
         x = (strokes.x + strokes.y * writer.slant) * writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
-
-    def _stretch(self, number: int) -> float:
-        fit = self._fits.get(self.hands[number])
-        return self.writer.width * (fit.width if fit else 1.0)
 
     def points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
@@ -185,7 +184,7 @@ class Shaper:
         return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
 
 
-def _points(word: ShapedWord, chosen: np.ndarray) -> _XY:
+def _points(word: ShapedWord, chosen: Mask) -> _XY:
     return word.strokes.x[chosen] + word.origin_x[word.letter[chosen]], word.strokes.y[chosen]
 
 

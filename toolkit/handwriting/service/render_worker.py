@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting import wire
-from toolkit.handwriting.ink.letter import render_letter
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.worker_process import limit_cpu, limit_memory, serve
@@ -35,7 +34,7 @@ def outcomes(job: Job) -> Iterator[Outcome]:
         if checks_only:
             writable_text(parameters)
         else:
-            outcome = render_letter(parameters) if parameters.is_letter else render(parameters)
+            outcome = render(parameters)
     except InvalidParameters as error:
         outcome = error.problems
     except MemoryError:

@@ -1,17 +1,82 @@
-"""The outlines of the ink as Bezier curves, for formats without pixels (PDF, SVG)."""
+"""The ink for formats without pixels (PDF, SVG): outlines as Bezier curves, in layers of one opacity each.
+
+Ink of one density is one layer. The layers of other ink are drawn over each other, each with the darker parts of the
+strokes.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.ink.ribbons import Polygons, Strokes, ribbons
-from toolkit.keyed_noise import Floats
+from toolkit.handwriting.ink.canvases.texture import density, ink_at, layer_factor
+from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Mask, Polygons, Strokes, ribbons
+from toolkit.keyed_noise import Floats, Integers
 
+LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # quantiles of the opacity from which a layer has ink
+_FAINT_FACTOR = 0.55  # ink below this share of the first layer's opacity is not drawn
+_MIN_PIECE_POINTS = 3  # a shorter piece of a stroke cannot be seen
+_MAX_CELLS = 4_000_000
 POINT_UNITS = 100  # coordinates are integers: hundredths of a point
 _STROKES_AT_ONCE = 1000  # limits the memory
 _EVERY_NTH_POINT = 3  # one point in three is enough for a curve
+
+
+class Layer(NamedTuple):
+    opacity: float | None  # None for plain ink, which needs no opacity
+    strokes: Strokes
+    word: Integers  # (strokes,)
+
+
+def layers_of(page: Page, size: float) -> list[Layer]:
+    """Return the layers of the ink, in drawing order; `size` is the cap height in points."""
+    strokes, word = page.strokes, page.stroke_word
+    opacity = point_opacity(page, size)
+    if opacity is None:
+        return [Layer(None, strokes, word)]
+    is_contour = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
+    steps = np.quantile(opacity, LAYER_QUANTILES)
+    found, below = [], 0.0
+    for number, step in enumerate(steps.tolist()):
+        chosen = np.where(is_contour, number == 0, opacity >= (step if number else _FAINT_FACTOR * step))
+        upper = steps[number + 1] if number + 1 < len(steps) else opacity.max()
+        wanted = min(0.5 * (step + float(upper)) if number else step, 0.995)
+        pieces, of_stroke = _cut_to_chosen(strokes, chosen)
+        found.append(Layer(1 - (1 - wanted) / (1 - below), pieces, word[of_stroke]))
+        below = wanted
+    return found
+
+
+def point_opacity(page: Page, size: float) -> Floats | None:
+    """Return the opacity of the ink at each point of the strokes; None for plain ink, or without any."""
+    if page.ink is None or not len(page.strokes.x):
+        return None
+    cell = max(size / 40, math.sqrt(page.width * page.height / _MAX_CELLS))
+    area = math.ceil(page.width), 0, math.ceil(page.height)
+    _, passes = ink_at(page.strokes.x, page.strokes.y, page.strokes, page.ink, size, area, cell)
+    amount = page.ink.flow.astype(np.float32) * layer_factor(page.ink.kind, passes)
+    return density(page.ink.kind, amount).astype(np.float64)
+
+
+def _cut_to_chosen(strokes: Strokes, chosen: Mask) -> tuple[Strokes, Integers]:
+    """Return the runs of chosen points as strokes, and the number of the original stroke of each run."""
+    stroke = strokes.stroke_of_point
+    breaks = np.diff(stroke, prepend=-1) != 0
+    breaks[1:] |= chosen[1:] != chosen[:-1]
+    run = np.cumsum(breaks) - 1
+    length = np.bincount(run)
+    first = np.nonzero(breaks)[0]
+    kept = chosen[first] & (length >= np.minimum(_MIN_PIECE_POINTS, strokes.length[stroke[first]]))
+    points = kept[run]
+    of_stroke = stroke[first[kept]]
+    return (
+        Strokes(strokes.x[points], strokes.y[points], strokes.radius[points], length[kept], strokes.flags[of_stroke]),
+        of_stroke,
+    )
 
 
 def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[int, list[int]]]:

@@ -10,8 +10,7 @@ from operator import itemgetter
 
 import pydyf
 
-from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, outline_curves
-from toolkit.handwriting.ink.canvases.opacity import Layer, layers_of
+from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, Layer, layers_of, outline_curves
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 
@@ -26,33 +25,28 @@ def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[
         layers = layers_of(page, size)
         characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
         codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
-        ink_operators = _ink_operators(page, ink, layers)
-        content = _compress(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
+        operators = chain(
+            _paper_operators(page), _ink_operators(page, ink, layers), _text_operators(page, codes, _FONT_SIZE * size)
+        )
+        content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
         lap("canvas")
-        _add_page(document, page, content, characters, _opacity_states(layers))
+        document.add_object(content)
+        parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
+        fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
+        document.add_page(
+            pydyf.Dictionary(
+                {
+                    "Type": "/Page",
+                    "Parent": document.pages.reference,
+                    "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
+                    "Contents": content.reference,
+                    "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
+                }
+            )
+        )
     out = io.BytesIO()
     document.write(out, version="1.4", identifier=True)
     return out.getvalue()
-
-
-def _add_page(
-    document: pydyf.PDF, page: Page, content: bytes, characters: list[str], opacities: dict[str, pydyf.Dictionary]
-) -> None:
-    body = pydyf.Stream([content], extra={"Filter": "/FlateDecode"})
-    document.add_object(body)
-    parts = [characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT)]
-    fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
-    document.add_page(
-        pydyf.Dictionary(
-            {
-                "Type": "/Page",
-                "Parent": document.pages.reference,
-                "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
-                "Contents": body.reference,
-                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **opacities}),
-            }
-        )
-    )
 
 
 def pdf_number(value: float) -> str:
@@ -74,10 +68,8 @@ def _paper_operators(page: Page) -> Iterator[str]:
     yield f"{pdf_number(page.sheet.rule_width)} w"
     for line in page.sheet.lines:
         x, y, end_x, end_y = line.ends(page.width, page.height)
-        ends = (
-            f"{pdf_number(x)} {pdf_number(page.height - y)} m {pdf_number(end_x)} {pdf_number(page.height - end_y)} l"
-        )
-        yield f"{ink_operator(line.colour).replace('rg', 'RG')} {ends} S"
+        ends = [pdf_number(at) for at in (x, page.height - y, end_x, page.height - end_y)]
+        yield f"{ink_operator(line.colour).upper()} {ends[0]} {ends[1]} m {ends[2]} {ends[3]} l S"
     yield "Q"
 
 
@@ -93,7 +85,6 @@ def _opacity_states(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
 def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
     """Yield one fill operator for each word, so that a viewer can select words."""
     scale = 1 / POINT_UNITS
-    yield from _paper_operators(page)
     yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
     for n, layer in enumerate(layers):
         if layer.opacity is not None:

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import starmap
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.canvases.scan import Scan
 from toolkit.handwriting.ink.canvases.texture import textured
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.pens import InkFlow
-from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
+from toolkit.handwriting.ink.ribbons import Mask, Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
 MAX_BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, which limits the memory
@@ -33,21 +32,18 @@ _RGBA, _PALETTE = 6, 3
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
 _PIXELS_PER_METRE = 2835  # 72 to the inch
 
-Lap = Callable[[str], None]
 
-
-def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]:
+def draw_png(page: Page, ink: RGB, size: float, lap: Callable[[str], None]) -> tuple[bytes, float]:
     """Return the file, and the share of the page that ink covers; `size` is the cap height in pixels."""
     # The page of a letter may have fractions of pixels.
     width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
-    visible = page.visible_strokes()
-    strokes = page.strokes if visible.all() else page.strokes.select(visible)
     # Only the filter "difference to the row above" is used: almost all differences are zero, which compresses two to
     # three times faster than with a choice among all filters, and the file is only a few per cent larger.
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
-    for alpha in _bands(strokes, _texture(page, visible, size), width, height, lap):
+    for alpha in _bands(page, size, width, height):
+        lap("canvas")
         filtered = [_filter_rows(alpha, above, ink)] if scan is None else scan.rows(alpha, row)
         packed += [packer.compress(rows.data) for rows in filtered]
         above, row = alpha[-1].copy(), row + len(alpha)
@@ -56,47 +52,33 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
     packed.append(packer.flush())
     head = struct.pack(">IIBBBBB", width, height, 8, _RGBA if scan is None else _PALETTE, 0, 0, 0)
     density = struct.pack(">IIB", _PIXELS_PER_METRE, _PIXELS_PER_METRE, 1)
-    colours = [] if scan is None else [_chunk(b"PLTE", scan.palette)]
-    chunks = [
-        _chunk(b"IHDR", head),
-        _chunk(b"pHYs", density),
-        *colours,
-        *(_chunk(b"IDAT", data) for data in packed if data),
-    ]
-    return b"".join([_PNG_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
+    colours = [] if scan is None else [(b"PLTE", scan.palette)]
+    pixels = [(b"IDAT", data) for data in packed if data]
+    chunks = [(b"IHDR", head), (b"pHYs", density), *colours, *pixels, (b"IEND", b"")]
+    return b"".join([_PNG_SIGNATURE, *starmap(_chunk, chunks)]), total / 255 / (width * height)
 
 
-class _Texture(NamedTuple):
-    ink: InkFlow
-    size: float  # cap height in pixels
-
-    def coarser(self, grain: int) -> _Texture:
-        return self._replace(size=self.size / grain)
-
-
-def _texture(page: Page, visible: np.ndarray, size: float) -> _Texture | None:
-    return None if page.ink is None else _Texture(page.ink.select(np.repeat(visible, page.strokes.length)), size)
-
-
-def _bands(strokes: Strokes, texture: _Texture | None, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
+def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverage]:
     """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
+    strokes = page.strokes
     extent = _StrokeExtents(strokes)
     grain = max(1, math.ceil(extent.edge(0, height) / MAX_PAGE_EDGE))
     if grain > 1:
         small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
+        coarse = replace(page, strokes=small)
         left = height
-        for alpha in _bands(small, texture and texture.coarser(grain), -(-width // grain), -(-height // grain), lap):
+        for alpha in _bands(coarse, size / grain, -(-width // grain), -(-height // grain)):
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
     pieces = _pieces_a_step(strokes)
     for first, rows in _band_rows(extent, width, height):
-        near = extent.touching(first, rows)
-        alpha = _draw_band(strokes.select(near), pieces, width, first, rows, lap)
-        if texture is not None:
-            ink = texture.ink.select(np.repeat(near, strokes.length))
-            alpha = textured(alpha, strokes.select(near), ink, texture.size, first)
-            lap("canvas")
+        part = page.select(extent.touching(first, rows))
+        piece = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
+        outlines = [ribbons(refine(part.strokes.select(piece == n), pieces)) for n in np.unique(piece)]
+        alpha = coverage(outlines, width, rows, first)
+        if part.ink is not None:
+            alpha = textured(alpha, part.strokes, part.ink, size, first)
         yield alpha
 
 
@@ -116,9 +98,6 @@ class _StrokeExtents:
     """Top row, bottom row and approximate edge length (pixels) of every stroke."""
 
     def __init__(self, strokes: Strokes) -> None:
-        if not len(strokes.length):
-            self._top = self._bottom = self._length = np.zeros(0)
-            return
         start = strokes.start
         self._top = np.minimum.reduceat(strokes.y - strokes.radius, start) - 1
         self._bottom = np.maximum.reduceat(strokes.y + strokes.radius, start) + 1
@@ -127,24 +106,13 @@ class _StrokeExtents:
         step[start + strokes.length - 1] = 0.0
         self._length = 2 * np.add.reduceat(step, start)
 
-    def touching(self, first: int, rows: int) -> np.ndarray:
+    def touching(self, first: int, rows: int) -> Mask:
         return (self._bottom >= first) & (self._top <= first + rows)
 
     def edge(self, first: int, rows: int) -> float:
         """Estimate the number of pixels on the edges of all strokes in a band."""
         inside = np.minimum(self._bottom, first + rows) - np.maximum(self._top, first)
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
-
-
-def _draw_band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
-    if not len(strokes.length):
-        return np.zeros((rows, width), np.uint8)
-    part = np.cumsum(strokes.length) * pieces // _POINTS_AT_ONCE
-    outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
-    lap("pen")
-    alpha = coverage(outlines, width, rows, first)
-    lap("canvas")
-    return alpha
 
 
 def _pieces_a_step(strokes: Strokes) -> int:

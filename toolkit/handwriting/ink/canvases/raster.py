@@ -17,10 +17,12 @@ Coverage = npt.NDArray[np.uint8]
 
 def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
     """Return how much of every pixel is inside the polygons (non-zero rule), 0..255, shape (height, width)."""
-    corners, codes = (
-        zip(*map(_closed_path, parts), strict=True) if parts else ([np.zeros((0, 2))], [np.zeros(0, np.uint8)])
-    )
-    path = Path(np.concatenate(corners), np.concatenate(codes))
+    if not any(len(part.x) for part in parts):
+        return np.zeros((height, width), np.uint8)
+    x, y, length = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "y", "length"))
+    codes = np.full(len(x), Path.LINETO, np.uint8)
+    codes[np.cumsum(length) - length] = Path.MOVETO  # a fill closes every polygon
+    path = Path(np.stack([x, y], axis=1), codes)
     path.should_simplify = False
     # In Agg y points up, in `Polygons` down.
     return fill_path(path, Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
@@ -33,17 +35,3 @@ def fill_path(path: Path, transform: Affine2D, width: int, height: int) -> Cover
     pen.set_snap(False)
     agg.draw_path(pen, path, transform, (0, 0, 0, 1))
     return np.asarray(agg.buffer_rgba())[:, :, 3]
-
-
-def _closed_path(polygons: Polygons) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
-    count = len(polygons.length)
-    total = len(polygons.x) + count
-    close = np.cumsum(polygons.length + 1) - 1
-    corner = np.ones(total, bool)
-    corner[close] = False
-    vertices = np.zeros((total, 2))
-    vertices[corner, 0], vertices[corner, 1] = polygons.x, polygons.y
-    codes = np.full(total, Path.LINETO, np.uint8)
-    codes[close - polygons.length] = Path.MOVETO
-    codes[close] = Path.CLOSEPOLY
-    return vertices, codes

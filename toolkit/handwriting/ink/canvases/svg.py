@@ -9,22 +9,19 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from html import escape
-from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, outline_curves
-from toolkit.handwriting.ink.canvases.opacity import layers_of, point_opacity
+from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, layers_of, outline_curves, point_opacity
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.pen import slowness
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
-from toolkit.keyed_noise import Floats, Integers
 
 WRITING_SPEED = 11.0  # handwriting sizes per second, where the hand neither hurries nor slows down
 LIFT, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
 _MIN_STROKE_SECONDS = 0.04
-_PROGRESS_STOPS = 7  # times during a stroke at which the animation shows exactly the written share
+_PROGRESS_STOPS = 7  # times during a stroke at which the animation shows exactly the written share of it
 MAX_REPLAY_SECONDS = 60.0  # a longer text is written faster
 
 _STYLE_ELEMENT = (
@@ -43,27 +40,22 @@ def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    visible = page.visible_strokes()
-    strokes, letter = page.strokes.select(visible), page.stroke_letter[visible].tolist()
+    strokes, letter = page.strokes, page.stroke_letter.tolist()
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
     first_contour: dict[int, int] = {}  # of each letter: all contours of a letter appear together with the first
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
         shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[shape] = shapes.get(shape, "") + _path_data(curve)
-    word = page.stroke_word[visible]
-    begin, duration, progress = _schedule(strokes, word, page.layout.line[word], size)
-    widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
+    widest = np.maximum.reduceat(strokes.radius, strokes.start)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
-    middle = _centre_lines(strokes)
+    middle, animation, opacity = _centre_lines(strokes), _animations(page, size), _stroke_opacity(page, size)
     # A notebook page may contain several replays, and ids must differ within a page.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
-    opacity = _stroke_opacity(page, visible, size)
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
         f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}"{opacity[n]} '
-        f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s;'
-        f'animation-timing-function:linear(0,{_easing(progress[n])},1)"/></g>'
+        f'style="{animation[n]}"/></g>'
         for n in shapes
     ]
     # Attributes, not CSS: on a site that removes the style element, as code hosting sites do, the finished text shows.
@@ -71,16 +63,11 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     return _document(page, f"{_STYLE_ELEMENT}<g {pen}>{''.join(body)}</g>")
 
 
-class _Schedule(NamedTuple):
-    begin: Floats  # (strokes,) seconds
-    duration: Floats  # (strokes,)
-    progress: Floats  # (strokes, _PROGRESS_STOPS) written share of the stroke, at even times
-
-
-def _schedule(strokes: Strokes, word: Integers, line: Integers, size: float) -> _Schedule:
-    """Return the timing of the strokes: slow in tight curves, with pauses between words and lines, as a hand writes."""
+def _animations(page: Page, size: float) -> list[str]:
+    """Return the style of each stroke: slow in tight curves, with pauses between words and lines, as a hand writes."""
+    strokes, word = page.strokes, page.stroke_word
     if not len(strokes.length):
-        return _Schedule(np.zeros(0), np.zeros(0), np.zeros((0, _PROGRESS_STOPS)))
+        return []
     start, end = strokes.start, strokes.start + strokes.length - 1
     step = strokes.steps() / size
     path = np.cumsum(step) - step
@@ -89,27 +76,26 @@ def _schedule(strokes: Strokes, word: Integers, line: Integers, size: float) -> 
     duration = np.maximum(clock[end] - clock[start], _MIN_STROKE_SECONDS)
     jump = np.hypot(strokes.x[start[1:]] - strokes.x[end[:-1]], strokes.y[start[1:]] - strokes.y[end[:-1]]) / size
     pause = LIFT * (jump > 0.05) + np.minimum(jump / (2 * WRITING_SPEED), WORD_PAUSE)
-    pause += WORD_PAUSE * (np.diff(word) != 0) + LINE_PAUSE * (np.diff(line) != 0)
+    pause += WORD_PAUSE * (np.diff(word) != 0) + LINE_PAUSE * (np.diff(page.layout.line[word]) != 0)
     begin = np.concatenate([[0.0], np.cumsum(duration[:-1] + pause)])
     faster = min(1.0, MAX_REPLAY_SECONDS / float(begin[-1] + duration[-1]))
     moments = np.linspace(0.0, 1.0, _PROGRESS_STOPS)
     # All strokes share one clock, so one interpolation is enough for all of them.
     at = np.interp(clock[start][:, None] + moments * (clock[end] - clock[start])[:, None], clock, path)
     length = np.maximum(path[end] - path[start], 1e-9)[:, None]
-    progress = np.where(length > 1e-6, (at - path[start][:, None]) / length, moments)
-    return _Schedule(faster * begin, faster * duration, progress)
+    progress = np.where(length > 1e-6, (at - path[start][:, None]) / length, moments)[:, 1:-1]
+    easing = [",".join(f"{share:.2f}".lstrip("0") or "0" for share in row) for row in progress.tolist()]
+    return [
+        f"animation-delay:{after:.2f}s;animation-duration:{lasts:.2f}s;animation-timing-function:linear(0,{shares},1)"
+        for after, lasts, shares in zip(faster * begin, faster * duration, easing, strict=True)
+    ]
 
 
-def _easing(progress: Floats) -> str:
-    return ",".join(f"{share:.2f}".lstrip("0") or "0" for share in progress.tolist()[1:-1])
-
-
-def _stroke_opacity(page: Page, visible: np.ndarray, size: float) -> list[str]:
+def _stroke_opacity(page: Page, size: float) -> list[str]:
     """Return the opacity attribute of each stroke: the mean over the stroke, which is animated as a whole."""
-    strokes = page.strokes.select(visible)
-    if page.ink is None or not len(strokes.x):
+    strokes, opacity = page.strokes, point_opacity(page, size)
+    if opacity is None:
         return [""] * len(strokes.length)
-    opacity = point_opacity(page, strokes, page.ink.select(np.repeat(visible, page.strokes.length)), size)
     return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
 
 
@@ -128,22 +114,18 @@ def _path_data(curve: list[int]) -> str:
 
 
 def _paper_elements(page: Page) -> str:
-    """Return the SVG elements of the paper and the rules; the corners are a little darker."""
+    """Return the SVG elements of the paper and the rules."""
     if page.sheet is None:
         return ""
-    scaled = [[round(POINT_UNITS * end) for end in line.ends(page.width, page.height)] for line in page.sheet.lines]
     rules: dict[RGB, str] = {}
-    for line, (x, y, end_x, end_y) in zip(page.sheet.lines, scaled, strict=True):
+    for line in page.sheet.lines:
+        x, y, end_x, end_y = (round(POINT_UNITS * end) for end in line.ends(page.width, page.height))
         rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
-    drawn = "".join(
+    drawn = (
         f'<path stroke="{_css_colour(colour)}" stroke-width="{POINT_UNITS * page.sheet.rule_width:.0f}" d="{path}"/>'
         for colour, path in rules.items()
     )
-    return (
-        '<radialGradient id="shade" r=".75"><stop offset=".6" stop-opacity="0"/><stop offset="1" stop-opacity=".05"/>'
-        f'</radialGradient><rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{drawn}'
-        '<rect width="100%" height="100%" fill="url(#shade)"/>'
-    )
+    return f'<rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{"".join(drawn)}'
 
 
 def _document(page: Page, body: str) -> bytes:

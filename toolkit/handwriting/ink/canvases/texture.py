@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.raster import Coverage
-from toolkit.handwriting.ink.pens import InkFlow, PenKind
+from toolkit.handwriting.ink.pen import InkFlow, PenKind
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, tangents
 from toolkit.handwriting.ink.shaping import THICKEST_NIB
 from toolkit.keyed_noise import Floats, KeyedNoise
@@ -24,49 +23,39 @@ STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the smal
 POINT_DISTANCE = 1 / 30  # cap heights between the points of a stroke
 _LANE_COUNTS = 3, 9  # fewest and most points side by side across a line
 _POINTS_AT_ONCE = 200_000  # added to the grid together, which takes twenty times the memory of the points
-_CHUNK_POINTS = 60_000  # points of strokes that are expanded together
 # Strokes that cover the page this many times, with at least this many points, get a uniform density to save time.
 _HEAP, _HEAP_POINTS = 1.5, 100_000
 _SECOND_PASS = 1.2  # more passes than this in a cell mean that ink lies on ink
 
 
-@dataclass(frozen=True, slots=True)
-class Deposit:
-    """The ink on a grid of cells, which is one cell larger on each side than the area."""
+def ink_at(
+    x: Floats | Single, y: Floats | Single, strokes: Strokes, ink: InkFlow, size: float,
+    area: tuple[int, int, int], cell: float,
+) -> tuple[Single, Single]:  # fmt: skip
+    """Return the mean flow (1 without strokes), and how many strokes lie on each other, at positions of the page.
 
-    cell: float  # pixels
-    top: int  # row number of the first row of cells, counted from the top of the page
-    flow: Floats  # (rows, columns) sum of the flow of all strokes
-    passes: Floats  # (rows, columns) number of strokes that lie on each other
-
-    @classmethod
-    def of(cls, strokes: Strokes, ink: InkFlow, size: float, area: tuple[int, int, int], cell: float) -> Deposit:
-        """Collect the ink of strokes in an area (width, first row, number of rows); `size` is the cap height."""
-        width, first_row, height = area
-        top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
-        passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
-        for x, y, weight, amount in _batches(_points_across_lines(strokes, ink, size, cell)):
-            across, along = x / cell + 1, y / cell - top
-            column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
-            inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
-            right, down, left = across - column, along - row, np.where(inside, weight, 0.0)
-            first = np.where(inside, row * columns + column, 0)
-            right, left = right * left, left - right * left
-            share = np.concatenate([left - left * down, right - right * down, left * down, right * down])
-            where = np.concatenate([first, first + 1, first + columns, first + columns + 1])
-            passes += np.bincount(where, share, rows * columns)
-            flow += np.bincount(where, share * np.tile(amount, 4), rows * columns)
-        return cls(cell, top, flow.reshape(rows, columns), passes.reshape(rows, columns))
-
-    def at(self, x: Floats | Single, y: Floats | Single) -> tuple[Single, Single]:
-        """Return the mean flow (1 without strokes) and the passes at positions of the page, which are in pixels."""
-        x, y = x / self.cell + 1, y / self.cell - self.top
-        column = np.clip(x.astype(np.intp), 0, self.flow.shape[1] - 2)
-        row = np.clip(y.astype(np.intp), 0, self.flow.shape[0] - 2)
-        right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
-        first = row * self.flow.shape[1] + column
-        flow, passes = _interpolated(self.flow, first, right, down), _interpolated(self.passes, first, right, down)
-        return np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4), passes
+    The ink of an area (width, first row, number of rows) is collected on a grid of cells of `cell` pixels, which is one
+    cell larger on each side; `size` is the cap height in pixels.
+    """
+    width, first_row, height = area
+    top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
+    passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
+    for point_x, point_y, weight, amount in _points_across_lines(strokes, ink, size, cell):
+        across, along = point_x / cell + 1, point_y / cell - top
+        column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
+        inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
+        right, down, left = across - column, along - row, np.where(inside, weight, 0.0)
+        first = np.where(inside, row * columns + column, 0)
+        right, left = right * left, left - right * left
+        share = np.concatenate([left - left * down, right - right * down, left * down, right * down])
+        where = np.concatenate([first, first + 1, first + columns, first + columns + 1])
+        passes += np.bincount(where, share, rows * columns)
+        flow += np.bincount(where, share * np.tile(amount, 4), rows * columns)
+    x, y = x / cell + 1, y / cell - top
+    column, row = np.clip(x.astype(np.intp), 0, columns - 2), np.clip(y.astype(np.intp), 0, rows - 2)
+    right_of, below = (x - column).astype(np.float32), (y - row).astype(np.float32)
+    here = [_interpolated(grid, columns, row * columns + column, right_of, below) for grid in (flow, passes)]
+    return np.divide(here[0], here[1], out=np.ones_like(here[0]), where=here[1] > 1e-4), here[1]
 
 
 def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first_row: int) -> Coverage:
@@ -79,7 +68,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     rows, columns = np.divmod(inked, alpha.shape[1])
     x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
     cell = max(1.0, THICKEST_NIB * size / 4)
-    flow, passes = Deposit.of(strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell).at(x, y)
+    flow, passes = ink_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
     amount = flow * layer_factor(ink.kind, passes)
     # The hollows of the paper stay white, more of them if there is little ink.
     # In small writing a pixel contains many hollows, and the strokes must not break.
@@ -105,18 +94,6 @@ def density(kind: PenKind, amount: Single) -> Single:
     return np.float32(1) - clear * clear
 
 
-def _batches(parts: Iterator[tuple[Floats, ...]]) -> Iterator[list[Floats]]:
-    """Join parts, because each addition to a grid costs as much as the whole grid."""
-    waiting: list[tuple[Floats, ...]] = []
-    for part in parts:
-        waiting.append(part)
-        if sum(len(one[0]) for one in waiting) >= _POINTS_AT_ONCE:
-            yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
-            waiting = []
-    if waiting:
-        yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
-
-
 def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
     """Yield points side by side across the lines: x, y, the passes that a point adds to its cell, and the flow."""
     tx, ty = tangents(strokes)
@@ -124,32 +101,34 @@ def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: floa
     before, after, _, _ = strokes.neighbours()
     bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
     written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
+    # Arrays have the shape (lanes across the line, pieces of an interval, points).
     pieces = max(1, int(np.ceil(POINT_DISTANCE * size / cell - 0.2)))
+    share = np.arange(pieces)[:, None] / pieces
     least, most = _LANE_COUNTS
-    count = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
-    for first in range(0, len(written), _CHUNK_POINTS):
-        at = written[first : first + _CHUNK_POINTS]
-        for piece in range(pieces):
-            share = piece / pieces
-            x, y, r, flow, path, ux, uy, curvature = (
-                a[at] + share * (a[after[at]] - a[at])
-                for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
-            )
-            weight = ink.share[at] * (step[at] / 2) * (2 * r / count) / (cell * cell) / pieces
-            for lane in range(count):
-                aside = (2 * lane + 1) / count - 1
-                rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
-                thin = np.maximum(ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH), 0.0)
-                streak = np.maximum(1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0), FAINTEST_STREAK)
-                # On the inner side of a curve the points are closer together.
-                spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
-                yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak
+    lanes = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
+    aside = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None]
+    rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
+    at_once = max(1, _POINTS_AT_ONCE // (pieces * lanes))
+    for first in range(0, len(written), at_once):
+        at = written[first : first + at_once]
+        x, y, r, flow, path, ux, uy, curvature = (
+            a[at] + share * (a[after[at]] - a[at])
+            for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
+        )
+        drift = np.array([ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH) for lane in range(lanes)])
+        thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
+        # On the inner side of a curve the points are closer together.
+        spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
+        weight = ink.share[at] * (step[at] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
+        amount = flow * rim * np.maximum(1 - thin, FAINTEST_STREAK)
+        yield (x - uy * r * aside).ravel(), (y + ux * r * aside).ravel(), weight.ravel(), amount.ravel()
 
 
-def _interpolated(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
-    values, columns = grid.ravel(), grid.shape[1]
-    top = values[first] + right * (values[first + 1] - values[first])
-    bottom = values[first + columns] + right * (values[first + columns + 1] - values[first + columns])
+def _interpolated(
+    grid: Floats | Single, columns: int, first: npt.NDArray[np.intp], right: Single, down: Single
+) -> Single:
+    top = grid[first] + right * (grid[first + 1] - grid[first])
+    bottom = grid[first + columns] + right * (grid[first + columns + 1] - grid[first + columns])
     between: Single = (top + down * (bottom - top)).astype(np.float32)
     return between
 
@@ -163,15 +142,16 @@ def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
 
 
 def _grain(x: Single, y: Single, scale: float) -> Single:
-    tile = grain_tile()
+    tile = grain_tile().ravel()
     if scale < 1.5:
         column, row = x.astype(np.intp) % TILE_CELLS, y.astype(np.intp) % TILE_CELLS
-        nearest: Single = tile.ravel()[row * (TILE_CELLS + 1) + column]
+        nearest: Single = tile[row * (TILE_CELLS + 1) + column]
         return nearest
     x, y = x / np.float32(scale), y / np.float32(scale)
     column, row = x.astype(np.intp), y.astype(np.intp)
     right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
-    return _interpolated(tile, (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS, right, down)
+    first = (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS
+    return _interpolated(tile, TILE_CELLS + 1, first, right, down)
 
 
 @cache

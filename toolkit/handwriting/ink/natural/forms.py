@@ -6,7 +6,8 @@ An edit returns the changed letter, or None if the strokes of the letter do not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import partial
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -29,19 +30,16 @@ def forms_of(character: str, parts: Parts, x_height: float, joined: bool, legibl
     if not parts or min(map(len, parts)) < 3:
         return [parts]
     shapes = _SHAPE_EDITS if character.islower() else _TALL_SHAPE_EDITS if character.isalnum() else ()
-    edits = [edit for edit, for_joined in _EDITS_OF_LETTER.get(character, ()) if for_joined or not joined]
-    forms, counters, own = [], [], 0
-    for edit in (*edits, *shapes):
-        changed = edit([part.copy() for part in parts], x_height)
-        if changed is not None:
-            forms.append(changed)
-            counters.append(_COUNTERS_ADDED.get(edit, 0))
-            own += edit in edits
+    own = [edit for edit in _EDITS_OF_LETTER.get(character, ()) if not (joined and edit in _PRINT_EDITS)]
+    changed = [(edit, edit([part.copy() for part in parts], x_height)) for edit in (*own, *shapes)]
+    forms = [(edit, form) for edit, form in changed if form is not None]
     if not forms:
         return [parts]
-    reads = legible([strokes_of(form, [0] * len(form)) for form in forms], np.array(counters))
-    good = [form for form, is_good in zip(forms, reads, strict=True) if is_good]
-    return [parts, *good[: max(sum(reads[:own]), _MIN_FORMS - 1)]]
+    counters = np.array([_COUNTERS_ADDED.get(edit, 0) for edit, _ in forms])
+    reads = legible([strokes_of(form) for _, form in forms], counters)
+    good = [(edit, form) for (edit, form), is_good in zip(forms, reads, strict=True) if is_good]
+    count = max(sum(edit in own for edit, _ in good), _MIN_FORMS - 1)
+    return [parts, *(form for _, form in good[:count])]
 
 
 def _contacts(parts: Parts) -> list[tuple[int, bool]]:
@@ -83,40 +81,24 @@ def _find_descender(parts: Parts) -> tuple[int, int, float] | None:
     return (n, low, float(along[-1] - along[low])) if parts[n][low, 1] < -0.2 and low > 5 else None
 
 
-def _straight_tail(parts: Parts, x_height: float) -> Parts | None:
-    """End the descender at its lowest point."""
+def _change_tail(parts: Parts, x_height: float, to: Literal["straight", "open", "looped"]) -> Parts | None:
+    """End the descender at its lowest point; open it with a short hook; or extend it upwards through the stem."""
     found = _find_descender(parts)
-    if found is None or found[2] < 0.15:
+    if found is None:
         return None
-    n, low, _ = found
-    parts[n] = parts[n][: low + 2]
-    return parts
-
-
-def _open_tail(parts: Parts, x_height: float) -> Parts | None:
-    """Cut the upward end of a descender in half, or add a hook to a straight descender."""
-    found = _find_descender(parts)
-    if found is None or 0.1 <= found[2] < 0.3:
-        return None
-    n, _, after = found
-    if after >= 0.3:
+    n, low, after = found
+    if to == "straight" and after >= 0.15:
+        parts[n] = parts[n][: low + 2]
+    elif to == "open" and after >= 0.3:
         parts[n] = shortened(parts[n], 0.5 * after, True)
-    elif direction(parts[n], True)[1] < -0.8:
+    elif to == "open" and after < 0.1 and direction(parts[n], True)[1] < -0.8:
         parts[n] = continued(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
+    elif to == "looped" and after <= 0.45:
+        rise = -float(parts[n][low, 1])
+        points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
+        parts[n] = continued(parts[n][: low + 1], points, True)
     else:
         return None
-    return parts
-
-
-def _looped_tail(parts: Parts, x_height: float) -> Parts | None:
-    """Extend the end of a descender upwards through the stem, as a loop."""
-    found = _find_descender(parts)
-    if found is None or found[2] > 0.45:
-        return None
-    n, low, _ = found
-    rise = -float(parts[n][low, 1])
-    points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
-    parts[n] = continued(parts[n][: low + 1], points, True)
     return parts
 
 
@@ -189,20 +171,16 @@ def _way_back(stem: Part, branch: Part) -> Part | None:
     return branch[:at][::-1].copy() if distance < _CONTACT_DISTANCE and rises else None
 
 
-def _move_bar(by: float) -> Edit:
-    """Return an edit that moves the bar of t or f, in x-heights."""
-
-    def move(parts: Parts, x_height: float) -> Parts | None:
-        n = bar_of(parts)
-        if n is None:
-            return None
-        here, top = parts[n][:, 1].mean(), max(part[:, 1].max() for part in parts)
-        # A bar at the top of the stem would make a capital.
-        moved = min(here + by * x_height, 0.78 * top) - here
-        parts[n][:, 1] += moved
-        return parts if abs(moved) > 0.06 else None
-
-    return move
+def _move_bar(parts: Parts, x_height: float, by: float) -> Parts | None:
+    """Move the bar of t or f, by x-heights."""
+    n = bar_of(parts)
+    if n is None:
+        return None
+    here, top = parts[n][:, 1].mean(), max(part[:, 1].max() for part in parts)
+    # A bar at the top of the stem would make a capital.
+    moved = min(here + by * x_height, 0.78 * top) - here
+    parts[n][:, 1] += moved
+    return parts if abs(moved) > 0.06 else None
 
 
 def bar_of(parts: Parts) -> int | None:
@@ -226,125 +204,107 @@ def _change_flag(parts: Parts, x_height: float) -> Parts | None:
     return None
 
 
-def _bend_lower_half(amount: float) -> Edit:
-    """Return an edit that bends the lower half of a digit to one side."""
-
-    def bend(parts: Parts, x_height: float) -> Parts | None:
-        top = max(part[:, 1].max() for part in parts)
-        for part in parts:
-            low = np.maximum(0.45 * top - part[:, 1], 0.0)
-            part[:, 0] += amount * low * low
-        return parts
-
-    return bend
-
-
-def _lean_top(amount: float) -> Edit:
-    """Return an edit that moves the top of the first part, so that a 4 closes or opens."""
-
-    def lean(parts: Parts, x_height: float) -> Parts | None:
-        first = parts[0]
-        first[:, 0] += amount * np.maximum(first[:, 1] - 0.35, 0.0)
-        return parts
-
-    return lean
-
-
-def _move_waist(by: float, width: float, of_figure: bool = False) -> Edit:
-    """Return an edit that moves the middle of a letter up or down, by a share of the height, and scales the width."""
-
-    def move(parts: Parts, x_height: float) -> Parts | None:
-        height = max(part[:, 1].max() for part in parts) if of_figure else x_height
-        middle = float(np.median(np.concatenate(parts)[:, 0]))
-        for part in parts:
-            share = np.minimum(np.maximum(part[:, 1] / height, 0.0), 1.0)
-            part[:, 1] += 4 * by * height * share * (1 - share)
-            part[:, 0] = middle + (part[:, 0] - middle) * width * (1 + by * (2 * share - 1))
-        return parts
-
-    return move
-
-
-def _scale_extenders(by: float) -> Edit:
-    """Return an edit that makes ascenders and descenders longer or shorter."""
-
-    def change(parts: Parts, x_height: float) -> Parts | None:
-        rows = np.concatenate(parts)
-        if rows[:, 1].max() < 1.25 * x_height and rows[:, 1].min() > -0.2:
-            return None
-        for part in parts:
-            part[:, 1] += by * (np.maximum(part[:, 1] - x_height, 0.0) + np.minimum(part[:, 1], 0.0))
-        return parts
-
-    return change
-
-
-def _lower_upper_half(parts: Parts, x_height: float) -> Parts | None:
-    """Lower the upper half of a letter."""
+def _bend_lower_half(parts: Parts, x_height: float, by: float) -> Parts:
+    """Bend the lower half of a digit to one side."""
+    top = max(part[:, 1].max() for part in parts)
     for part in parts:
-        above = np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
-        part[:, 1] -= 0.16 * above
+        low = np.maximum(0.45 * top - part[:, 1], 0.0)
+        part[:, 0] += by * low * low
     return parts
 
 
-def _change_free_end(amount: float) -> Edit:
-    """Return an edit that lengthens or shortens the end of the last stroke, in x-heights; a leg changes less."""
+def _lean_top(parts: Parts, x_height: float, by: float) -> Parts:
+    """Move the top of the first part, so that a 4 closes or opens."""
+    parts[0][:, 0] += by * np.maximum(parts[0][:, 1] - 0.35, 0.0)
+    return parts
 
-    def change(parts: Parts, x_height: float) -> Parts | None:
-        n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
-        way = direction(parts[n], True)
-        length = abs(amount) * x_height * (0.4 if way[1] < -0.6 else 1.0)
-        if amount < 0:
-            parts[n] = shortened(parts[n], length, True)
-        else:
-            parts[n] = continued(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
-        return parts
 
-    return change
+def _move_waist(parts: Parts, x_height: float, by: float, width: float, is_tall: bool = False) -> Parts:
+    """Move the middle of a letter up or down, by a share of the height, and scale the width."""
+    height = max(part[:, 1].max() for part in parts) if is_tall else x_height
+    middle = float(np.median(np.concatenate(parts)[:, 0]))
+    for part in parts:
+        share = np.minimum(np.maximum(part[:, 1] / height, 0.0), 1.0)
+        part[:, 1] += 4 * by * height * share * (1 - share)
+        part[:, 0] = middle + (part[:, 0] - middle) * width * (1 + by * (2 * share - 1))
+    return parts
+
+
+def _scale_extenders(parts: Parts, x_height: float, by: float) -> Parts | None:
+    """Make ascenders and descenders longer or shorter."""
+    rows = np.concatenate(parts)
+    if rows[:, 1].max() < 1.25 * x_height and rows[:, 1].min() > -0.2:
+        return None
+    for part in parts:
+        part[:, 1] += by * (np.maximum(part[:, 1] - x_height, 0.0) + np.minimum(part[:, 1], 0.0))
+    return parts
+
+
+def _lower_upper_half(parts: Parts, x_height: float) -> Parts:
+    for part in parts:
+        part[:, 1] -= 0.16 * np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
+    return parts
+
+
+def _change_free_end(parts: Parts, x_height: float, by: float) -> Parts:
+    """Lengthen or shorten the end of the last stroke, by x-heights; a leg changes less."""
+    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
+    way = direction(parts[n], True)
+    length = abs(by) * x_height * (0.4 if way[1] < -0.6 else 1.0)
+    if by < 0:
+        parts[n] = shortened(parts[n], length, True)
+    else:
+        parts[n] = continued(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
+    return parts
 
 
 # The later edits change less, for letters that soon become illegible.
-_SHAPE_EDITS = (
-    *(_move_waist(0.15, 1.1), _move_waist(-0.17, 0.93), _scale_extenders(0.11), _scale_extenders(-0.1)),
-    *(_move_waist(0.08, 1.1), _move_waist(-0.08, 0.9), _move_waist(0.02, 1.12), _move_waist(-0.02, 0.88)),
+_SHAPE_EDITS: tuple[Edit, ...] = (
+    partial(_move_waist, by=0.15, width=1.1),
+    partial(_move_waist, by=-0.17, width=0.93),
+    partial(_scale_extenders, by=0.11),
+    partial(_scale_extenders, by=-0.1),
+    partial(_move_waist, by=0.08, width=1.1),
+    partial(_move_waist, by=-0.08, width=0.9),
+    partial(_move_waist, by=0.02, width=1.12),
+    partial(_move_waist, by=-0.02, width=0.88),
 )
-_TALL_SHAPE_EDITS = (
-    *(_move_waist(0.14, 1.1, of_figure=True), _move_waist(-0.14, 0.92, of_figure=True)),
-    *(_move_waist(0.02, 1.1, of_figure=True), _move_waist(-0.02, 0.9, of_figure=True)),
+_TALL_SHAPE_EDITS: tuple[Edit, ...] = tuple(
+    partial(_move_waist, by=by, width=width, is_tall=True)
+    for by, width in ((0.14, 1.1), (-0.14, 0.92), (0.02, 1.1), (-0.02, 0.9))
 )
+_STRAIGHT_TAIL, _OPEN_TAIL = partial(_change_tail, to="straight"), partial(_change_tail, to="open")
+_LOOPED_TAIL = partial(_change_tail, to="looped")
 _COUNTERS_ADDED: dict[Edit, int] = {
-    **dict.fromkeys((_open_bowl, _straight_tail, _open_tail, _retraced_loop), -1), _looped_tail: 1
+    **dict.fromkeys((_open_bowl, _STRAIGHT_TAIL, _OPEN_TAIL, _retraced_loop), -1), _LOOPED_TAIL: 1
 }  # fmt: skip
-_ALSO_JOINED = True  # the edit also suits joined hands
-_END_EDITS = ((_change_free_end(0.28), False), (_change_free_end(-0.25), False))
-_BOWL_EDITS = ((_open_bowl, _ALSO_JOINED),)
-_TAIL_EDITS = ((_straight_tail, _ALSO_JOINED), (_open_tail, _ALSO_JOINED), (_looped_tail, False))
-_STEM_EDITS = ((_change_foot, False), (_retraced_stem, _ALSO_JOINED))
-_ASCENDER_EDITS = ((_retraced_loop, _ALSO_JOINED),)
-_EDITS_OF_LETTER: dict[str, tuple[tuple[Edit, bool], ...]] = {
-    "a": (*_BOWL_EDITS, (_change_foot, False), *_END_EDITS),
-    "d": (*_BOWL_EDITS, (_change_foot, False), *_ASCENDER_EDITS),
-    "e": ((_lower_upper_half, _ALSO_JOINED), *_END_EDITS),
-    "f": ((_move_bar(0.2), _ALSO_JOINED), (_move_bar(-0.15), _ALSO_JOINED), *_ASCENDER_EDITS),
-    "g": (*_BOWL_EDITS, *_TAIL_EDITS[1:]),
-    "h": (*_ASCENDER_EDITS, *_STEM_EDITS, *_END_EDITS),
-    "i": ((_change_foot, False),),
-    "j": _TAIL_EDITS,
-    "k": (*_ASCENDER_EDITS, *_STEM_EDITS, *_END_EDITS),
-    "l": (*_ASCENDER_EDITS, (_change_foot, False), (_bend_lower_half(0.5), False)),
-    "m": _STEM_EDITS,
-    "n": (*_STEM_EDITS, *_END_EDITS),
-    "o": _BOWL_EDITS,
-    "p": _STEM_EDITS[1:],
-    "q": _TAIL_EDITS[:1],
-    "r": (*_STEM_EDITS[1:], *_END_EDITS[:1], (_change_free_end(0.14), False)),
-    "s": ((_lower_upper_half, _ALSO_JOINED), *_END_EDITS),
-    "t": ((_move_bar(0.3), _ALSO_JOINED), (_move_bar(-0.15), _ALSO_JOINED), (_change_foot, False)),
-    "u": _STEM_EDITS[:1],
-    "y": _TAIL_EDITS,
-    "0": _BOWL_EDITS,
-    "1": ((_change_flag, _ALSO_JOINED), (_bend_lower_half(-0.8), _ALSO_JOINED), (_bend_lower_half(0.8), _ALSO_JOINED)),
-    "4": ((_lean_top(-0.35), _ALSO_JOINED), (_lean_top(0.35), _ALSO_JOINED), *_BOWL_EDITS),
-    "7": ((_bend_lower_half(1.0), _ALSO_JOINED), (_bend_lower_half(-1.0), _ALSO_JOINED)),
-    "9": (*_BOWL_EDITS, (_bend_lower_half(-0.9), _ALSO_JOINED), (_bend_lower_half(0.8), _ALSO_JOINED)),
+_LONGER_END, _SHORTER_END = partial(_change_free_end, by=0.28), partial(_change_free_end, by=-0.25)
+_A_LITTLE_LONGER_END, _BENT_L = partial(_change_free_end, by=0.14), partial(_bend_lower_half, by=0.5)
+_LOWER_BAR = partial(_move_bar, by=-0.15)
+#: Edits that do not suit joined hands.
+_PRINT_EDITS: tuple[Edit, ...] = (
+    _change_foot, _LOOPED_TAIL, _LONGER_END, _SHORTER_END, _A_LITTLE_LONGER_END, _BENT_L
+)  # fmt: skip
+_EDITS_OF_LETTERS: dict[str, tuple[Edit, ...]] = {
+    "a": (_open_bowl, _change_foot, _LONGER_END, _SHORTER_END),
+    "d": (_open_bowl, _change_foot, _retraced_loop),
+    "es": (_lower_upper_half, _LONGER_END, _SHORTER_END),
+    "f": (partial(_move_bar, by=0.2), _LOWER_BAR, _retraced_loop),
+    "g": (_open_bowl, _OPEN_TAIL, _LOOPED_TAIL),
+    "hk": (_retraced_loop, _change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
+    "iu": (_change_foot,),
+    "jy": (_STRAIGHT_TAIL, _OPEN_TAIL, _LOOPED_TAIL),
+    "l": (_retraced_loop, _change_foot, _BENT_L),
+    "m": (_change_foot, _retraced_stem),
+    "n": (_change_foot, _retraced_stem, _LONGER_END, _SHORTER_END),
+    "o0": (_open_bowl,),
+    "p": (_retraced_stem,),
+    "q": (_STRAIGHT_TAIL,),
+    "r": (_retraced_stem, _LONGER_END, _A_LITTLE_LONGER_END),
+    "t": (partial(_move_bar, by=0.3), _LOWER_BAR, _change_foot),
+    "1": (_change_flag, partial(_bend_lower_half, by=-0.8), partial(_bend_lower_half, by=0.8)),
+    "4": (partial(_lean_top, by=-0.35), partial(_lean_top, by=0.35), _open_bowl),
+    "7": (partial(_bend_lower_half, by=1.0), partial(_bend_lower_half, by=-1.0)),
+    "9": (_open_bowl, partial(_bend_lower_half, by=-0.9), partial(_bend_lower_half, by=0.8)),
 }
+_EDITS_OF_LETTER = {letter: edits for letters, edits in _EDITS_OF_LETTERS.items() for letter in letters}

@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.letters import Letterform
-from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, arc, bridge, direction, nearest, parts_of
-from toolkit.keyed_noise import Floats
+from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, arc, bridge, direction, nearest
 
 # Lengths in cap heights.
-BLEND_LENGTH = 0.3  # both strokes bend towards each other over this length from a join
 _TAIL, _HEAD = 0.25, 0.2  # length of the exit, and of the entry, that a join may cut off
 _MAX_RETRACED_LENGTH = 1.0  # length over which the pen may follow a stroke backwards to its start
 _MAX_CLOSED_DISTANCE = 0.16  # a joined hand joins over at most this distance
@@ -42,18 +40,15 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     `least` is the smallest gap between the ink of both, if one of them is punctuation; for two letters it is 0.
     """
     gap = float((second.left + dx - first.right).min())
-    kern = 0.0
-    if least:
-        kern = max(0.0, least - gap) if gap < 9 else 0.0
-    elif not joined and gap > _USUAL_GAP:
+    kern = max(0.0, least - gap) if least else 0.0
+    if not least and not joined and gap > _USUAL_GAP:
         kern = -min(_TIGHTENED * (gap - _USUAL_GAP), _MOST) if gap < 9 else -0.1
     if least or not (first.goes_out and second.comes_in):
         return Meeting(kern, False)
-    tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
-    heads = parts_of(second.strokes)
+    tail = first.parts[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
     if joined:
-        return _joined_by_overlap(tail, heads)
-    return Meeting(kern, False) if second.character in _ASCENDERS else _joined_by_bridge(kern, tail, heads[0])
+        return _joined_by_overlap(tail, second.parts)
+    return Meeting(kern, False) if second.character in _ASCENDERS else _joined_by_bridge(kern, tail, second.parts[0])
 
 
 def _joined_by_overlap(tail: Part, heads: list[Part]) -> Meeting:
@@ -117,10 +112,3 @@ def _joined_by_bridge(kern: float, tail: Part, head: Part) -> Meeting:
         if len(line) < 5 or min(nearest(point, rest)[1] for point in line[3:]) > 0.07:
             return Meeting(kern, True, cut, line, wider=wider)
     return Meeting(kern, False)
-
-
-def blend(along: Floats, step: Floats) -> Floats:
-    """Return the shift of points at the distance `along` from a join: half of `step`, the gap between both ends."""
-    share = np.maximum(1 - along / BLEND_LENGTH, 0.0)
-    shift: Floats = 0.5 * step * share * share * (3 - 2 * share)
-    return shift

@@ -5,13 +5,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.raster import coverage
-from toolkit.handwriting.ink.ribbons import Strokes, ribbons
+from toolkit.handwriting.ink.ribbons import Mask, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
 _X_HEIGHT, _LEAST_SCALE, _MOST_SCALE = 20, 36, 58  # pixels: of the x-height, and limits of the cap height
@@ -21,15 +19,11 @@ _INKED, _NEAR_INK = 0.5, 0.2  # smallest shade of pixels that count as ink, with
 _MIN_LEAD = 0.3  # a form must keep this share of the font's lead in similarity over each other letter
 
 
-class LetterPictures(NamedTuple):
-    """Pictures of n letters: Euler numbers (number of parts minus number of counters) and shades for comparison."""
+def pictures_of(letters: Sequence[Strokes], nib: float, scale: float) -> tuple[Integers, Integers, Floats]:
+    """Return of each letter the Euler number, also with a thick pen, and the shades of a small picture.
 
-    parts: Integers  # (n,) Euler number
-    thick_parts: Integers  # (n,) Euler number with a thick pen
-    shades: Floats  # (n, cells), each of length 1
-
-
-def pictures_of(letters: Sequence[Strokes], nib: float, scale: float) -> LetterPictures:
+    The Euler number is the number of parts minus the number of counters. Shades have the shape (letters, cells).
+    """
     placed = []
     for n, strokes in enumerate(letters):
         x = (strokes.x - np.median(strokes.x)) * scale + (n + 0.5) * _WIDTH
@@ -41,7 +35,7 @@ def pictures_of(letters: Sequence[Strokes], nib: float, scale: float) -> LetterP
     cells = shades.reshape(len(letters), _HEIGHT // _CELL_PX, _CELL_PX, _WIDTH // _CELL_PX, _CELL_PX).sum(axis=(2, 4))
     flat = _blurred(cells).reshape(len(letters), -1)
     flat /= np.maximum(np.sqrt((flat * flat).sum(axis=1, keepdims=True)), 1e-9)
-    return LetterPictures(_euler_number(shades > _INKED), _euler_number(_blurred(shades) > _NEAR_INK), flat)
+    return _euler_number(shades > _INKED), _euler_number(_blurred(shades) > _NEAR_INK), flat
 
 
 def _blurred(shades: Floats) -> Floats:
@@ -53,7 +47,7 @@ def _blurred(shades: Floats) -> Floats:
     return shades
 
 
-def _euler_number(ink: npt.NDArray[np.bool_]) -> Integers:
+def _euler_number(ink: Mask) -> Integers:
     """Return the number of parts minus the number of counters, from counts of the corners of the ink."""
     here, right, below, across = ink[:, :-1, :-1], ink[:, :-1, 1:], ink[:, 1:, :-1], ink[:, 1:, 1:]
     count = here.astype(np.int8) + right + below + across
@@ -69,7 +63,7 @@ class Alphabet:
     def __init__(self, letters: dict[str, Strokes], nib: float, x_height: float) -> None:
         self._pen = nib, min(max(_X_HEIGHT / x_height, _LEAST_SCALE), _MOST_SCALE)
         self._letters = list(letters)
-        self._shades = pictures_of(list(letters.values()), *self._pen).shades
+        _, _, self._shades = pictures_of(list(letters.values()), *self._pen)
 
     def legible(self, character: str, font: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
         """Return for each of `forms` whether it is legible as `character`; `font` has the strokes of the font.

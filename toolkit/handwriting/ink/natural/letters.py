@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import bar_of
-from toolkit.handwriting.ink.natural.parts import Part, nearest, strokes_of
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
+from toolkit.handwriting.ink.natural.parts import Part, nearest
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK
 from toolkit.keyed_noise import Floats
 
 # Lengths in cap heights.
@@ -27,8 +27,9 @@ class Letterform:
     """One form of a letter, relative to the origin of the letter, in cap heights."""
 
     character: str
-    strokes: Strokes  # the strokes written at once, then the delayed strokes
-    delayed: tuple[int, ...]  # of each stroke: 0, `BAR` or `MARK`
+    parts: list[Part]  # the strokes written at once, then the delayed strokes
+    flags: list[int]  # of each stroke
+    delayed: list[int]  # of each stroke: 0, `BAR` or `MARK`
     comes_in: bool  # whether the first stroke begins where a join may arrive
     goes_out: bool  # whether the last stroke that is not delayed ends where a join may leave
     left: Floats  # (BAND_COUNT,) the left side of the ink in each band of height, inf without ink
@@ -37,40 +38,39 @@ class Letterform:
     @property
     def at_once(self) -> int:
         """Return the number of strokes that are not delayed."""
-        return sum(not late for late in self.delayed)
+        return self.delayed.count(0)
+
+
+def drawn_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
+    """Return a letter that is a drawing, or has no ink: nothing is joined to it."""
+    return Letterform(character, parts, flags, [0] * len(parts), False, False, *_band_sides(parts))
 
 
 def letterform_of(character: str, parts: list[Part], flags: list[int], joined: bool) -> Letterform:
     """Return a letter with the strokes in writing order."""
     late = _delay_of_strokes(character, parts, flags, joined)
-    main = [n for n in range(len(parts)) if not late[n]]
-    turned = list(parts)
-    entry = exit_ = None
+    main, after = ([n for n in range(len(parts)) if bool(late[n]) == is_late] for is_late in (False, True))
+    entry: tuple[int, bool] | None = None
+    exit_: tuple[int, bool] | None = None
     if unicodedata.category(character)[0] == "L" and not any(flags[n] & DOT_FLAG for n in main):
-        entry, exit_ = _find_entry(turned, main, joined), _find_exit(turned, main)
-        if entry is not None and _is_foot(character, parts[entry[0]][-1 if entry[1] else 0], [parts[n] for n in main]):
+        entry, exit_ = _find_entry(parts, main, joined), _find_exit(parts, main)
+        if entry == exit_ or _is_foot(character, parts[entry[0]][-1 if entry[1] else 0], [parts[n] for n in main]):
             entry = None
-        if entry is not None and exit_ is not None and entry[0] == exit_[0] and entry[1] == exit_[1]:
-            entry = None
-        turns = {n for n, at_end in filter(None, (entry,)) if at_end}
-        turns |= {n for n, at_end in filter(None, (exit_,)) if not at_end}
-        for n in turns:
-            turned[n] = turned[n][::-1]
-    first = [entry[0]] if entry is not None else []
-    last = [exit_[0]] if exit_ is not None and exit_[0] not in first else []
-    order = [*first, *(n for n in main if n not in (*first, *last)), *last, *(n for n in range(len(parts)) if late[n])]
-    goes_out = exit_ is not None and order[len(main) - 1] == exit_[0]
-    late_order = order[len(main) :]
-    at_once = [turned[n] for n in order[: len(main)]]
-    own = [flags[n] for n in order[: len(main)]]
-    if joined and at_once and not any(flag & (DOT_FLAG | OUTLINE_FLAG) for flag in own):
+    first = entry[0] if entry else None
+    last = exit_[0] if exit_ and exit_[0] != first else None
+    order = sorted(main, key=lambda n: (n != first, n == last))
+    turned = [entry[0]] if entry and entry[1] else []
+    turned += [exit_[0]] if exit_ and not exit_[1] else []
+    at_once = [parts[n][::-1] if n in turned else parts[n] for n in order]
+    own = [flags[n] for n in order]
+    if joined and not any(flag & (DOT_FLAG | OUTLINE_FLAG) for flag in own):
         at_once = _without_lifts(at_once)
         own = [0] * len(at_once)
-    parts = at_once + [turned[n] for n in late_order]
-    own += [flags[n] for n in late_order]
-    strokes = strokes_of(parts, [_stroke_flags(parts, n, flag) for n, flag in enumerate(own)])
-    delayed = (0,) * len(at_once) + tuple(late[n] for n in late_order)
-    return Letterform(character, strokes, delayed, entry is not None, goes_out, *band_sides(strokes))
+    parts = [*at_once, *(parts[n] for n in after)]
+    own = [_stroke_flags(parts, n, flag) for n, flag in enumerate([*own, *(flags[n] for n in after)])]
+    delayed = [0] * len(at_once) + [late[n] for n in after]
+    goes_out = exit_ is not None and order[-1] == exit_[0]
+    return Letterform(character, parts, own, delayed, entry is not None, goes_out, *_band_sides(parts))
 
 
 def _without_lifts(parts: list[Part]) -> list[Part]:
@@ -114,7 +114,7 @@ def _stroke_flags(parts: list[Part], n: int, flag: int) -> int:
     return sum(kind for kind, touches in zip((STARTS_IN_INK, ENDS_IN_INK), near, strict=True) if touches)
 
 
-def _find_entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool] | None:
+def _find_entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]:
     """Return number and end of the stroke at which a join arrives: leftmost end, or start of the first stroke."""
     if joined:
         left = min(float(parts[n][:, 0].min()) for n in main)
@@ -158,9 +158,10 @@ def widen_bands(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     return left, right
 
 
-def band_sides(strokes: Strokes) -> tuple[Floats, Floats]:
+def _band_sides(parts: list[Part]) -> tuple[Floats, Floats]:
     left, right = np.full(BAND_COUNT, np.inf), np.full(BAND_COUNT, -np.inf)
-    band = bands_of(strokes.y)
-    np.minimum.at(left, band, strokes.x)
-    np.maximum.at(right, band, strokes.x)
+    rows = np.concatenate([np.zeros((0, 3)), *parts])
+    band = bands_of(rows[:, 1])
+    np.minimum.at(left, band, rows[:, 0])
+    np.maximum.at(right, band, rows[:, 0])
     return widen_bands(left, right)

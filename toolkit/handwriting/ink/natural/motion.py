@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +18,7 @@ from toolkit.handwriting.ink.motion import (
     elastic_displacement,
     round_corners,
 )
-from toolkit.handwriting.ink.natural.habits import Habits, drift_series, exponential
-from toolkit.handwriting.ink.natural.letters import BAND_COUNT, BAR, MARK, bands_of, widen_bands
+from toolkit.handwriting.ink.natural.letters import BAND_COUNT, MARK, bands_of, widen_bands
 from toolkit.handwriting.ink.natural.penman import Draft, Penman
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
@@ -30,7 +30,8 @@ GAP_TO_DOT, GAP_FLOOR, USUAL_ABOVE = 0.07, 0.28, 0.32  # a usual gap between wor
 GAP_SPREAD, GAP_MEMORY, NARROWEST, WIDEST = 0.32, 0.8, 0.75, 1.9  # of gaps between words; factors on a usual gap
 GAP_FACTOR_AFTER = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}
 CLOSENESS, USUALLY_WIDER = 0.3, 0.15  # white beside a gap's narrowest point: largest amount that counts, usual amount
-BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05  # deviations of length and slope; share of misplaced bars
+BAR_SPREAD, BAR_TURN = 0.25, 0.06  # deviations of length and slope
+BAR_MISSES, MISSED_BAR = 0.05, 0.3  # share of misplaced bars, and the share of the length by which they are moved
 MAX_BAR_LENGTH = 0.7  # cap heights, or the length in the font if that is larger
 DOT_SPREAD, DOT_RISE, FARTHEST_DOT = 0.10, 0.06, 0.4  # x-heights; the last to the right, to the left half of it
 SIGNATURE_SIZE = 1.18  # factor on the size of a signature below a letter
@@ -52,29 +53,31 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     strokes = round_corners(strokes, penman.shaper.writer.haste)
     begin, end, start = _place_words(strokes, of_word, layout, penman, noise)
     strokes.x[:] += start[of_word]
-    first_letter = draft.letter[strokes.start] if len(strokes.length) else draft.letter
-    return PenPath(strokes, draft.word, first_letter, begin, end)
+    return PenPath(strokes, draft.word, draft.letter[strokes.start], begin, end)
 
 
 def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
     """Move bars, dots and accents a little away from the letter, as if the hand added them after the word."""
     strokes, habits, count = draft.strokes, penman.habits, len(draft.choices)
     begins = strokes.start
-    z = {name: noise.gaussian(name, count) for name in ("bar length", "bar slope", "dot shift", "dot rise")}
-    misses = unit(noise.hashes("bar misses", count)) < BAR_MISSES
-    letters_of = np.bincount(draft.letter_word, minlength=len(draft.advance))
+    bar = np.stack([
+        habits.bar_length * _exponential(BAR_SPREAD * noise.gaussian("bar length", count)),
+        np.clip(habits.bar_slope + BAR_TURN * noise.gaussian("bar slope", count), -0.05, 0.17),
+        MISSED_BAR * (unit(noise.hashes("bar misses", count)) < BAR_MISSES),
+    ])  # fmt: skip
+    long = 0.015 * np.maximum(np.bincount(draft.letter_word)[draft.letter_word] - 4, 0)
+    dot_shift = (habits.dot_shift + long + DOT_SPREAD * noise.gaussian("dot shift", count)) * penman.x_height
+    dot_rise = DOT_RISE * penman.x_height * noise.gaussian("dot rise", count)
     # Bars come first, because dots and accents keep a distance from bars.
     for n in sorted(np.nonzero(draft.delayed)[0].tolist(), key=lambda n: int(draft.delayed[n])):
         at = slice(int(begins[n]), int(begins[n] + strokes.length[n]))
         letter = int(draft.letter[at.start])
         x, y = strokes.x[at], strokes.y[at]
         if draft.delayed[n] == MARK:
-            long = 0.015 * max(int(letters_of[draft.word[n]]) - 4, 0)
-            shift = habits.dot_shift + long + DOT_SPREAD * z["dot shift"][letter]
-            y += DOT_RISE * penman.x_height * z["dot rise"][letter]
-            x += _clear_shift(x, y, draft, letter, shift * penman.x_height, penman)
-        elif draft.delayed[n] == BAR:
-            _move_bar(x, y, draft, letter, habits, [float(v[letter]) for v in z.values()], bool(misses[letter]))
+            y += dot_rise[letter]
+            x += _clear_shift(x, y, draft, letter, float(dot_shift[letter]), penman)
+        elif draft.choices[letter].form.character != "x":
+            _move_bar(x, y, draft, letter, *bar[:, letter].tolist())
 
 
 def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float, penman: Penman) -> float:
@@ -91,11 +94,9 @@ def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float,
     return float(tries[np.lexsort((np.abs(tries - wanted), -clear))[0]])
 
 
-def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z: list[float], misses: bool) -> None:
-    choice = draft.choices[letter]
-    if choice.form.character == "x":
-        return
-    factor = habits.bar_length * float(exponential(np.array([BAR_SPREAD * z[0]]))[0])
+def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, slope: float, aside: float) -> None:
+    """Change length and slope of a bar, and move it by a share of the length."""
+    choice, of = draft.choices[letter], draft.letter_word
     left, right = float(x.min()), float(x.max())
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
@@ -103,15 +104,13 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
         right += 0.8 * choice.spacing
     wide = min((right - left) * factor, max(right - left, MAX_BAR_LENGTH))
     middle = (left + right) / 2
-    begin, end = middle + wide * (0.3 * misses - 0.5), middle + wide * (0.3 * misses + 0.5)
+    begin, end = middle + wide * (aside - 0.5), middle + wide * (aside + 0.5)
     # A bar above the neighbouring letter would cross out that letter, or look like an accent on it.
-    of = draft.letter_word
     if letter and of[letter - 1] == of[letter]:
         begin = max(begin, min(left, choice.x))
     if letter + 1 < len(of) and of[letter + 1] == of[letter]:
         end = min(end, max(right, choice.x + choice.spacing))
     x[:] = begin + (x - x.min()) * ((end - begin) / max(float(np.ptp(x)), 1e-6))
-    slope = min(max(habits.bar_slope + BAR_TURN * z[1], -0.05), 0.17)
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
 
@@ -125,8 +124,8 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     spread = np.sqrt(shake)
 
     def drifting(name: str, of_words: float, of_letters: float) -> Floats:
-        word = drift_series(noise, f"natural word {name}", words, 0.76)[of]
-        letter = drift_series(noise, f"natural letter {name}", count, 0.6)
+        word = noise.series(f"natural word {name}", words, 0.76)[of]
+        letter = noise.series(f"natural letter {name}", count, 0.6)
         both: Floats = spread * (of_words * word + of_letters * letter)
         return both
 
@@ -134,7 +133,7 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     large[_signature_words(layout)] = SIGNATURE_SIZE
     origin = np.array([choice.x for choice in draft.choices], np.float64)
     span = np.maximum(np.array([choice.spacing for choice in draft.choices], np.float64), 0.0)
-    added = span * (exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[of] - 1)
+    added = span * (_exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[of] - 1)
     first = np.minimum(np.searchsorted(of, np.arange(words)), count - 1)
     last = np.maximum(np.searchsorted(of, np.arange(words), "right") - 1, first)
     until = np.cumsum(added)
@@ -143,21 +142,20 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     base = np.cumsum(draft.advance + _WORD_DISTANCE) - draft.advance
     knots = np.concatenate([origin + base[of], base + draft.advance])
     shift = np.concatenate([before - before[first][of], until[last] - before[first]])
-    order = np.argsort(knots, kind="stable")
     stroke_word = np.repeat(draft.word, draft.strokes.length)
     position = draft.strokes.x + base[stroke_word]
-    x = draft.strokes.x + np.interp(position, knots[order], shift[order])
-    centre = origin + base[of] + span / 2
-    order = np.argsort(centre, kind="stable")
-
-    def along(values: Floats) -> Floats:
-        blended: Floats = np.interp(position, centre[order], values[order])
-        return blended
-
+    x = draft.strokes.x + _interpolated(position, knots, shift)
+    along = partial(_interpolated, position, origin + base[of] + span / 2)
     size = along((1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[of])
     dx, dy = _bend(draft, origin, span, penman, noise)
     y = draft.strokes.y * size + along(drifting("rise", WORD_RISE, LETTER_RISE)) + dy
     return x + dx + y * along(drifting("slant", WORD_SLANT, LETTER_SLANT)), y, size
+
+
+def _interpolated(position: Floats, knots: Floats, values: Floats) -> Floats:
+    order = np.argsort(knots, kind="stable")
+    at_position: Floats = np.interp(position, knots[order], values[order])
+    return at_position
 
 
 def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats]:
@@ -187,8 +185,7 @@ def _place_words(
     np.minimum.at(left, (of_word, band), strokes.x)
     np.maximum.at(right, (of_word, band), strokes.x)
     left, right = widen_bands(left, right)
-    first, last = left.min(axis=1, initial=np.inf), right.max(axis=1, initial=-np.inf)
-    first, last = np.where(np.isfinite(first), first, 0.0), np.where(np.isfinite(last), last, 0.0)
+    first, last = np.nan_to_num(left.min(axis=1), posinf=0.0), np.nan_to_num(right.max(axis=1), neginf=0.0)
     between = left[1:] - right[:-1]
     apart = between.min(axis=1, initial=np.inf)
     apart = np.where(np.isfinite(apart), apart, first[1:] - last[:-1])
@@ -204,7 +201,7 @@ def _place_words(
     floor, wide = GAP_FLOOR + 2 * shaper.nib, 2.5 * shaper.space
     usual = np.where(nominal > 1.6 * shaper.space, nominal, np.minimum(nominal, 1.3 * shaper.space))
     usual = np.maximum(penman.habits.gap * usual, floor + USUAL_ABOVE)
-    change = exponential(GAP_SPREAD * drift_series(noise, "natural gap", max(words - 1, 0), GAP_MEMORY))
+    change = _exponential(GAP_SPREAD * noise.series("natural gap", max(words - 1, 0), GAP_MEMORY))
     change = change * [GAP_FACTOR_AFTER.get(word.text[-1:], 1.0) for word in layout.words[:-1]]
     gap = usual * np.minimum(np.maximum(change, NARROWEST), WIDEST)
     gap = np.maximum(gap - 0.5 * (looks_wider - USUALLY_WIDER), np.where(stops, usual, floor))
@@ -217,6 +214,14 @@ def _place_words(
             x[n + 1] = max(x[n + 1], placed + floor) if nominal[n] > wide else placed + wanted
     start = np.array(x, np.float64)
     return start + first, start + last, start
+
+
+def _exponential(z: Floats) -> Floats:
+    """Approximate e to the power of z, for z above -32, by multiplications: the result is equal on every machine."""
+    power = 1 + z / 64
+    for _ in range(6):
+        power = power * power
+    return power
 
 
 def _signature_words(layout: Layout) -> slice:

@@ -17,10 +17,11 @@ def parts_of(strokes: Strokes) -> list[Part]:
     return np.split(rows, strokes.start[1:]) if len(strokes.length) else []
 
 
-def strokes_of(parts: list[Part], flags: list[int]) -> Strokes:
+def strokes_of(parts: list[Part]) -> Strokes:
+    """Return parts as strokes without flags."""
     rows = np.concatenate([np.zeros((0, 3)), *parts])
     length = np.array([len(part) for part in parts], np.int64)
-    return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.array(flags, np.uint8))
+    return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
 
 
 def arc(part: Part) -> Floats:
