@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack, cast
 
 import msgspec
@@ -27,15 +28,15 @@ from toolkit.errors import (
 from toolkit.frames import declared_frame
 from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
-from toolkit.handwriting.client.letter_folder import FinishedLetter, LetterFolder
 from toolkit.handwriting.client.letter_rows import LetterRow, letter_rows
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
-from toolkit.handwriting.handwritten import SUFFIXES, css_colour, on_background
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background, write_atomically
 from toolkit.handwriting.wire import Align, Format
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
+_LIST_FILE_NAME = "letters.jsonl"
 _THREAD_COUNT = 4
 _MAX_ATTEMPTS = 100  # for one letter, while the service is overloaded
 _RESULT_COLUMNS = {
@@ -130,36 +131,82 @@ def letters(
     if hand not in map(str, frame.columns):
         id_of(hand, titles)
     rows = letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
-    merge = _MailMerge(self._calls, LetterFolder(folder), style, kind, dpi, background)
-    return merge.run(rows, frame.index, progress)
+    merge = _MailMerge(self._calls, Path(folder).expanduser(), style, kind, dpi, background)
+    return merge.run(rows, progress).set_index(frame.index)
+
+
+class FinishedLetter(msgspec.Struct, frozen=True):
+    """A line of ``letters.jsonl``: one letter that was written."""
+
+    file: str
+    #: A digest of text, hand and parameters; if it changes, the letter is written again.
+    request: str
+    #: A digest of the file, to detect that the file was changed or cut off later.
+    sha256: str
+    bytes: int
+    hand: str
+    pages: int
+    width: float
+    height: float
+    seed: str
+    overflow: bool
 
 
 @dataclass
 class _MailMerge:
     calls: HandwritingCalls
-    folder: LetterFolder
+    folder: Path
     style: Style
     kind: Format
     dpi: float
     background: str | None
+    _list_lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, rows: Sequence[LetterRow], index: pd.Index, progress: bool) -> pd.DataFrame:
-        known = {row: row.error or self.folder.finished(row.file_name, self._request_digest(row)) for row in rows}
-        waiting = [row for row, outcome in known.items() if outcome is None]
-        new: dict[LetterRow, FinishedLetter | str] = {}
+    def run(self, rows: Sequence[LetterRow], progress: bool) -> pd.DataFrame:
+        finished = self._finished_letters()
+        # For each row the letter, or the error that prevents it, or None while it is not written.
+        outcomes = [row.error or self._unchanged(finished.get(row.file_name), row) for row in rows]
+        waiting = {place for place, outcome in enumerate(outcomes) if outcome is None}
         bar = tqdm(total=len(rows), initial=len(rows) - len(waiting), unit="letter", disable=not progress)
         with bar, ThreadPoolExecutor(_THREAD_COUNT, thread_name_prefix="letters") as pool:
-            futures = {pool.submit(self._write, row): row for row in waiting}
+            futures = {pool.submit(self._write, rows[place]): place for place in sorted(waiting)}
             try:
                 for future in as_completed(futures):
-                    new[futures[future]] = future.result()
+                    outcomes[futures[future]] = future.result()
                     bar.update()
             except BaseException:  # also KeyboardInterrupt: started letters are finished, and no other letter starts
                 self._stopping.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-        return self._result({**known, **new}, new).set_index(index)
+        return self._result(outcomes, waiting)
+
+    def _finished_letters(self) -> dict[str, FinishedLetter]:
+        """Return the letters in the list by file name; make the folder if it does not exist."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / _LIST_FILE_NAME).touch()
+            lines = (self.folder / _LIST_FILE_NAME).read_bytes().splitlines()
+        except OSError as error:
+            raise InvalidArgument(f"cannot write into the folder {self.folder}: {error.strerror}") from None
+        finished = {}
+        for line in filter(None, lines):
+            try:
+                letter = msgspec.json.decode(line, type=FinishedLetter)
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # half a line: this letter is written again
+                continue
+            finished[letter.file] = letter
+        return finished
+
+    def _unchanged(self, letter: FinishedLetter | None, row: LetterRow) -> FinishedLetter | None:
+        """Return the letter if it is of the same request, and if its file is still the same."""
+        if letter is None or letter.request != self._request_digest(row):
+            return None
+        try:
+            data = (self.folder / letter.file).read_bytes()
+        except OSError:
+            return None
+        return letter if hashlib.sha256(data).hexdigest() == letter.sha256 else None
 
     def _write(self, row: LetterRow) -> FinishedLetter | str:
         """Return a finished letter, or the error that prevents it; retry while the service is overloaded."""
@@ -175,7 +222,24 @@ class _MailMerge:
                 return str(error)
             attempts += 1
         data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
-        return self.folder.write(row.file_name, self._request_digest(row), done, data)
+        return self._saved(row, done, data)
+
+    def _saved(self, row: LetterRow, done: Handwritten, data: bytes) -> FinishedLetter:
+        """Write the file of a letter, and add the letter to the list."""
+        overflow = done.overflow or (self.kind != "pdf" and done.pages > 1)
+        letter = FinishedLetter(
+            row.file_name, self._request_digest(row), hashlib.sha256(data).hexdigest(), len(data), done.handwriting,
+            done.pages, done.width, done.height, str(done.seed), overflow,
+        )  # fmt: skip
+        try:
+            write_atomically(self.folder / row.file_name, data)
+            with self._list_lock, (self.folder / _LIST_FILE_NAME).open("ab") as file:
+                # One write: a killed process leaves at most half a line, and the next entry begins with a line feed.
+                file.write(b"\n" + msgspec.json.encode(letter))
+        except OSError as error:
+            advice = "earlier letters stay in the folder; repeat the call to write the missing ones"
+            raise InvalidArgument(f"cannot write {self.folder / row.file_name}: {error.strerror}; {advice}") from None
+        return letter
 
     def _style_of(self, row: LetterRow) -> Style:
         """Return the parameters with a seed for this letter: with the same seed, all letters would begin alike."""
@@ -189,14 +253,12 @@ class _MailMerge:
         look = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
         return hashlib.sha256(json.dumps([row.text, row.hand, *look], sort_keys=True).encode("ascii")).hexdigest()
 
-    def _result(
-        self, outcomes: Mapping[LetterRow, FinishedLetter | str | None], new: Mapping[LetterRow, object]
-    ) -> pd.DataFrame:
+    def _result(self, outcomes: Sequence[FinishedLetter | str | None], new: set[int]) -> pd.DataFrame:
         records: list[dict[str, object]] = []
-        for row, outcome in outcomes.items():
+        for place, outcome in enumerate(outcomes):
             if isinstance(outcome, FinishedLetter):
-                path = str(self.folder.path / outcome.file)
-                records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": row in new})
+                path = str(self.folder / outcome.file)
+                records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": place in new})
             else:
                 records.append({"error": outcome, "is_new": False})
         frame = declared_frame(records, _RESULT_COLUMNS)
