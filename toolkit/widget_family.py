@@ -62,7 +62,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         # Screen readers read the status aloud, so values that change many times a second are not shown here.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(f"<style>{_STYLES}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
-        self.made_in = close_earlier(self, ServiceWidget)
+        close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Set the parts of the widget; one of them must contain the status line."""

@@ -20,7 +20,6 @@ from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, counted
-from toolkit.notebook_cell import made_of_kind
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
@@ -113,13 +112,11 @@ class LiveDweets(ServiceWidget):
         self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
-        self._reader.on_state = self._show_state
         self._readings = LiveReadings()
         self._drawing = threading.RLock()
         #: Whether the widget should listen, also if it has stopped by itself.
         self._is_wanted = False
         self._make_controls(names, points, keep)
-        _stop_earlier_widgets(self)
         self._view_count = 0  # a number, not None, makes pages count how often they show the widget
         self.start()
 
@@ -255,8 +252,9 @@ class LiveDweets(ServiceWidget):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def _draw_while_running(self) -> None:
-        drawn = 0
-        while self.running:
+        drawn, is_running = 0, True
+        while is_running:
+            is_running = self.running  # read first: after the last stream has ended, its error is still shown
             if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
@@ -267,12 +265,11 @@ class LiveDweets(ServiceWidget):
         with self._drawing:
             self._readings.add(self._reader.take_new_records(), monotonic())
         self._offer_fields()
-        if self.pause.value and not even_if_paused:
-            return
         with self._drawing, self.showing_errors():
-            self._draw_chart()
-            self.readings.value = self._readings.html(self.things.value, monotonic())
-            self.counter.value = counted(self.seen, "dweet")
+            if even_if_paused or not self.pause.value:
+                self._draw_chart()
+                self.readings.value = self._readings.html(self.things.value, monotonic())
+                self.counter.value = counted(self.seen, "dweet")
             self._show_state()
 
     def _draw_chart(self) -> None:
@@ -329,10 +326,3 @@ def _listed_names(names: Sequence[str]) -> str:
         return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
-
-def _stop_earlier_widgets(new: LiveDweets) -> None:
-    """Stop widgets of the same things that an earlier run made, if the notebook sends no ids of cells."""
-    for other in made_of_kind(LiveDweets):
-        is_same = other is not new and other.things.value == new.things.value
-        if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:
-            other.stop()
