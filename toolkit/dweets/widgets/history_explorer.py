@@ -24,13 +24,11 @@ from toolkit.dweets.widgets.exploration import (
     Findings,
     HistorySource,
     View,
-    drawn_fields,
     explore,
     fields_of,
     reason_for_no_rows,
-    visible_part,
 )
-from toolkit.dweets.widgets.tables import ResultTables, sentence_of
+from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.widget_family import (
     CheckList,
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
 #: Up to this many rows are read at once; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
-_EMPTY_HISTORY, _EMPTY_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
 @checked_arguments
@@ -127,7 +124,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
-        self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
+        self._show_view()
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
@@ -253,8 +250,8 @@ rows, file, reload_button, download_button, save_button, copy_button
             return
         self._history = self._source.read(things, day)
         self._drawn = None
-        if self._history.empty:  # the choices stay, for a later reload
-            self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
+        if self._history.empty:
+            self._show_view()  # the choices stay, for a later reload
             return
         times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
@@ -293,10 +290,6 @@ rows, file, reload_button, download_button, save_button, copy_button
             with self.working("Looking"):
                 self._show_view()
 
-    def _show_view(self, *, zoomed: bool = False) -> None:
-        if not self._history.empty:
-            self._show_findings(explore(self._history, self.view), self.view, zoomed=zoomed)
-
     @in_turn
     def _copy_chart_range(self, change: Any) -> None:  # noqa: ANN401
         """Write the range to which a person zoomed the chart into *From* and *To*."""
@@ -309,41 +302,39 @@ rows, file, reload_button, download_button, save_button, copy_button
                 self.start.value, self.end.value = (f"{time:{form}}" for time in shown) if shown else ("", "")
             self._show_view(zoomed=True)
 
-    def _show_findings(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
+    def _show_view(self, *, zoomed: bool = False) -> None:
         things, day = self._chosen_source
-        self._findings, self._shown = findings, (things, day, view)
+        self._findings = findings = explore(self._history, self.view)
+        self._shown = things, day
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        is_empty = findings.frame.empty
-        said = reason_for_no_rows(findings, view, self._history, things, day) if is_empty else ""
-        self._draw_chart(findings, view, said)
+        missing = reason_for_no_rows(findings, self._history, things, day) if findings.frame.empty else ""
+        self._draw_chart(findings, empty=missing)
         if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
-                self.chart.visible_range = visible_part(findings)
+                self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        self.say(said or sentence_of(findings, view))
+        self.say(missing or findings.sentence())
 
-    def _draw_chart(self, findings: Findings, view: View, empty: str) -> None:
+    def _draw_chart(self, findings: Findings, *, empty: str) -> None:
         """Draw the history of all times; after a zoom, no data is sent again."""
-        whole, of_all_times = findings.whole, replace(view, start="", end="")
+        of_all_times = replace(findings.view, start="", end="")
         if of_all_times != self._drawn:
-            fields, marks = drawn_fields(findings, view), findings.marks
-            self.chart.draw(whole, fields, unit=self._unit, marks=marks, regular=bool(view.rule), empty=empty)
+            fields, marks, regular = findings.drawn_fields, findings.marks, bool(findings.view.rule)
+            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=empty)
         self._drawn = of_all_times
 
     # -- files ------------------------------------------------------------------------------------------------
 
     def code(self) -> str:
         """Return the Python code that computes and draws the shown frame."""
-        things, day, view = self._shown
-        fields = drawn_fields(self._findings, view)
-        return view.code(self._source.code(things, day), fields, several="thing" in self._findings.whole.columns)
+        return self._findings.code(self._source.code(*self._shown))
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
         if self._history.empty or self.frame.empty:
             raise InvalidArgument("there is no row to write")
-        if self._shown != (*self._chosen_source, self.view):
+        if (self._shown, self._findings.view) != (self._chosen_source, self.view):
             raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
@@ -380,5 +371,5 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def summary(self) -> str:
         """Return the number of rows and the fields that are shown."""
-        fields = ", ".join(self._shown[2].fields) or "no field"
+        fields = ", ".join(self._findings.view.fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"

@@ -325,4 +325,3 @@ def _listed_names(names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMED_THINGS:
         return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-

@@ -16,8 +16,8 @@ import ipywidgets
 import pandas as pd
 
 from toolkit.charts.numerals import distinct_numerals
-from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
-from toolkit.errors import InvalidArgument, counted
+from toolkit.dweets.widgets.exploration import Findings
+from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
     add_tip,
     button,
@@ -190,15 +190,3 @@ def listed_html(found: pd.DataFrame) -> str:
     more = len(rows) - _MOST_LISTED_ROWS
     note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
     return rows.head(_MOST_LISTED_ROWS).to_html(index=False, border=0) + note
-
-
-def sentence_of(findings: Findings, view: View) -> str:
-    """Return one sentence about the shown rows, gaps and outliers."""
-    frame = findings.frame
-    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
-    found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
-    if findings.without_time:
-        found += f" · {counted(findings.without_time, 'row')} without a time left out"
-    if left := [name for name in view.fields if name not in drawn_fields(findings, view)]:
-        found += f" · no {view.how} of {', '.join(left)}"
-    return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"
