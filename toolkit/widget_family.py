@@ -239,11 +239,13 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
     return ipywidgets.HBox(parts, layout=layout)
 
 
-def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
-    """Set the width of a control and of its description; by default, a description is as wide as its text."""
+def sized(
+    control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial", tip: str = ""
+) -> ipywidgets.Widget:
+    """Set the tooltip of a control, its width and that of its description, which is by default as wide as its text."""
     control.style.description_width = label
     control.layout.width = width
-    return control
+    return add_tip(control, tip) if tip else control
 
 
 def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
@@ -265,7 +267,7 @@ def slider(
     made = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
     made.readout_format = readout or made.readout_format
     made.layout.height = "auto"
-    return sized(made.add_class("toolkit-stacked"), "auto", label="100%")
+    return sized(made.add_class("toolkit-stacked"), label="100%")
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
@@ -276,11 +278,6 @@ def text_field(description: str, placeholder: str = "", value: str = "", **size:
 
 def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.Checkbox:
     return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
-
-
-def number_field(description: str, value: float, *, least: float, step: float, **size: str) -> ipywidgets.Widget:
-    number = ipywidgets.BoundedFloatText(value, min=least, max=1e6, step=step, description=description)
-    return sized(number, **size)
 
 
 def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:

@@ -33,11 +33,9 @@ from toolkit.errors import InvalidArgument, counted
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
-    add_tip,
     button,
     check_box,
     in_turn,
-    number_field,
     row,
     sized,
     text_field,
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
 #: Up to this many rows are read at once; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
+_LABEL = "5.8em"
 
 
 @checked_arguments
@@ -161,31 +160,23 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = RULES if rule in RULES.values() else {**RULES, rule: rule}
-        aligned = {"width": "auto", "label": "5.8em"}
-        short = {"width": "13.5em", "label": "9em"}
-        self.things = CheckList("Things")
-        self.fields = CheckList("Fields")
-        self.time = sized(ipywidgets.Dropdown(description="Time axis"), **aligned)
-        self.day = text_field("Stored day", "else the last 500", day, **aligned)
-        self.rule = sized(ipywidgets.Dropdown(description="Resample", options=rules, value=rule), **aligned)
-        self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
+        self.things, self.fields = CheckList("Things"), CheckList("Fields")
+        self.time = sized(ipywidgets.Dropdown(description="Time axis"), label=_LABEL, tip="What is on the time axis")
+        day_words = "A day (UTC) such as 2026-01-31, instead of the last 500 dweets"
+        self.day = text_field("Stored day", "else the last 500", day, label=_LABEL, tip=day_words)
+        interval = ipywidgets.Dropdown(description="Resample", options=rules, value=rule)
+        self.rule = sized(interval, label=_LABEL, tip="Put the numbers on a regular axis")
+        shown = ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how)
+        self.how = sized(shown, label=_LABEL, tip="What is shown of each interval; choose one under Resample first")
         self.reload_button = button("Reload", "refresh", "Read the things again")
-        self.mark_gaps = check_box("Gaps", width="6em")
-        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, **short)
-        self.mark_outliers = check_box("Outliers", width="6em")
-        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, **short)
-        tooltips = {
-            self.time: "What is on the time axis",
-            self.day: "A day (UTC) such as 2026-01-31, instead of the last 500 dweets",
-            self.rule: "Put the numbers on a regular axis",
-            self.how: "What is shown of each interval; choose one under Resample first",
-            self.mark_gaps: "Shade where nothing came",
-            self.gap_factor: "Silence longer than so many times the usual spacing is a gap; tick Gaps first",
-            self.mark_outliers: "Ring values that are far from their neighbours",
-            self.threshold: "Farther off than so many robust standard deviations is an outlier; tick Outliers first",
-        }
-        for control, words in tooltips.items():
-            add_tip(control, words)
+        self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
+        self.gap_factor = _factor(
+            "spacing", 1.5, 1.01, "Silence longer than so many times the usual spacing is a gap; tick Gaps first"
+        )
+        self.mark_outliers = check_box("Outliers", width="6em", tip="Ring values that are far from their neighbours")
+        self.threshold = _factor(
+            "spread", 5.0, 0.1, "Farther off than so many robust standard deviations is an outlier; tick Outliers first"
+        )
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -193,13 +184,13 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _make_results(self) -> None:
         self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
-        range_words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
-        self.start = add_tip(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
-        self.end = add_tip(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
+        words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
+        self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
+        self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)
         self._tables = ResultTables(self.show_error)
         self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
-        self.file = text_field("File", "", "history.csv", width="13em", label="2.5em")
-        add_tip(self.file, "The end of the name, .csv or .parquet, says what it will be")
+        words = "The end of the name, .csv or .parquet, says what it will be"
+        self.file = text_field("File", "", "history.csv", width="13em", label="2.5em", tip=words)
         self.download_button = button("Download", "download", "Let the browser download what is shown")
         self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
         self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
@@ -373,3 +364,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         """Return the number of rows and the fields that are shown."""
         fields = ", ".join(self._findings.view.fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
+
+
+def _factor(what: str, value: float, least: float, tip: str) -> ipywidgets.Widget:
+    number = ipywidgets.BoundedFloatText(value, min=least, max=1e6, step=0.5, description=f"beyond {what} x")
+    return sized(number, "13.5em", label="9em", tip=tip)

@@ -23,7 +23,6 @@ from toolkit.errors import InvalidArgument, TimedOut, counted
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
-    add_tip,
     button,
     html_pane,
     in_turn,
@@ -130,11 +129,11 @@ class LiveDweets(ServiceWidget):
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
         self.pause.layout.width = "auto"
         self.stop_button = button("Stop", "stop", "End the streams")
-        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
-        add_tip(self.points, "How many dweets of each thing are drawn")
+        shown = ipywidgets.Dropdown(description="Show the last", options=sizes, value=points)
+        self.points = sized(shown, tip="How many dweets of each thing are drawn")
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = add_tip(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
+        self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))

@@ -19,7 +19,6 @@ from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
-    add_tip,
     button,
     html_line,
     html_pane,
@@ -83,10 +82,10 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, show_error: Callable[[Exception], None]) -> None:
         self._frame, self._show_error, self.page = pd.DataFrame(), show_error, 0
-        self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
-        add_tip(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
-        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
-        add_tip(self.sort, "The column by which the rows are sorted")
+        words = "A comparison with a column, or a word in a text; empty shows all rows"
+        self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em", tip=words)
+        words = "The column by which the rows are sorted"
+        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
         self.before = button("‹", tooltip="The rows before")
