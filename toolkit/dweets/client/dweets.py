@@ -13,7 +13,7 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
-from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
+from toolkit.dweets.client.alerts import alert_frame, backtested_frame, backtested_records
 from toolkit.dweets.client.calls import DweetCalls, checked_records, with_retention_warning
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.posting import Playback, post_rows
@@ -389,7 +389,7 @@ class DweetClient(PublicNames):
             return backtested_frame(condition, thing)
         endpoint = wire.GET_HISTORY if date is None else wire.GET_STORED
         query = None if date is None else {"date": checked_date(date)}
-        return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
+        return backtested_records(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 
 
 def _history_of_each(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
