@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -110,12 +110,13 @@ class View:
     gap_factor: float | None = 1.5
     threshold: float | None = 5.0
 
-    def range_in(self, times: pd.DatetimeIndex) -> tuple[pd.Timestamp, pd.Timestamp]:
+    def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
         """Return the first and the last time of the range, in the zone of these times."""
+        zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
         try:
             start = pd.Period(self.start.strip()).start_time if self.start.strip() else _ALL_TIMES[0]
             end = pd.Period(self.end.strip()).end_time if self.end.strip() else _ALL_TIMES[1]
-            first, last = start.tz_localize(times.tz), end.tz_localize(times.tz)
+            first, last = start.tz_localize(zone), end.tz_localize(zone)
         except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads "nan" as NaT
             raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
         if first > last:
