@@ -62,9 +62,9 @@ def chart_figure(
     lines: Sequence[Line],
     marks: ChartMarks = NO_MARKS,
     units: Mapping[str, str] | None = None,
-    *,
     time_name: str = "",
     known: dict[str, Style] | None = None,
+    *,
     range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
     empty: str = "no data",
 ) -> Figure:
@@ -122,7 +122,7 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Ma
             drawn.set_dashes([length / 2 for length in dash])
         if (alone := isolated(values.notna().to_numpy())).any():
             axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
-    ringed = [found for line in lines if (found := line.outliers(marks)) is not None and len(found)]
+    ringed = [found for line in lines if (found := line.outliers(marks)) is not None]
     for place, found in enumerate(ringed):
         label = None if place else "outlier"
         axes.plot(found.index, found["value"], "o", mfc="none", color=_RING_COLOUR, markersize=7, label=label)

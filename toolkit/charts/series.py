@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -44,12 +44,12 @@ class Line(NamedTuple):
 
     def outliers(self, marks: ChartMarks) -> pd.DataFrame | None:
         """Return the outliers of this line; None if there are none."""
-        if marks.outliers is None or marks.outliers.empty:
+        if marks.outliers is None:
             return None
         own = marks.outliers["field"] == self.field
         if self.thing and "thing" in marks.outliers.columns:
             own &= marks.outliers["thing"] == self.thing
-        return marks.outliers[own]
+        return marks.outliers[own] if own.any() else None
 
 
 def kind_of(column: pd.Series[Any]) -> Kind | None:
@@ -77,9 +77,8 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
         return drawable_columns(frame, NUMBERS)
     chosen, offered = [fields] if isinstance(fields, str) else list(fields), drawable_columns(frame, kinds)
     if wrong := [name for name in chosen if name not in offered]:
-        problem = "cannot be drawn; numbers, truth values and texts"
-        if kinds == NUMBERS:
-            problem = "holds no numbers; numbers"
+        drawable = "cannot be drawn; numbers, truth values and texts"
+        problem = "holds no numbers; numbers" if kinds == NUMBERS else drawable
         raise InvalidArgument(f"{', '.join(wrong)} {problem} are in {', '.join(offered) or 'no column'}")
     return chosen
 
@@ -94,21 +93,20 @@ def lines_of(
     """
     lines = []
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
-    for thing, rows in _rows_by_thing(frame):
+    things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
+    for thing, rows in things:
         own = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
         for field in fields:
-            kind = kind_of(frame[field]) or "number"
-            values = rows[field]
+            kind, values = kind_of(frame[field]) or "number", rows[field]
             if thing and values.isna().all():  # only other things have this field
                 continue
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
             shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
+            shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
             drawn = _line_values(values, own, kind, regular)
-            lines.append(Line(line_name(thing, field, fields), field, thing, kind, drawn, shown))
-            if len(states.get(field, ())) > _MOST_STATES:
-                shown.append(_OTHER_STATES)
+            lines.append(Line(line_name(str(thing), field, fields), field, str(thing), kind, drawn, shown))
     return lines
 
 
@@ -116,14 +114,6 @@ def line_name(thing: str, field: str, fields: Sequence[str]) -> str:
     if not thing:
         return field
     return f"{thing} {field}" if len(fields) > 1 else thing
-
-
-def _rows_by_thing(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    if "thing" not in frame.columns:
-        yield "", frame
-        return
-    for thing, rows in frame.groupby("thing", sort=False, observed=True):
-        yield str(thing), rows
 
 
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
@@ -161,9 +151,7 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
 
 def isolated(present: Flags) -> Flags:
     """Return which present values have no present neighbour, so that a line does not show them."""
-    beside = np.append(present[1:], False) | np.append(False, present[:-1])
-    alone: Flags = present & ~beside
-    return alone
+    return present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
 
 
 def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:
