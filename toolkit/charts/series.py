@@ -151,7 +151,8 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
 
 def isolated(present: Flags) -> Flags:
     """Return which present values have no present neighbour, so that a line does not show them."""
-    return present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
+    alone: Flags = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
+    return alone
 
 
 def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:
