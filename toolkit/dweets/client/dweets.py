@@ -14,7 +14,7 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested_frame, backtested_records
-from toolkit.dweets.client.calls import DweetCalls, checked_records, with_retention_warning
+from toolkit.dweets.client.calls import DweetCalls, checked_records
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Selection, kept_records
@@ -110,9 +110,7 @@ class DweetClient(PublicNames):
         progress
             Show a progress bar if there is more than one request.
         """
-        post = partial(self._calls.post_rows, key=key)
-        receipts = post_rows(post, thing, frame, thing_column, progress)
-        return receipt_frame(with_retention_warning(receipts, self._calls.retention))
+        return receipt_frame(post_rows(self._calls, thing, frame, thing_column, key, progress))
 
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: send each row, as in `post_frame`, when its time has come.

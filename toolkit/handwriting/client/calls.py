@@ -63,7 +63,7 @@ class HandwritingCalls:
         records: dict[str, HandwritingRow] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            found = _decoded(list[HandwritingRow], self._call(wire.GET_LISTING, {}, page))
+            found = self._decoded(list[HandwritingRow], wire.GET_LISTING, {}, page)
             new = {record["id"]: record for record in found}
             if new.keys() <= records.keys():
                 return list(records.values())
@@ -71,7 +71,7 @@ class HandwritingCalls:
 
     def record(self, handwriting: str) -> HandwritingRow:
         """Return one handwriting by its id or title."""
-        return _decoded(HandwritingRow, self._call(wire.GET_HANDWRITING, {"id": id_of(handwriting, self.titles)}, {}))
+        return self._decoded(HandwritingRow, wire.GET_HANDWRITING, {"id": id_of(handwriting, self.titles)}, {})
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `HandwritingClient.png` for the result and the errors."""
@@ -121,16 +121,6 @@ class HandwritingCalls:
             request = f"{endpoint.method} {endpoint.path_for(**values)}"
             raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
         return reply
-
-
-def _decoded(shape: type[DecodedT], reply: HttpReply) -> DecodedT:
-    """Return the body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
-    try:
-        return msgspec.json.decode(reply.body, type=shape)
-    except msgspec.ValidationError as error:
-        raise UnexpectedReply(f"the response is not a list of handwritings: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise UnexpectedReply("the response is not JSON, so it is no list of handwritings") from None
 
 
 def id_of(name: str, titles: dict[str, str]) -> str:
