@@ -115,6 +115,15 @@ class HandwritingCalls:
         milliseconds = (time.perf_counter() - began) * 1000
         return Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
+    def _decoded(self, shape: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Query) -> DecodedT:
+        """Return the decoded body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
+        try:
+            return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
+        except msgspec.ValidationError as error:
+            raise UnexpectedReply(f"the response is not a list of handwritings: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
+
     def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Body | None = None) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
         if reply.status != 200:
