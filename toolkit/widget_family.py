@@ -131,10 +131,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
         """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
         shown: dict[str, Any] = super()._repr_mimebundle_() or {}
-        return shown | {
-            "image/png": base64.b64encode(self.picture()).decode("ascii"),
-            "text/plain": repr(self),
-        }
+        return shown | {"image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
 
 
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:

@@ -125,12 +125,13 @@ class View:
 
 
 class Findings(NamedTuple):
-    """The results of a view in its range; `whole` (a frame) and `marks` cover all times, for the chart."""
+    """The results of a view of a history in its range; `whole` (a frame) and `marks` cover all times, for the chart."""
 
     frame: pd.DataFrame
     statistics: pd.DataFrame
     gaps: pd.DataFrame
     outliers: pd.DataFrame
+    history: pd.DataFrame
     view: View
     whole: pd.DataFrame
     marks: ChartMarks
@@ -163,8 +164,10 @@ class Findings(NamedTuple):
             f"shown.dweets.chart({self.drawn_fields})"
         )
 
-    def sentence(self) -> str:
-        """Return one sentence about the rows in the range, gaps and outliers."""
+    def sentence(self, things: Sequence[str], day: str) -> str:
+        """Return one sentence about the rows in the range, gaps and outliers; or why there are no rows."""
+        if self.frame.empty:
+            return _reason_for_no_rows(self, things, day)
         found = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
         if self.without_time:
             found += f" · {counted(self.without_time, 'row')} without a time left out"
@@ -195,6 +198,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         series.statistics(frame, numbers),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
+        history,
         view,
         whole,
         ChartMarks(gaps, outliers),
@@ -209,9 +213,9 @@ def fields_of(history: pd.DataFrame) -> list[str]:
     return [name for name in drawable_columns(history) if name not in times]
 
 
-def reason_for_no_rows(findings: Findings, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
+def _reason_for_no_rows(findings: Findings, things: Sequence[str], day: str) -> str:
     """Return why there is nothing to show: one sentence for each cause."""
-    named, view = ", ".join(things) or "this frame", findings.view
+    history, view, named = findings.history, findings.view, ", ".join(things) or "this frame"
     if history.empty:
         return f"No dweets of {named} {f'on {day} (UTC)' if day else 'yet'}."
     if findings.without_time == len(history):

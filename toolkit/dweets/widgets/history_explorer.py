@@ -19,27 +19,10 @@ from toolkit.charts.chart import Chart
 from toolkit.charts.table_files import table_bytes
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.arguments import Key
-from toolkit.dweets.widgets.exploration import (
-    RULES,
-    Findings,
-    HistorySource,
-    View,
-    explore,
-    fields_of,
-    reason_for_no_rows,
-)
+from toolkit.dweets.widgets.exploration import RULES, Findings, HistorySource, View, explore, fields_of
 from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
-from toolkit.widget_family import (
-    CheckList,
-    ServiceWidget,
-    button,
-    check_box,
-    in_turn,
-    row,
-    sized,
-    text_field,
-)
+from toolkit.widget_family import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -299,13 +282,13 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._shown = things, day
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        missing = reason_for_no_rows(findings, self._history, things, day) if findings.frame.empty else ""
-        self._draw_chart(findings, empty=missing)
+        said = findings.sentence(things, day)
+        self._draw_chart(findings, empty=said)
         if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
                 self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        self.say(missing or findings.sentence())
+        self.say(said)
 
     def _draw_chart(self, findings: Findings, *, empty: str) -> None:
         """Draw the history of all times; after a zoom, no data is sent again."""

@@ -18,16 +18,7 @@ import pandas as pd
 from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import (
-    button,
-    html_line,
-    html_pane,
-    in_turn,
-    row,
-    scrolled,
-    sized,
-    text_field,
-)
+from toolkit.widget_family import button, html_line, html_pane, in_turn, row, scrolled, sized, text_field
 
 _ROWS_A_PAGE = 50
 _MOST_LISTED_ROWS = 200
