@@ -20,17 +20,7 @@ from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, counted
-from toolkit.widget_family import (
-    CheckList,
-    ServiceWidget,
-    button,
-    html_pane,
-    in_turn,
-    row,
-    service_of,
-    sized,
-    text_field,
-)
+from toolkit.widget_family import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -43,7 +33,7 @@ _RATE_REFRESH_SECONDS = 1.0
 #: A widget that no page shows stops after this many seconds; a cell that is moved disappears for some milliseconds.
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
-_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
+_CHART_PIXELS, _MOST_CHART_PIXELS = 260, 380
 
 
 @checked_arguments
@@ -138,8 +128,7 @@ class LiveDweets(ServiceWidget):
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
         self.counter = ipywidgets.Label()
-        self.readings = html_pane()
-        self.readings.layout.max_height, self.readings.layout.overflow = f"{_TABLE_PIXELS}px", "auto"
+        self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
         self._lay_out()
         self.start_button.on_click(lambda _button: self.start())
         self.stop_button.on_click(lambda _button: self.stop())
