@@ -14,10 +14,9 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure, figure_file, units_of
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, lines_of, seconds_of, thinned
-from toolkit.charts.styles import Style, styles_of
-from toolkit.charts.table_files import table_bytes
+from toolkit.charts.series import NO_MARKS, ChartMarks, Line, Style, lines_of, seconds_of, styles_of, thinned
 from toolkit.errors import InvalidArgument
+from toolkit.frames import table_bytes
 from toolkit.notebook_cell import close_earlier
 
 #: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.charts.numerals import distinct_numerals, tick_labels
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, isolated, lines_of, panels_of
-from toolkit.charts.styles import PALETTE, Style, styles_of
+from toolkit.charts.series import NO_MARKS, PALETTE, ChartMarks, Line, Style, isolated, lines_of, panels_of, styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,12 +16,12 @@ import traitlets
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
-from toolkit.charts.table_files import table_bytes
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.arguments import Key
 from toolkit.dweets.widgets.exploration import RULES, Findings, HistorySource, View, explore, fields_of
 from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
+from toolkit.frames import table_bytes
 from toolkit.widget_family import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from PIL import Image
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import counted
-from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.sweeping import picture_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
