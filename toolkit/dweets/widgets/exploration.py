@@ -47,7 +47,7 @@ class HistorySource:
         self._dweets: DweetClient | None = None if isinstance(tk, Archive) else getattr(tk, "dweets", None)
         self.is_live = self._archive is not None or self._dweets is not None
         if self.is_live == (frame is not None) or (tk is not None and not self.is_live):
-            raise InvalidArgument("give a connection, or an archive, or frame=..., and only one of them")
+            raise InvalidArgument("give a connection, an archive, or frame=..., and only one of them")
         self._frame = pd.DataFrame() if frame is None else frame
         self._key = key
 

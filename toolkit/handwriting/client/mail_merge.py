@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, cast
+from string import Formatter
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 import msgspec
 import pandas as pd
@@ -28,7 +31,6 @@ from toolkit.errors import (
 from toolkit.frames import declared_frame
 from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
-from toolkit.handwriting.client.letter_rows import LetterRow, letter_rows
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background, write_atomically
 from toolkit.handwriting.wire import Align, Format
@@ -36,6 +38,10 @@ from toolkit.handwriting.wire import Align, Format
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
+_NUMBER_FIELD = "number"
+_FORBIDDEN_CHARACTERS = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+_RESERVED_NAMES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # by Windows
+_MAX_NAME_BYTES = 240  # most systems allow file names of 255 bytes
 _LIST_FILE_NAME = "letters.jsonl"
 _THREAD_COUNT = 4
 _MAX_ATTEMPTS = 100  # for one letter, while the service is overloaded
@@ -130,12 +136,100 @@ def letters(
     titles = self._calls.titles
     if hand not in map(str, frame.columns):
         id_of(hand, titles)
-    rows = letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
+    rows = _letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
     merge = _MailMerge(self._calls, Path(folder).expanduser(), style, kind, dpi, background)
     return merge.run(rows, progress).set_index(frame.index)
 
 
-class FinishedLetter(msgspec.Struct, frozen=True):
+class _LetterRow(NamedTuple):
+    text: str
+    hand: str
+    file_name: str
+
+
+class _RowProblem(Exception):
+    pass
+
+
+class _Template:
+    """A text with fields such as ``{name}`` or ``{amount:.2f}``; a field is a column, or ``{number}`` of the row."""
+
+    def __init__(self, what: str, text: str, columns: list[str]) -> None:
+        try:
+            self._parts = list(Formatter().parse(text))
+        except ValueError as error:
+            raise InvalidArgument(f"{what} cannot be read: {error}; write {{{{ and }}}} for braces") from None
+        self.columns = [column for _, column, _, _ in self._parts if column is not None]
+        for _, column, spec, conversion in self._parts:
+            if column not in (None, _NUMBER_FIELD, *columns):
+                raise InvalidArgument(f"{what} has {{{column}}}, which is no column: there are {', '.join(columns)}")
+            if conversion or "{" in (spec or ""):
+                raise InvalidArgument(f"{what}: a field is written as {{{column}}} or {{{column}:.2f}}")
+
+    def filled(self, values: Mapping[str, Any]) -> str:
+        """Return the text with the values of one row instead of the fields."""
+        pieces = []
+        for literal, column, spec, _ in self._parts:
+            pieces.append(literal)
+            if column is None:
+                continue
+            try:
+                pieces.append(format(_present(values[column], column), spec or ""))
+            except (ValueError, TypeError) as error:
+                raise _RowProblem(f"{column} cannot be written as {{{column}:{spec}}}: {error}") from None
+        return "".join(pieces)
+
+
+def _letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[_LetterRow | str]:
+    """Return the letter to write for each row, or its error; raise InvalidArgument if all rows would fail."""
+    columns = [str(name) for name in frame.columns]
+    if len(set(columns)) < len(columns):
+        raise InvalidArgument("two columns of the frame have the same name: rename one of them")
+    text, name = _Template("the template", template, columns), _Template("file_name", file_name, columns)
+    if not text.columns and hand not in columns:
+        advice = f"write {{{columns[0]}}} in the template" if columns else "the frame has no columns"
+        raise InvalidArgument(f"the template uses no column, so all letters would be the same: {advice}")
+    rows: list[_LetterRow | str] = []
+    taken: dict[str, int] = {}
+    for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
+        values = {_NUMBER_FIELD: number, **dict(zip(columns, cells, strict=True))}
+        try:
+            full_name = name.filled(values) + suffix
+            _check_file_name(full_name, suffix)
+            key = unicodedata.normalize("NFC", full_name).casefold()  # some file systems ignore the case
+            if key in taken:
+                raise _RowProblem(f"row {taken[key]} has the file name {full_name!r} too")
+            taken[key] = number
+            rows.append(_LetterRow(text.filled(values), str(_present(values.get(hand, hand), hand)), full_name))
+        except _RowProblem as problem:
+            rows.append(str(problem))
+    return rows
+
+
+def _present(value: object, column: str) -> object:
+    if pd.api.types.is_scalar(value) and pd.isna(value):  # type: ignore[call-overload]
+        raise _RowProblem(f"{column} is missing")
+    return value
+
+
+def _check_file_name(file_name: str, suffix: str) -> None:
+    stem = file_name.removesuffix(suffix)
+    reason = ""
+    if not stem.strip(". "):
+        reason = "the name is empty"
+    elif hit := _FORBIDDEN_CHARACTERS.search(stem):
+        reason = f"it contains {hit[0]!r}"
+    elif stem != stem.strip() or stem.startswith("."):
+        reason = "it begins with a dot, or begins or ends with a space"
+    elif _RESERVED_NAMES.fullmatch(stem):
+        reason = "Windows reserves it"
+    elif len(file_name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
+        reason = f"it is longer than {_MAX_NAME_BYTES} bytes"
+    if reason:
+        raise _RowProblem(f"{file_name[:_MAX_NAME_BYTES]!r} cannot be a file name: {reason}")
+
+
+class _FinishedLetter(msgspec.Struct, frozen=True):
     """A line of ``letters.jsonl``: one letter that was written."""
 
     file: str
@@ -163,14 +257,14 @@ class _MailMerge:
     _list_lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, rows: Sequence[LetterRow], progress: bool) -> pd.DataFrame:
+    def run(self, rows: Sequence[_LetterRow | str], progress: bool) -> pd.DataFrame:
         finished = self._finished_letters()
-        # For each row the letter, or the error that prevents it, or None while it is not written.
-        outcomes = [row.error or self._unchanged(finished.get(row.file_name), row) for row in rows]
-        waiting = {place for place, outcome in enumerate(outcomes) if outcome is None}
+        # For each row the error that prevents it, or the letter that is in the folder, or the letter to write.
+        outcomes = [row if isinstance(row, str) else self._unchanged(finished, row) or row for row in rows]
+        waiting = {place: row for place, row in enumerate(outcomes) if isinstance(row, _LetterRow)}
         bar = tqdm(total=len(rows), initial=len(rows) - len(waiting), unit="letter", disable=not progress)
         with bar, ThreadPoolExecutor(_THREAD_COUNT, thread_name_prefix="letters") as pool:
-            futures = {pool.submit(self._write, rows[place]): place for place in sorted(waiting)}
+            futures = {pool.submit(self._write, row): place for place, row in waiting.items()}
             try:
                 for future in as_completed(futures):
                     outcomes[futures[future]] = future.result()
@@ -181,7 +275,7 @@ class _MailMerge:
                 raise
         return self._result(outcomes, waiting)
 
-    def _finished_letters(self) -> dict[str, FinishedLetter]:
+    def _finished_letters(self) -> dict[str, _FinishedLetter]:
         """Return the letters in the list by file name; make the folder if it does not exist."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -192,14 +286,15 @@ class _MailMerge:
         finished = {}
         for line in filter(None, lines):
             try:
-                letter = msgspec.json.decode(line, type=FinishedLetter)
+                letter = msgspec.json.decode(line, type=_FinishedLetter)
             except (msgspec.MsgspecError, UnicodeDecodeError):  # half a line: this letter is written again
                 continue
             finished[letter.file] = letter
         return finished
 
-    def _unchanged(self, letter: FinishedLetter | None, row: LetterRow) -> FinishedLetter | None:
-        """Return the letter if it is of the same request, and if its file is still the same."""
+    def _unchanged(self, finished: Mapping[str, _FinishedLetter], row: _LetterRow) -> _FinishedLetter | None:
+        """Return the finished letter of a row if it is of the same request, and if its file is still the same."""
+        letter = finished.get(row.file_name)
         if letter is None or letter.request != self._request_digest(row):
             return None
         try:
@@ -208,7 +303,7 @@ class _MailMerge:
             return None
         return letter if hashlib.sha256(data).hexdigest() == letter.sha256 else None
 
-    def _write(self, row: LetterRow) -> FinishedLetter | str:
+    def _write(self, row: _LetterRow) -> _FinishedLetter | str:
         """Return a finished letter, or the error that prevents it; retry while the service is overloaded."""
         attempts = 1
         while True:
@@ -224,10 +319,10 @@ class _MailMerge:
         data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
         return self._saved(row, done, data)
 
-    def _saved(self, row: LetterRow, done: Handwritten, data: bytes) -> FinishedLetter:
+    def _saved(self, row: _LetterRow, done: Handwritten, data: bytes) -> _FinishedLetter:
         """Write the file of a letter, and add the letter to the list."""
         overflow = done.overflow or (self.kind != "pdf" and done.pages > 1)
-        letter = FinishedLetter(
+        letter = _FinishedLetter(
             row.file_name, self._request_digest(row), hashlib.sha256(data).hexdigest(), len(data), done.handwriting,
             done.pages, done.width, done.height, str(done.seed), overflow,
         )  # fmt: skip
@@ -241,7 +336,7 @@ class _MailMerge:
             raise InvalidArgument(f"cannot write {self.folder / row.file_name}: {error.strerror}; {advice}") from None
         return letter
 
-    def _style_of(self, row: LetterRow) -> Style:
+    def _style_of(self, row: _LetterRow) -> Style:
         """Return the parameters with a seed for this letter: with the same seed, all letters would begin alike."""
         seed = self.style.get("random_seed")
         if seed is None:
@@ -249,14 +344,14 @@ class _MailMerge:
         digest = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
         return {**self.style, "random_seed": 1 + int.from_bytes(digest[:6], "big")}
 
-    def _request_digest(self, row: LetterRow) -> str:
+    def _request_digest(self, row: _LetterRow) -> str:
         look = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
         return hashlib.sha256(json.dumps([row.text, row.hand, *look], sort_keys=True).encode("ascii")).hexdigest()
 
-    def _result(self, outcomes: Sequence[FinishedLetter | str | None], new: set[int]) -> pd.DataFrame:
+    def _result(self, outcomes: Sequence[object], new: Collection[int]) -> pd.DataFrame:
         records: list[dict[str, object]] = []
         for place, outcome in enumerate(outcomes):
-            if isinstance(outcome, FinishedLetter):
+            if isinstance(outcome, _FinishedLetter):
                 path = str(self.folder / outcome.file)
                 records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": place in new})
             else:
