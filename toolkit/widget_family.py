@@ -80,17 +80,16 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         if not hasattr(self, "status"):  # __init__ has raised an error
             return
         self.stop()
-        for part in _parts_of(self):
-            part.close()
+        _close_parts(self)
         super().close()
 
-    def say(self, text: str) -> None:
-        self.error = None
-        self.status.value = _status_html("status", text)
+    def say(self, text: str, *, error: Exception | None = None, bar: str = "") -> None:
+        self.error = error
+        role, mark = ("status", "") if error is None else ("alert", "⚠ ")
+        self.status.value = f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'
 
     def show_error(self, error: Exception, about: str = "") -> None:
-        self.error = error
-        self.status.value = _status_html("alert", f"{about}: {error_text(error)}" if about else error_text(error))
+        self.say(f"{about}: {error_text(error)}" if about else error_text(error), error=error)
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
@@ -109,8 +108,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         """Be busy while the block runs, and show its error; the block itself shows a success."""
         with _widget_lock:
             self.busy = True
-            self.error = None
-            self.status.value = _status_html("status", f"{text} ...", _PROGRESS_BAR)
+            self.say(f"{text} ...", bar='<progress class="toolkit-progress" aria-label="Working"></progress>')
             try:
                 with self.showing_errors():
                     yield
@@ -134,15 +132,12 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         return shown | {"image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
 
 
-def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """Yield all parts of a widget, the deepest first: ipywidgets keeps each part in memory until it is closed."""
-    for child in getattr(widget, "children", ()):
-        yield from _parts_of(child)
-        yield child
-    for name in ("layout", "style"):
-        part = getattr(widget, name, None)
+def _close_parts(widget: ipywidgets.Widget) -> None:
+    """Close all parts of a widget: ipywidgets keeps each part in memory until it is closed."""
+    for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None), getattr(widget, "style", None)):
         if isinstance(part, ipywidgets.Widget):
-            yield part
+            _close_parts(part)
+            part.close()
 
 
 def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
@@ -199,8 +194,9 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         for choice in (self.all, self.none):
             choice.layout.display = None if len(self.options) > 1 else "none"
         self._show_matches()
-        for part in (part for box in before for part in (*_parts_of(box), box)):
-            part.close()
+        for box in before:
+            _close_parts(box)
+            box.close()
         self.value = tuple(kept)
 
     def _show_matches(self) -> None:
@@ -309,11 +305,3 @@ def error_text(error: Exception) -> str:
     else:
         text, hint = f"unexpected {type(error).__name__}: {error}", " The error is kept in .error"
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"
-
-
-_PROGRESS_BAR = '<progress class="toolkit-progress" aria-label="Working"></progress>'
-
-
-def _status_html(role: str, text: str, bar: str = "") -> str:
-    mark = "⚠ " if role == "alert" else ""
-    return f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'
