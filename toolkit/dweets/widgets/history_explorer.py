@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
 _LABEL = "5.8em"
+#: Controls whose values are the attributes of a view with the same names.
+_CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
 
 @checked_arguments
@@ -117,13 +119,9 @@ rows, file, reload_button, download_button, save_button, copy_button
     @property
     def view(self) -> View:
         """The current choices."""
+        chosen = {name: getattr(self, name).value for name in _CHOICES}
         return View(
-            time=self.time.value or "",
-            fields=tuple(self.fields.value),
-            start=self.start.value,
-            end=self.end.value,
-            rule=self.rule.value,
-            how=self.how.value,
+            **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else None,
             threshold=self.threshold.value if self.mark_outliers.value else None,
         )
@@ -192,11 +190,8 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _observe_controls(self) -> None:
         for control in (self.things, self.day):
             control.observe(self._reload, "value")
-        for control in (
-            self.fields, self.time, self.start, self.end, self.rule, self.how,
-            self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
-        ):  # fmt: skip
-            control.observe(self._explore, "value")
+        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
+            getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
         self.reload_button.on_click(self._refresh)
         self.file.observe(lambda _change: self._reset_save_button(), "value")
