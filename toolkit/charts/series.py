@@ -115,14 +115,9 @@ def lines_of(
             shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
             shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
             drawn = _line_values(values, own, kind, regular)
-            lines.append(Line(line_name(str(thing), field, fields), field, str(thing), kind, drawn, shown))
+            name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
+            lines.append(Line(name, field, str(thing), kind, drawn, shown))
     return lines
-
-
-def line_name(thing: str, field: str, fields: Sequence[str]) -> str:
-    if not thing:
-        return field
-    return f"{thing} {field}" if len(fields) > 1 else thing
 
 
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
