@@ -138,7 +138,8 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     else:
         found = texts.apply(lambda text: text.str.contains(words.strip(), case=False, regex=False).fillna(False))
         kept = found.any(axis=1)
-    return frame.loc[kept.to_numpy(dtype=bool)]
+    rows: pd.DataFrame = frame[kept.to_numpy(dtype=bool)]
+    return rows
 
 
 def _converted(given: str, column: pd.Series[Any]) -> object:
