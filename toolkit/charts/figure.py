@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from toolkit.charts.numerals import distinct_numerals, tick_labels
+from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import NO_MARKS, PALETTE, ChartMarks, Line, Style, isolated, lines_of, panels_of, styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import Formatter
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 9.0, 3.2
 #: About as many characters as fit into a band as wide as the panel, and the most of one text.
@@ -129,7 +128,10 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Ma
         axes.set_yticks([0, 1], ["false", "true"])
         axes.set_ylim(-0.15, 1.15)
     else:
-        axes.yaxis.set_major_formatter(_value_formatter())
+        # Labels that differ, without an offset, which readers would have to add. The pointer has no place.
+        axes.yaxis.set_major_formatter(
+            lambda y, place: tick_labels(axes.get_yticks().tolist())[int(place)] if place is not None else f"{y:g}"
+        )
 
 
 def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
@@ -181,14 +183,3 @@ def _draw_panel(
         shown = handles[:_MOST_LEGEND_ENTRIES], names[:_MOST_LEGEND_ENTRIES]
         where: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
         axes.legend(*shown, frameon=False, ncols=4, fontsize=8, **where)
-
-
-def _value_formatter() -> Formatter:
-    """Return a formatter whose labels differ without an offset, which readers would have to add."""
-    from matplotlib.ticker import FuncFormatter
-
-    class ValueLabels(FuncFormatter):
-        def format_ticks(self, values: Sequence[float]) -> list[str]:
-            return tick_labels(values)
-
-    return ValueLabels(lambda value, _place: distinct_numerals([value])[0])
