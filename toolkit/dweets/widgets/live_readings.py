@@ -55,7 +55,7 @@ class LiveReader:
     def follow(self, things: Iterable[str], *, resume: bool = False) -> None:
         """Listen to exactly these things; with `resume`, first read the dweets since `stop`."""
         wanted = list(things)
-        self._end([thing for thing in self._listeners if thing not in wanted])
+        self._end(set(self._listeners).difference(wanted))
         with self.changed:
             self._records = {thing: self._records.get(thing) or deque(maxlen=self._keep) for thing in wanted}
             self.failures = {}
@@ -65,7 +65,7 @@ class LiveReader:
 
     def stop(self) -> None:
         """End all threads, and keep the received dweets."""
-        self._end(list(self._listeners))
+        self._end(self._listeners)
 
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[DweetDict]:
         """Return the last dweets of each of these things, one thing after the other."""
@@ -115,7 +115,7 @@ class LiveReader:
 
     def _end(self, things: Iterable[str]) -> None:
         with self.changed:
-            ending = [self._listeners[thing] for thing in things]
+            ending = [self._listeners[thing] for thing in things if thing in self._listeners]
         for listener, _ in ending:
             listener.close()
         for _, thread in ending:
