@@ -102,8 +102,8 @@ class HandwritingExplorer(ServiceWidget):
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
         self.kind.observe(lambda _: self._attempt(self._show_file), "value")
-        self.keep_button.on_click(lambda _: self._keep_picture())
-        self.drop_button.on_click(lambda _: self._drop_picture())
+        self.keep_button.on_click(lambda _: self._compare_with(self.result))
+        self.drop_button.on_click(lambda _: self._compare_with(None))
 
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
@@ -233,15 +233,10 @@ class HandwritingExplorer(ServiceWidget):
         )
 
     @in_turn
-    def _keep_picture(self) -> None:
+    def _compare_with(self, kept: Handwritten | None) -> None:
         if self._shown is not None:
-            self.kept, self._kept_code = self.result, self._shown.code(self.kind.value)
+            self.kept, self._kept_code = kept, self._shown.code(self.kind.value)
             self._show_comparison()
-
-    @in_turn
-    def _drop_picture(self) -> None:
-        self.kept = None
-        self._show_comparison()
 
 
 def _status_text(done: Handwritten) -> str:

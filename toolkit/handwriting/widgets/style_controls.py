@@ -24,7 +24,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._is_rolling = False
         self._make_controls()
         self._parameters = {
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
@@ -40,7 +39,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         for control in (*self._parameters.values(), self.height_auto, self.inks):
             control.observe(self._on_change, "value")
         self.section.observe(lambda _: self._open_section(), "value")
-        self.reroll_button.on_click(lambda _: self._reroll())
+        self.reroll_button.on_click(lambda _: self._take_another_seed())
 
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
@@ -122,21 +121,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
-        if self._is_rolling:
-            return
-        if not self.seed_locked.value and change["owner"] is not self.seed:
-            self._roll()
-        self._changed()
+        if self.seed_locked.value or change["owner"] is self.seed:
+            self._changed()
+        else:
+            self._take_another_seed()  # which is a change, too
 
-    @in_turn
-    def _reroll(self) -> None:
-        self._roll()
-        self._changed()
-
-    def _roll(self) -> None:
-        self._is_rolling = True
+    def _take_another_seed(self) -> None:
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
-        self._is_rolling = False
 
 
 def _dropdown(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
