@@ -167,7 +167,6 @@ class _Template:
                 raise InvalidArgument(f"{what}: a field is written as {{{column}}} or {{{column}:.2f}}")
 
     def filled(self, values: Mapping[str, Any]) -> str:
-        """Return the text with the values of one row instead of the fields."""
         pieces = []
         for literal, column, spec, _ in self._parts:
             pieces.append(literal)
