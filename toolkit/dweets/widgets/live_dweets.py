@@ -241,8 +241,8 @@ class LiveDweets(ServiceWidget):
 
     def _draw_while_running(self) -> None:
         drawn, is_running = 0, True
-        while is_running:
-            is_running = self.running  # read first: after the last stream has ended, its error is still shown
+        while is_running or self.running:  # once more after the last stream has ended, to show its error
+            is_running = self.running
             if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
