@@ -162,8 +162,9 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         self.boxes: list[ipywidgets.Checkbox] = []
         search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
         self.search = add_tip(search, f"List only those under {description} that have these words")
-        self.all = button("all", tooltip=f"Choose all that are listed under {description}")
-        self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
+        words = f"that are listed under {description}"
+        self.all = button("all", "", f"Choose all {words}", lambda: self._set_listed(True))
+        self.none = button("none", "", f"Choose none of those {words}", lambda: self._set_listed(False))
         self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW_PIXELS + 4}px"))
         self._list.add_class("toolkit-checklist")
         title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
@@ -171,8 +172,6 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         self._head.add_class("toolkit-checklist-head")
         super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
         self._rows = rows
-        self.all.on_click(lambda _button: self._set_listed(True))
-        self.none.on_click(lambda _button: self._set_listed(False))
         self.search.observe(lambda _change: self._show_matches(), "value")
         self.options = tuple(options)
 
@@ -273,9 +272,14 @@ def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.C
     return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
 
 
-def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:
+def button(
+    description: str, icon: str = "", tooltip: str = "", clicked: Callable[[], object] | None = None
+) -> ipywidgets.Button:
     layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
-    return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+    made = ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+    if clicked is not None:
+        made.on_click(lambda _button: clicked())
+    return made
 
 
 def html_pane() -> ipywidgets.HTML:

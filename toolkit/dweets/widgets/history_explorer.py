@@ -149,7 +149,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.rule = sized(interval, label=_LABEL, tip="Put the numbers on a regular axis")
         shown = ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how)
         self.how = sized(shown, label=_LABEL, tip="What is shown of each interval; choose one under Resample first")
-        self.reload_button = button("Reload", "refresh", "Read the things again")
+        self.reload_button = button("Reload", "refresh", "Read the things again", self._refresh)
         self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
         self.gap_factor = _factor(
             "spacing", 1.5, 1.01, "Silence longer than so many times the usual spacing is a gap; tick Gaps first"
@@ -172,9 +172,12 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
         words = "The end of the name, .csv or .parquet, says what it will be"
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em", tip=words)
-        self.download_button = button("Download", "download", "Let the browser download what is shown")
-        self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
-        self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
+        words = "Let the browser download what is shown"
+        self.download_button = button("Download", "download", words, self._download)
+        words = "Write what is shown where the kernel runs"
+        self.save_button = button("Save on the server", "save", words, self._save)
+        words = "Copy the Python code that gives what is shown"
+        self.copy_button = button("Copy code", "clipboard", words, self._copy_code)
 
     def _lay_out(self) -> None:
         for control in (self.day, self.reload_button):
@@ -193,11 +196,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
-        self.reload_button.on_click(self._refresh)
         self.file.observe(lambda _change: self._reset_save_button(), "value")
-        self.download_button.on_click(self._download)
-        self.save_button.on_click(self._save)
-        self.copy_button.on_click(self._copy_code)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -246,7 +245,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             with self.working("Loading"):
                 self._load(self.fields.value, self.time.value)
 
-    def _refresh(self, _button: object) -> None:
+    def _refresh(self) -> None:
         with self.working("Loading"):
             self._offer_things()
             self._load(self.fields.value, self.time.value, also_many=True)
@@ -308,13 +307,13 @@ rows, file, reload_button, download_button, save_button, copy_button
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
 
-    def _download(self, _button: object) -> None:
+    def _download(self) -> None:
         with self.working("Writing"):
             path, content = self._path_and_content()
             self.chart.offer_download(path.name, content)
             self.say(f"The browser downloads {counted(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
-    def _save(self, _button: object) -> None:
+    def _save(self) -> None:
         with self.working("Writing"):
             path, content = self._path_and_content()
             if path.exists() and self.save_button.description != "Replace it":
@@ -328,7 +327,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _reset_save_button(self) -> None:
         self.save_button.description = "Save on the server"
 
-    def _copy_code(self, _button: object) -> None:
+    def _copy_code(self) -> None:
         with self.working("Copying"):
             self.chart.offer_text(self.code())
             self.shown_table.value = "Code"

@@ -115,10 +115,10 @@ class LiveDweets(ServiceWidget):
 
     def _make_controls(self, things: Sequence[str], points: int, keep: int) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
-        self.start_button = button("Start", "play", "Listen, and draw what comes")
+        self.start_button = button("Start", "play", "Listen, and draw what comes", self.start)
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
         self.pause.layout.width = "auto"
-        self.stop_button = button("Stop", "stop", "End the streams")
+        self.stop_button = button("Stop", "stop", "End the streams", self.stop)
         shown = ipywidgets.Dropdown(description="Show the last", options=sizes, value=points)
         self.points = sized(shown, tip="How many dweets of each thing are drawn")
         self.things = CheckList("Things", things)
@@ -130,8 +130,6 @@ class LiveDweets(ServiceWidget):
         self.counter = ipywidgets.Label()
         self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
         self._lay_out()
-        self.start_button.on_click(lambda _button: self.start())
-        self.stop_button.on_click(lambda _button: self.stop())
         for control in (self.pause, self.points, self.fields):
             control.observe(lambda _change: self._draw(even_if_paused=True), "value")
         self.things.observe(self._choose_things, "value")

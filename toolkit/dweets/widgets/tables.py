@@ -79,13 +79,11 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
-        self.before = button("‹", tooltip="The rows before")
-        self.after = button("›", tooltip="The rows after")
+        self.before = button("‹", "", "The rows before", lambda: self._turn_to(self.page - 1))
+        self.after = button("›", "", "The rows after", lambda: self._turn_to(self.page + 1))
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
             control.observe(lambda _change: self._turn_to(0), "value")
-        self.before.on_click(lambda _button: self._turn_to(self.page - 1))
-        self.after.on_click(lambda _button: self._turn_to(self.page + 1))
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 

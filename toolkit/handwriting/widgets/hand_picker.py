@@ -16,7 +16,7 @@ from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, paper_colour
 from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
-from toolkit.widget_family import button, html_line, row, sized
+from toolkit.widget_family import button, html_line, in_turn, row, sized
 
 CARDS_A_PAGE = 6
 _CHARACTERS, _LONGEST_WORD = 14, 24
@@ -47,8 +47,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.order = sized(
             order, "16.5em", label="3.5em", tip=f"The order of the pictures: {words}, 1400 is the average"
         )
-        self.back_button = button("", "arrow-left", "Hands before these")
-        self.on_button = button("", "arrow-right", "More hands")
+        self.back_button = button("", "arrow-left", "Hands before these", partial(self._turn_pages, -CARDS_A_PAGE))
+        self.on_button = button("", "arrow-right", "More hands", partial(self._turn_pages, CARDS_A_PAGE))
         self.place = ipywidgets.Label()
         self.ratings = html_line()
         self.pictures = [ipywidgets.HTML() for _ in range(CARDS_A_PAGE)]
@@ -64,8 +64,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
         self.name.observe(self._on_name, "value")
         self.order.observe(lambda _: self._attempt(self._sort), "value")
-        self.back_button.on_click(lambda _: self._attempt(partial(self._turn_pages, -CARDS_A_PAGE)))
-        self.on_button.on_click(lambda _: self._attempt(partial(self._turn_pages, CARDS_A_PAGE)))
         for card in self.cards:
             card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
 
@@ -96,10 +94,11 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._first = 0
         self._draw()
 
+    @in_turn
     def _turn_pages(self, by: int) -> None:
         last = max(0, (len(self._listing) - 1) // CARDS_A_PAGE * CARDS_A_PAGE)
         self._first = min(max(0, self._first + by), last)
-        self._draw()
+        self._attempt(self._draw)
 
     def _turn_to_chosen(self) -> None:
         titles = [title.casefold() for title in self._listing["title"]]

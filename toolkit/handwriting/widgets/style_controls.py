@@ -39,7 +39,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         for control in (*self._parameters.values(), self.height_auto, self.inks):
             control.observe(self._on_change, "value")
         self.section.observe(lambda _: self._open_section(), "value")
-        self.reroll_button.on_click(lambda _: self._take_another_seed())
 
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
@@ -49,7 +48,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(number, label=_LABEL, tip="The same number gives the same writing, in every kind of file")
         self.seed_locked = check_box("keep", width="5em", tip="Off: each change of a control takes another seed")
-        self.reroll_button = button("Again", "refresh", "Write it again with another seed")
+        self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
         self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, in place of width and height")
         self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
