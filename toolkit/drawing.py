@@ -81,7 +81,6 @@ class Drawing:
         self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **properties})
 
     def as_json(self) -> dict[str, Any]:
-        """Return the drawing as JSON values, for the browser."""
         return {name: getattr(self, name) for name in ("width", "height", "description", "pace", "shapes", "parts")}
 
 

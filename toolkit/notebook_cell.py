@@ -38,7 +38,3 @@ def close_earlier(new: object, kind: type[Any]) -> CellRun:
             del _made[other]
     _made[new] = now
     return now
-
-
-def made_of_kind(kind: type[Any]) -> list[Any]:
-    return [one for one in _made if isinstance(one, kind)]

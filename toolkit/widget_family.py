@@ -62,7 +62,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         # Screen readers read the status aloud, so values that change many times a second are not shown here.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(f"<style>{_STYLES}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
-        self.made_in = close_earlier(self, ServiceWidget)
+        close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Set the parts of the widget; one of them must contain the status line."""
@@ -80,17 +80,16 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         if not hasattr(self, "status"):  # __init__ has raised an error
             return
         self.stop()
-        for part in _parts_of(self):
-            part.close()
+        _close_parts(self)
         super().close()
 
-    def say(self, text: str) -> None:
-        self.error = None
-        self.status.value = _status_html("status", text)
+    def say(self, text: str, *, error: Exception | None = None, bar: str = "") -> None:
+        self.error = error
+        role, mark = ("status", "") if error is None else ("alert", "⚠ ")
+        self.status.value = f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'
 
     def show_error(self, error: Exception, about: str = "") -> None:
-        self.error = error
-        self.status.value = _status_html("alert", f"{about}: {error_text(error)}" if about else error_text(error))
+        self.say(f"{about}: {error_text(error)}" if about else error_text(error), error=error)
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
@@ -109,8 +108,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         """Be busy while the block runs, and show its error; the block itself shows a success."""
         with _widget_lock:
             self.busy = True
-            self.error = None
-            self.status.value = _status_html("status", f"{text} ...", _PROGRESS_BAR)
+            self.say(f"{text} ...", bar='<progress class="toolkit-progress" aria-label="Working"></progress>')
             try:
                 with self.showing_errors():
                     yield
@@ -131,21 +129,15 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
         """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
         shown: dict[str, Any] = super()._repr_mimebundle_() or {}
-        return shown | {
-            "image/png": base64.b64encode(self.picture()).decode("ascii"),
-            "text/plain": repr(self),
-        }
+        return shown | {"image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
 
 
-def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """Yield all parts of a widget, the deepest first: ipywidgets keeps each part in memory until it is closed."""
-    for child in getattr(widget, "children", ()):
-        yield from _parts_of(child)
-        yield child
-    for name in ("layout", "style"):
-        part = getattr(widget, name, None)
+def _close_parts(widget: ipywidgets.Widget) -> None:
+    """Close all parts of a widget: ipywidgets keeps each part in memory until it is closed."""
+    for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None), getattr(widget, "style", None)):
         if isinstance(part, ipywidgets.Widget):
-            yield part
+            _close_parts(part)
+            part.close()
 
 
 def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
@@ -170,8 +162,9 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         self.boxes: list[ipywidgets.Checkbox] = []
         search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
         self.search = add_tip(search, f"List only those under {description} that have these words")
-        self.all = button("all", tooltip=f"Choose all that are listed under {description}")
-        self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
+        words = f"that are listed under {description}"
+        self.all = button("all", "", f"Choose all {words}", lambda: self._set_listed(True))
+        self.none = button("none", "", f"Choose none of those {words}", lambda: self._set_listed(False))
         self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW_PIXELS + 4}px"))
         self._list.add_class("toolkit-checklist")
         title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
@@ -179,8 +172,6 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         self._head.add_class("toolkit-checklist-head")
         super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
         self._rows = rows
-        self.all.on_click(lambda _button: self._set_listed(True))
-        self.none.on_click(lambda _button: self._set_listed(False))
         self.search.observe(lambda _change: self._show_matches(), "value")
         self.options = tuple(options)
 
@@ -202,8 +193,9 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         for choice in (self.all, self.none):
             choice.layout.display = None if len(self.options) > 1 else "none"
         self._show_matches()
-        for part in (part for box in before for part in (*_parts_of(box), box)):
-            part.close()
+        for box in before:
+            _close_parts(box)
+            box.close()
         self.value = tuple(kept)
 
     def _show_matches(self) -> None:
@@ -239,11 +231,13 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
     return ipywidgets.HBox(parts, layout=layout)
 
 
-def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
-    """Set the width of a control and of its description; by default, a description is as wide as its text."""
+def sized(
+    control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial", tip: str = ""
+) -> ipywidgets.Widget:
+    """Set the tooltip of a control, its width and that of its description, which is by default as wide as its text."""
     control.style.description_width = label
     control.layout.width = width
-    return control
+    return add_tip(control, tip) if tip else control
 
 
 def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
@@ -265,7 +259,7 @@ def slider(
     made = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
     made.readout_format = readout or made.readout_format
     made.layout.height = "auto"
-    return sized(made.add_class("toolkit-stacked"), "auto", label="100%")
+    return sized(made.add_class("toolkit-stacked"), label="100%")
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
@@ -278,14 +272,14 @@ def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.C
     return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
 
 
-def number_field(description: str, value: float, *, least: float, step: float, **size: str) -> ipywidgets.Widget:
-    number = ipywidgets.BoundedFloatText(value, min=least, max=1e6, step=step, description=description)
-    return sized(number, **size)
-
-
-def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:
+def button(
+    description: str, icon: str = "", tooltip: str = "", clicked: Callable[[], object] | None = None
+) -> ipywidgets.Button:
     layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
-    return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+    made = ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+    if clicked is not None:
+        made.on_click(lambda _button: clicked())
+    return made
 
 
 def html_pane() -> ipywidgets.HTML:
@@ -315,11 +309,3 @@ def error_text(error: Exception) -> str:
     else:
         text, hint = f"unexpected {type(error).__name__}: {error}", " The error is kept in .error"
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"
-
-
-_PROGRESS_BAR = '<progress class="toolkit-progress" aria-label="Working"></progress>'
-
-
-def _status_html(role: str, text: str, bar: str = "") -> str:
-    mark = "⚠ " if role == "alert" else ""
-    return f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'

@@ -14,7 +14,7 @@ from tests.browser.lab_page import ARTEFACTS
 from tests.browser.widget_page import settled_box
 from toolkit.charts.assets import chart_module, chart_styles
 from toolkit.charts.numerals import tick_labels
-from toolkit.charts.styles import styles_of
+from toolkit.charts.series import styles_of
 
 _T0 = 1767225600  # 2026-01-01 UTC
 

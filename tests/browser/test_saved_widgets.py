@@ -26,7 +26,7 @@ from tests.browser.lab_page import (
     shut_down_kernels,
 )
 from tests.browser.widget_page import click
-from toolkit.charts.styles import styles_of
+from toolkit.charts.series import styles_of
 
 _SETUP = """
 import ipywidgets

@@ -17,11 +17,10 @@ from tests.conftest import ROOT
 from toolkit.charts.chart import Chart
 from toolkit.charts.figure import chart_figure, series_axes
 from toolkit.charts.numerals import tick_labels
-from toolkit.charts.series import ChartMarks, chosen_columns, lines_of, panels_of, thinned
-from toolkit.charts.styles import PALETTE, Style, styles_of
-from toolkit.charts.table_files import table_bytes
+from toolkit.charts.series import PALETTE, ChartMarks, Style, chosen_columns, lines_of, panels_of, styles_of, thinned
 from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
+from toolkit.frames import table_bytes
 from toolkit.notebook_cell import CellRun
 
 HOURS = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import anywidget
 import numpy as np
@@ -14,15 +14,14 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure, figure_file, units_of
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, lines_of, seconds_of, thinned
-from toolkit.charts.styles import Style, styles_of
-from toolkit.charts.table_files import table_bytes
+from toolkit.charts.series import NO_MARKS, ChartMarks, Line, Style, lines_of, seconds_of, styles_of, thinned
 from toolkit.errors import InvalidArgument
+from toolkit.frames import table_bytes
 from toolkit.notebook_cell import close_earlier
 
 #: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.
 _MOST_POINTS = 2_000_000
-_MICROSECOND = 1e-6
+_DECIMALS = 6  # of seconds
 
 TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
@@ -108,16 +107,16 @@ class Chart(anywidget.AnyWidget):
         self._frame, self._marks, self._units = frame, marks, units_of(fields, unit)
         self._lines = lines_of(frame, fields, marks.gaps, regular=regular)
         self._styles = styles_of((line.name for line in self._lines), self._known)
-        # A zone without a name, such as +02:00, is shown as UTC.
-        self._zone = frame.index.tz and (getattr(frame.index.tz, "key", None) or "UTC")
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
+        ends_of_gaps = [] if marks.gaps is None else [seconds_of(marks.gaps[name]) for name in ("start", "end")]
         self._data = {
             "lines": [self._line_message(line, pieces) for line in self._lines],
-            "gaps": _ends_of(marks.gaps),
+            "gaps": np.transpose(ends_of_gaps).tolist(),
             "empty": empty,
-            "zone": self._zone,
+            # A zone without a name, such as +02:00, is shown as UTC.
+            "zone": frame.index.tz and (getattr(frame.index.tz, "key", None) or "UTC"),
             "timeName": str(frame.index.name or "time"),
             "isThinned": is_thinned,
         }
@@ -125,10 +124,7 @@ class Chart(anywidget.AnyWidget):
     def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
         style, rings = self._styles[line.name], line.outliers(self._marks)
-        told = (
-            {} if rings is None or rings.empty else {"rings": _buffers(rings.index, rings["value"], rings["expected"])}
-        )
-        return {
+        message: dict[str, Any] = {
             "name": line.name,
             "field": line.field,
             "thing": line.thing,
@@ -137,9 +133,13 @@ class Chart(anywidget.AnyWidget):
             "colour": style.colour,
             "dash": list(style.dash),
             "states": list(line.states),
-            **_buffers(values.index, values),
-            **told,
+            "x": seconds_of(values.index).tobytes(),
+            "y": values.to_numpy().tobytes(),
         }
+        if rings is not None:
+            y, expected = (rings[name].to_numpy(dtype="float64").tobytes() for name in ("value", "expected"))
+            message["rings"] = {"x": seconds_of(rings.index).tobytes(), "y": y, "expected": expected}
+        return message
 
     @traitlets.validate("visible_range")
     def _checked_range(self, proposal: Any) -> TimeRange | None:  # noqa: ANN401
@@ -162,9 +162,7 @@ class Chart(anywidget.AnyWidget):
     @traitlets.observe("visible_range")
     def _send_range(self, change: Any) -> None:  # noqa: ANN401
         new = [] if change["new"] is None else seconds_of(pd.DatetimeIndex(list(change["new"]))).tolist()
-        if len(new) != len(self._range) or any(
-            abs(a - b) > _MICROSECOND for a, b in zip(new, self._range, strict=True)
-        ):
+        if not np.array_equal(np.round(new, _DECIMALS), np.round(self._range, _DECIMALS)):
             self._range = new
 
     @traitlets.observe("_range")
@@ -187,18 +185,6 @@ class Chart(anywidget.AnyWidget):
     def _lines_named(self, names: Sequence[str] | None) -> list[Line]:
         return [line for line in self._lines if names is None or line.name in names]
 
-    def _picture(self, kind: Any, names: Sequence[str] | None = None) -> bytes:  # noqa: ANN401
-        figure = chart_figure(
-            self._lines_named(names),
-            self._marks,
-            self._units,
-            time_name=self._data["timeName"],
-            known=self._known,
-            range_shown=self.visible_range,
-            empty=self._data["empty"],
-        )
-        return figure_file(figure, kind)
-
     def csv(self, lines: Sequence[str] | None = None) -> bytes:
         """Return the visible range as CSV, of the lines with these names; None for all."""
         start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
@@ -216,6 +202,13 @@ class Chart(anywidget.AnyWidget):
         """Return the visible range as PNG."""
         return self._picture("png")
 
+    def _picture(self, kind: Literal["png", "svg"], names: Sequence[str] | None = None) -> bytes:
+        lines, shown, about = self._lines_named(names), self.visible_range, self._data
+        figure = chart_figure(
+            lines, self._marks, self._units, about["timeName"], self._known, range_shown=shown, empty=about["empty"]
+        )
+        return figure_file(figure, kind)
+
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
@@ -225,15 +218,3 @@ class Chart(anywidget.AnyWidget):
         shown, about = super()._repr_mimebundle_() or ({}, {})
         picture = base64.b64encode(self.png()).decode("ascii")
         return shown | {"image/png": picture, "text/plain": repr(self)}, about
-
-
-def _buffers(times: pd.Index[Any], values: pd.Series[Any], expected: pd.Series[Any] | None = None) -> dict[str, bytes]:
-    sent = {"x": seconds_of(times).tobytes(), "y": values.to_numpy(dtype="float64").tobytes()}
-    return sent if expected is None else sent | {"expected": expected.to_numpy(dtype="float64").tobytes()}
-
-
-def _ends_of(gaps: pd.DataFrame | None) -> list[list[float]]:
-    if gaps is None or gaps.empty:
-        return []
-    ends: list[list[float]] = np.column_stack([seconds_of(gaps["start"]), seconds_of(gaps["end"])]).tolist()
-    return ends

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from toolkit.charts.numerals import distinct_numerals, tick_labels
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, isolated, lines_of, panels_of
-from toolkit.charts.styles import PALETTE, Style, styles_of
+from toolkit.charts.numerals import tick_labels
+from toolkit.charts.series import NO_MARKS, PALETTE, ChartMarks, Line, Style, isolated, lines_of, panels_of, styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import Formatter
 
-_FIGURE_INCHES = (9.0, 3.2)
+_WIDTH_INCHES, _HEIGHT_INCHES = 9.0, 3.2
+#: About as many characters as fit into a band as wide as the panel, and the most of one text.
+_CHARACTERS_A_PANEL, _MOST_BAND_CHARACTERS = 110, 24
 _MOST_LEGEND_ENTRIES = 20
 _RING_COLOUR = "0.15"  # of the rings around outliers: no line has this colour
 
@@ -42,17 +42,17 @@ def series_axes(
     """Draw on the given axes, or on a new figure of pyplot, so that a notebook shows it."""
     from matplotlib import pyplot
 
-    lines, units = lines_of(frame, fields, marks.gaps), units_of(fields, unit)
-    panels = [lines] if axes is not None or not lines else panels_of(lines, units)
-    if axes is not None:
-        places = [axes]
+    lines, units, time_name = lines_of(frame, fields, marks.gaps), units_of(fields, unit), str(frame.index.name or "")
+    if axes is None:
+        places = _draw_panels(pyplot.figure(layout="constrained"), lines, marks, units, time_name, {})
     else:
-        figure = pyplot.figure(figsize=_figure_size(panels), layout="constrained")
-        places = _places_on(figure, panels)
-        if len(panels) > 1:
-            figure.suptitle(title or "")
-            title = None
-    _draw_panels(places, panels, marks, units, str(frame.index.name or ""), title)
+        places = [axes]
+        _draw_panel(axes, lines, marks, units, styles_of((line.name for line in lines), {}))
+        axes.set_xlabel(time_name)
+    if title and len(places) > 1:
+        places[0].get_figure().suptitle(title)  # type: ignore[union-attr]
+    elif title:
+        places[0].set_title(title, loc="left", pad=24 if places[0].get_legend() else None)
     return places[0] if len(places) == 1 else np.asarray(places)
 
 
@@ -60,24 +60,22 @@ def chart_figure(
     lines: Sequence[Line],
     marks: ChartMarks = NO_MARKS,
     units: Mapping[str, str] | None = None,
-    *,
     time_name: str = "",
     known: dict[str, Style] | None = None,
+    *,
     range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
     empty: str = "no data",
 ) -> Figure:
     """Return a figure that pyplot does not know, with the panels of a chart, or the text `empty` without lines."""
     from matplotlib.figure import Figure
 
-    panels = panels_of(lines, dict(units or {})) or [[]]
-    figure = Figure(figsize=_figure_size(panels), layout="constrained")
-    places = _places_on(figure, panels)
-    _draw_panels(places, panels, marks, dict(units or {}), time_name, None, known)
+    figure = Figure(layout="constrained")
+    first, *_ = _draw_panels(figure, lines, marks, dict(units or {}), time_name, {} if known is None else known)
     if not lines:  # axes without data would show the year 1970
-        places[0].set_axis_off()
-        places[0].text(0.5, 0.5, empty, ha="center", va="center", transform=places[0].transAxes)
+        first.set_axis_off()
+        first.text(0.5, 0.5, empty, ha="center", va="center", transform=first.transAxes)
     elif range_shown is not None:
-        places[0].set_xlim(*range_shown)  # type: ignore[arg-type]
+        first.set_xlim(*range_shown)  # type: ignore[arg-type]
     return figure
 
 
@@ -87,13 +85,23 @@ def figure_file(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
     return file.getvalue()
 
 
-def _figure_size(panels: Sequence[Sequence[Line]]) -> tuple[float, float]:
-    return _FIGURE_INCHES if len(panels) == 1 else (_FIGURE_INCHES[0], sum(map(_panel_height, panels)))
-
-
-def _places_on(figure: Figure, panels: Sequence[Sequence[Line]]) -> list[Axes]:
+def _draw_panels(
+    figure: Figure,
+    lines: Sequence[Line],
+    marks: ChartMarks,
+    units: dict[str, str],
+    time_name: str,
+    known: dict[str, Style],
+) -> list[Axes]:
+    panels = panels_of(lines, units) or [[]]
     heights = [_panel_height(panel) for panel in panels]
-    return list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    figure.set_size_inches(_WIDTH_INCHES, _HEIGHT_INCHES if len(panels) == 1 else sum(heights))
+    places = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    styles = styles_of((line.name for panel in panels for line in panel), known)
+    for place, panel in zip(places, panels, strict=True):
+        _draw_panel(place, panel, marks, units, styles)
+    places[-1].set_xlabel(time_name)
+    return places
 
 
 def _panel_height(panel: Sequence[Line]) -> float:
@@ -101,25 +109,6 @@ def _panel_height(panel: Sequence[Line]) -> float:
     if not panel or panel[0].kind == "number":
         return 2.2
     return 0.9 if panel[0].kind == "boolean" else 0.6 + 0.2 * len(panel)
-
-
-def _draw_panels(
-    places: Sequence[Axes],
-    panels: Sequence[Sequence[Line]],
-    marks: ChartMarks,
-    units: Mapping[str, str],
-    time_name: str,
-    title: str | None,
-    known: dict[str, Style] | None = None,
-) -> None:
-    styles = styles_of((line.name for panel in panels for line in panel), {} if known is None else known)
-    for place, panel in zip(places, panels, strict=True):
-        if panel and panel[0].kind == "text":
-            _draw_bands(place, panel)
-        else:
-            _draw_lines(place, panel, marks, styles)
-        _finish(place, panel, units, title, marks)
-    places[-1].set_xlabel(time_name)
 
 
 def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Mapping[str, Style]) -> None:
@@ -131,7 +120,7 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Ma
             drawn.set_dashes([length / 2 for length in dash])
         if (alone := isolated(values.notna().to_numpy())).any():
             axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
-    ringed = [found for line in lines if (found := line.outliers(marks)) is not None and len(found)]
+    ringed = [found for line in lines if (found := line.outliers(marks)) is not None]
     for place, found in enumerate(ringed):
         label = None if place else "outlier"
         axes.plot(found.index, found["value"], "o", mfc="none", color=_RING_COLOUR, markersize=7, label=label)
@@ -139,36 +128,41 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Ma
         axes.set_yticks([0, 1], ["false", "true"])
         axes.set_ylim(-0.15, 1.15)
     else:
-        axes.yaxis.set_major_formatter(_value_formatter())
+        # Labels that differ, without an offset, which readers would have to add. The pointer has no place.
+        axes.yaxis.set_major_formatter(
+            lambda y, place: tick_labels(axes.get_yticks().tolist())[int(place)] if place is not None else f"{y:g}"
+        )
 
 
 def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
     for row, line in enumerate(lines):
-        values = line.values
-        changes = values.ne(values.shift()).to_numpy() & ~(values.isna() & values.shift().isna()).to_numpy()
-        starts = values[changes]
-        ends = [*starts.index[1:], values.index[-1]] if len(starts) else []
-        for start, end, code in zip(starts.index, ends, starts, strict=True):
-            share = (end - start) / (values.index[-1] - values.index[0]) if end > start else 0
-            if np.isnan(code) or not share:
+        top, bottom = 1 - (row + 0.1) / len(lines), 1 - (row + 0.9) / len(lines)
+        codes = line.values.fillna(-1)
+        starts = codes[codes.ne(codes.shift())]
+        ends = [*starts.index[1:], *codes.index[-1:]]
+        for start, end, code in zip(starts.index, ends, starts.astype("int64"), strict=True):
+            if code < 0 or not end > start:
                 continue
-            colour, text = PALETTE[int(code) % len(PALETTE)], line.states[int(code)]
-            axes.axvspan(
-                start, end, 1 - (row + 0.9) / len(lines), 1 - (row + 0.1) / len(lines), color=colour, alpha=0.4
-            )
-            at = 1 - (row + 0.5) / len(lines)
-            where = axes.get_xaxis_transform()
-            if share * 110 > len(text[:24]):  # about as many letters as fit
-                axes.text(start, at, f" {text[:24]}", transform=where, va="center", fontsize=8, clip_on=True)
+            text = line.states[code][:_MOST_BAND_CHARACTERS]
+            axes.axvspan(start, end, bottom, top, color=PALETTE[code % len(PALETTE)], alpha=0.4)
+            if (end - start) / (codes.index[-1] - codes.index[0]) * _CHARACTERS_A_PANEL > len(text):
+                where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "va": "center", "clip_on": True}
+                axes.text(start, (top + bottom) / 2, f" {text}", fontsize=8, **where)
     axes.set_ylim(0, 1)
-    named = [line.thing for line in lines]
-    rows = [1 - (row + 0.5) / len(lines) for row in range(len(lines))]
-    axes.set_yticks(rows if any(named) else [], named if any(named) else [])
+    names = [line.thing for line in lines] if any(line.thing for line in lines) else []
+    axes.set_yticks([1 - (row + 0.5) / len(lines) for row in range(len(names))], names)
 
 
-def _finish(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title: str | None, marks: ChartMarks) -> None:
+def _draw_panel(
+    axes: Axes, lines: Sequence[Line], marks: ChartMarks, units: Mapping[str, str], styles: Mapping[str, Style]
+) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+    is_text = bool(lines) and lines[0].kind == "text"
+    if is_text:
+        _draw_bands(axes, lines)
+    else:
+        _draw_lines(axes, lines, marks, styles)
     if marks.gaps is not None and lines:
         for start, end in zip(marks.gaps["start"], marks.gaps["end"], strict=True):
             axes.axvspan(start, end, color="0.5", alpha=0.25, linewidth=0)
@@ -185,22 +179,7 @@ def _finish(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title: 
     elif unit:
         axes.set_ylabel(unit)
     handles, names = axes.get_legend_handles_labels()
-    legend = (len(names) > 1) and lines[0].kind != "text"
-    if title:
-        axes.set_title(title, loc="left", pad=24 if legend else None)
-    if legend:
+    if len(names) > 1 and not is_text:
         shown = handles[:_MOST_LEGEND_ENTRIES], names[:_MOST_LEGEND_ENTRIES]
-        axes.legend(
-            *shown, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, fontsize=8
-        )
-
-
-def _value_formatter() -> Formatter:
-    """Return a formatter whose labels differ without an offset, which readers would have to add."""
-    from matplotlib.ticker import FuncFormatter
-
-    class ValueLabels(FuncFormatter):
-        def format_ticks(self, values: Sequence[float]) -> list[str]:
-            return tick_labels(values)
-
-    return ValueLabels(lambda value, _place: distinct_numerals([value])[0])
+        where: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
+        axes.legend(*shown, frameon=False, ncols=4, fontsize=8, **where)

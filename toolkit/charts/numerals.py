@@ -27,7 +27,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     scientific = not _is_plain(max(abs(tick) for tick in exact))
     for decimals in range(_MOST_DIGITS):
         texts = [_formatted(tick, decimals, scientific) for tick in exact]
-        if all(abs(_parsed(text) - tick) <= step / 100 for text, tick in zip(texts, exact, strict=True)):
+        if all(abs(float(text.replace(",", "")) - tick) <= step / 100 for text, tick in zip(texts, exact, strict=True)):
             break
     return texts
 
@@ -75,7 +75,3 @@ def _formatted(value: float, decimals: int, scientific: bool) -> str:
     if value == 0 and scientific:
         return "0"
     return f"{value:.{decimals}e}" if scientific else f"{value:,.{decimals}f}"
-
-
-def _parsed(text: str) -> float:
-    return float(text.replace(",", ""))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -20,6 +21,14 @@ _MAX_MAGNITUDE_RATIO = 10
 #: Of more different texts, the rest is drawn as one state: nobody could tell so many colours apart.
 _MOST_STATES = 1000
 _OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
+#: Colours that colour-blind people can tell apart, each with a contrast above 3 on white and on #111. A search made the
+#: least difference between two colours as large as possible, both for normal and for colour-blind eyes.
+PALETTE = (
+    "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
+    "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",
+)  # fmt: skip
+#: Lengths of dashes and spaces in pixels: with more than ten lines, they tell lines of the same colour apart.
+_DASHES: tuple[tuple[int, ...], ...] = ((), (8, 4), (2, 3), (12, 3, 2, 3))
 
 
 class ChartMarks(NamedTuple):
@@ -44,12 +53,12 @@ class Line(NamedTuple):
 
     def outliers(self, marks: ChartMarks) -> pd.DataFrame | None:
         """Return the outliers of this line; None if there are none."""
-        if marks.outliers is None or marks.outliers.empty:
+        if marks.outliers is None:
             return None
         own = marks.outliers["field"] == self.field
         if self.thing and "thing" in marks.outliers.columns:
             own &= marks.outliers["thing"] == self.thing
-        return marks.outliers[own]
+        return marks.outliers[own] if own.any() else None
 
 
 def kind_of(column: pd.Series[Any]) -> Kind | None:
@@ -77,9 +86,8 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
         return drawable_columns(frame, NUMBERS)
     chosen, offered = [fields] if isinstance(fields, str) else list(fields), drawable_columns(frame, kinds)
     if wrong := [name for name in chosen if name not in offered]:
-        problem = "cannot be drawn; numbers, truth values and texts"
-        if kinds == NUMBERS:
-            problem = "holds no numbers; numbers"
+        drawable = "cannot be drawn; numbers, truth values and texts"
+        problem = "holds no numbers; numbers" if kinds == NUMBERS else drawable
         raise InvalidArgument(f"{', '.join(wrong)} {problem} are in {', '.join(offered) or 'no column'}")
     return chosen
 
@@ -94,36 +102,22 @@ def lines_of(
     """
     lines = []
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
-    for thing, rows in _rows_by_thing(frame):
+    things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
+    for thing, rows in things:
         own = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
         for field in fields:
-            kind = kind_of(frame[field]) or "number"
-            values = rows[field]
+            kind, values = kind_of(frame[field]) or "number", rows[field]
             if thing and values.isna().all():  # only other things have this field
                 continue
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
             shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
+            shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
             drawn = _line_values(values, own, kind, regular)
-            lines.append(Line(line_name(thing, field, fields), field, thing, kind, drawn, shown))
-            if len(states.get(field, ())) > _MOST_STATES:
-                shown.append(_OTHER_STATES)
+            name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
+            lines.append(Line(name, field, str(thing), kind, drawn, shown))
     return lines
-
-
-def line_name(thing: str, field: str, fields: Sequence[str]) -> str:
-    if not thing:
-        return field
-    return f"{thing} {field}" if len(fields) > 1 else thing
-
-
-def _rows_by_thing(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    if "thing" not in frame.columns:
-        yield "", frame
-        return
-    for thing, rows in frame.groupby("thing", sort=False, observed=True):
-        yield str(thing), rows
 
 
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
@@ -161,8 +155,7 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
 
 def isolated(present: Flags) -> Flags:
     """Return which present values have no present neighbour, so that a line does not show them."""
-    beside = np.append(present[1:], False) | np.append(False, present[:-1])
-    alone: Flags = present & ~beside
+    alone: Flags = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
     return alone
 
 
@@ -180,3 +173,37 @@ def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:
     first = np.arange(pieces) * length
     kept = np.sort(np.concatenate([first + least, first + greatest]))
     return values.iloc[kept[kept < len(values)]]
+
+
+class Style(NamedTuple):
+    """How a line is drawn."""
+
+    colour: str
+    dash: tuple[int, ...]
+
+
+def styles_of(names: Iterable[str], known: dict[str, Style]) -> dict[str, Style]:
+    """Return how lines that are drawn together look, as `stylesOf` of lines.js does, and remember it in `known`.
+
+    A name keeps its style. A new name, or one whose style another line has, gets the colour of its hash, or the next
+    colour that fewer lines have.
+    """
+    found: dict[str, Style] = {}
+    for name in sorted(dict.fromkeys(names), key=lambda name: name not in known):
+        if name not in known or known[name] in found.values():
+            uses = Counter(style.colour for style in found.values())
+            least = min(uses[colour] for colour in PALETTE)
+            place = _name_hash(name) % len(PALETTE)
+            while uses[PALETTE[place]] > least:
+                place = (place + 1) % len(PALETTE)
+            known[name] = Style(PALETTE[place], _DASHES[least % len(_DASHES)])
+        found[name] = known[name]
+    return found
+
+
+def _name_hash(name: str) -> int:
+    # FNV-1a: the same in every process and in the browser, as Python's own hash is not.
+    found = 2_166_136_261
+    for byte in name.encode("utf-8", "replace"):
+        found = (found ^ byte) * 16_777_619 & 0xFFFFFFFF
+    return found

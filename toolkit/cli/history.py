@@ -80,7 +80,7 @@ def _flat_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
     import pandas as pd
 
-    from toolkit.charts.table_files import table_bytes
+    from toolkit.frames import table_bytes
 
     frame = _flat_frame(records)
     if suffix == ".csv":  # times as the gateway writes them

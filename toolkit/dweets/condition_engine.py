@@ -78,26 +78,21 @@ def main() -> None:
 
 def work(job: Job) -> Iterator[Outcome | str | float | None]:
     """Yield an outcome per content, or the fault of the compilation; then the CPU seconds used."""
-    began = time.process_time()
-    yield from _job_answers(*job)
-    yield time.process_time() - began
-
-
-def _job_answers(source: str, contents: Sequence[bytes] | None) -> Iterator[Outcome | str | None]:
+    began, until = time.process_time(), time.monotonic() + JOB_SECONDS
+    source, contents = job
     limit_cpu(CPU_SECONDS)
     compiled = compiled_condition(source)
     limit_cpu(0)
     if contents is None:
         yield compiled.fault
-        return
-    until = time.monotonic() + JOB_SECONDS
-    for content in contents:
+    for content in contents or ():
         limit_cpu(CPU_SECONDS)
         outcome = _evaluate(compiled, content)
         limit_cpu(0)
         yield outcome
         if time.monotonic() > until:
-            return
+            break
+    yield time.process_time() - began
 
 
 class CompiledCondition(NamedTuple):

@@ -81,7 +81,6 @@ def coerced(text: str) -> object:
 
 
 def content_of(record: bytes) -> bytes:
-    """Return the bytes of the content within a dweet record."""
     # Count from the time, which has a fixed length: the name of the thing may contain the word "content".
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]

@@ -146,7 +146,6 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
-    """Return the error of a failure response."""
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
     fallback = ServiceFailure if status >= 500 else MalformedRequest

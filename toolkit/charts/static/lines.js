@@ -1,6 +1,6 @@
 // The data of a chart: lines of times and values, and the few points of them that a screen can show.
 
-// Told apart by colour-blind eyes, contrast above 3 on white and on #111; the same as PALETTE in styles.py.
+// Told apart by colour-blind eyes, contrast above 3 on white and on #111; the same as PALETTE in series.py.
 export const PALETTE = [
   "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
   "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",
@@ -9,7 +9,7 @@ export const PALETTE = [
 // Beyond ten lines, patterns tell apart what has the same colour.
 const DASHES = [[], [8, 4], [2, 3], [12, 3, 2, 3]];
 
-/** How lines that are drawn together look; `known` remembers it. The same as `styles_of` of styles.py. */
+/** How lines that are drawn together look; `known` remembers it. The same as `styles_of` of series.py. */
 export function stylesOf(names, known) {
   const found = new Map();
   for (const name of [...names].sort((one, other) => known.has(other) - known.has(one))) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -128,13 +129,10 @@ def _distinct_times(index: pd.Index[Any]) -> pd.DatetimeIndex:
 
 
 def _microseconds(length: Duration) -> float:
-    try:
-        if isinstance(length, str | timedelta):
-            microseconds = pd.Timedelta(length) / pd.Timedelta("1us")
-            if microseconds > 0:
-                return microseconds
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        microseconds = pd.Timedelta(length) / pd.Timedelta("1us")
+        if microseconds > 0:
+            return microseconds
     raise InvalidArgument(f"longer_than must be a length of time above 0, such as '2h', not {length!r}")
 
 

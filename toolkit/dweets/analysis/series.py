@@ -19,6 +19,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.charts.series import NUMBERS, chosen_columns
 from toolkit.dweets.analysis.gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.frames import declared_frame
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -76,7 +77,8 @@ def outliers(
 
 def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, threshold: float) -> pd.DataFrame:
     ascending = frame.sort_index(kind="stable")
-    parts = []
+    nothing = {"field": pd.Series(dtype="str"), "value": 0.0, "expected": 0.0, "score": 0.0}
+    parts = [pd.DataFrame(nothing, ascending.index[:0])]
     for field in fields:
         values = ascending[field].dropna()
         if len(values) < _FEWEST_POINTS:
@@ -85,11 +87,7 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
         far = score > threshold
         columns = {"field": field, "value": values[far].astype("float64"), "expected": expected[far]}
         parts.append(pd.DataFrame({**columns, "score": score[far]}, index=values.index[far]).astype({"field": "str"}))
-    if parts:
-        return pd.concat(parts)
-    return pd.DataFrame(
-        {"field": pd.Series(dtype="str"), "value": 0.0, "expected": 0.0, "score": 0.0}, ascending.index[:0]
-    )
+    return pd.concat(parts)
 
 
 def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -199,7 +197,7 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
 def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
     kinds = {name: "int64" if name in ("count", "missing") else "float64" for name in STATISTICS}
     if not fields:
-        return pd.DataFrame({"field": pd.Series(dtype="str")} | {n: pd.Series(dtype=k) for n, k in kinds.items()})
+        return declared_frame([], {"field": "str", **kinds})
     described = frame[list(fields)].astype("float64").describe().T
     described["missing"] = len(frame) - described["count"]
     described.insert(0, "field", described.index.astype("str"))

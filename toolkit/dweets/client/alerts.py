@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -28,6 +27,8 @@ ALERT_COLUMNS = {
     "allowed_today": "int64",
 }
 _RESULT_COLUMNS = ["alert.met", "alert.message", "alert.mails", "alert.fault"]
+#: The contents as JSON (None: nested too deeply), the thing of each, and their history.
+_Rows = tuple[Sequence[bytes | None], Sequence[Any], pd.DataFrame]
 _TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evaluated here")
 
 
@@ -53,55 +54,48 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
-    """Evaluate a condition on records, in a child process; return the history with four result columns in front."""
-    with _compiled(condition) as evaluate:
+def backtested_records(
+    condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns
+) -> pd.DataFrame:
+    """Evaluate a condition on the dweets of one thing; return their history with four result columns in front."""
+
+    def rows() -> _Rows:
         records = read()
         contents = [_encoded_content(record["content"]) for record in records]
-        verdicts = evaluate(contents)
-    _warn_if_misspelt(condition, contents, verdicts)
-    return _with_verdicts(history_frame(records, columns), verdicts, _causes_mail(verdicts))
+        return contents, [""] * len(records), history_frame(records, columns)
+
+    return _backtested(condition, rows)
 
 
 def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate a condition on each row of a frame; each thing in a column ``thing`` has its own alert."""
     frame = frame.drop(columns=_RESULT_COLUMNS, errors="ignore")
-    values = frame.reset_index(drop=True)
+    values, things = frame.reset_index(drop=True), [""] * len(frame)
     if "thing" in frame.columns:  # such as a `history` of several things
         values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
-        groups = list(pd.Series(range(len(frame))).groupby(frame["thing"].array, dropna=False, sort=False))
-    else:
-        groups = [(None, pd.Series(range(len(frame))))]
+        things = frame["thing"].tolist()
     contents = row_contents(values)
-    verdicts, mails = [_TOO_DEEP_VERDICT] * len(frame), [False] * len(frame)
-    with _compiled(condition) as evaluate:
-        for _, places in groups:
-            found = evaluate([contents[place] for place in places])
-            for place, verdict, mailed in zip(places, found, _causes_mail(found), strict=True):
-                verdicts[place], mails[place] = verdict, mailed
-    _warn_if_misspelt(condition, contents, verdicts)
-    return _with_verdicts(frame, verdicts, mails)
+    return _backtested(condition, lambda: (contents, things, frame))
 
 
-@contextmanager
-def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], list[Verdict]]]:
-    """Yield a function that evaluates the condition on contents; a content of None is nested too deeply."""
-
-    def evaluate(contents: Sequence[bytes | None]) -> list[Verdict]:
-        writable = [content for content in contents if content is not None]
-        found = iter(evaluate_all(worker, condition, writable))
-        return [_TOO_DEEP_VERDICT if content is None else next(found) for content in contents]
-
+def _backtested(condition: str, read: Callable[[], _Rows]) -> pd.DataFrame:
+    """Evaluate the contents of each thing in a child process; read them if the condition compiles."""
     with ConditionWorker() as worker:
         try:
             worker.check_compiles(condition)
         except MalformedRequest as error:
             raise InvalidArgument(error.message) from None
-        yield evaluate
-
-
-def _with_verdicts(history: pd.DataFrame, verdicts: Sequence[Verdict], mails: Sequence[bool]) -> pd.DataFrame:
-    _warn_if_useless(verdicts)
+        contents, things, history = read()
+        verdicts, mails = [_TOO_DEEP_VERDICT] * len(contents), [False] * len(contents)
+        by_thing = pd.Series(range(len(contents))).groupby(pd.Series(things, dtype="object"), dropna=False, sort=False)
+        for _, rows in by_thing:
+            written = [row for row in rows if contents[row] is not None]
+            found = evaluate_all(worker, condition, [contents[row] or b"" for row in written])
+            for row, verdict in zip(written, found, strict=True):
+                verdicts[row] = verdict
+            for row, mailed in zip(rows, _causes_mail([verdicts[row] for row in rows]), strict=True):
+                mails[row] = mailed
+    _warn_if_useless(condition, [content for content in contents if content is not None], verdicts)
     met, messages, faults = ([getattr(verdict, name) for verdict in verdicts] for name in ("met", "message", "fault"))
     results = zip(_RESULT_COLUMNS, (met, messages, mails, faults), ("bool", "str", "bool", "str"), strict=True)
     columns = {name: pd.Series(values, index=history.index, dtype=dtype) for name, values, dtype in results}
@@ -115,23 +109,14 @@ def _encoded_content(content: Any) -> bytes | None:  # noqa: ANN401
         return None
 
 
-def _warn_if_misspelt(condition: str, contents: Sequence[bytes | None], verdicts: Sequence[Verdict]) -> None:
-    """Warn if the condition is never met and reads a field that no content has."""
-    written = [content for content in contents if content is not None]
-    if not written or any(verdict.met for verdict in verdicts):
-        return
-    for name in dict.fromkeys(re.findall(r"\bdweet\.([A-Za-z_]\w*)\b(?!\s*\()", condition)):
-        if not any(b'"%s":' % name.encode() in content for content in written):
-            fields = ", ".join(orjson.loads(written[-1]))
-            warn_caller(f"no dweet has the field {name}; the last one has {fields}")
-
-
-def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
-    if not verdicts:
-        return
-    if all(verdict.fault is not None for verdict in verdicts):
+def _warn_if_useless(condition: str, contents: Sequence[bytes], verdicts: Sequence[Verdict]) -> None:
+    if contents and not any(verdict.met for verdict in verdicts):
+        for name in dict.fromkeys(re.findall(r"\bdweet\.([A-Za-z_]\w*)\b(?!\s*\()", condition)):
+            if not any(b'"%s":' % name.encode() in content for content in contents):
+                warn_caller(f"no dweet has the field {name}; the last one has {', '.join(orjson.loads(contents[-1]))}")
+    if verdicts and all(verdict.fault is not None for verdict in verdicts):
         warn_caller(f"the condition failed at every dweet: {verdicts[-1].fault}")
-    elif not any(verdict.returned for verdict in verdicts):
+    elif verdicts and not any(verdict.returned for verdict in verdicts):
         warn_caller(
             "the condition returned neither a text nor true or false at any dweet; "
             "write it as dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -106,17 +105,6 @@ class DweetCalls:
 
 def _with_key(key: Key, query: Query | None) -> Query:
     return {**(query or {}), "key": None if key is None else Secret(key)}
-
-
-def with_retention_warning(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
-    """Return the receipts, and warn about each thing that got more dweets than the server keeps."""
-    for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
-        if retention is not None and sent > retention:
-            warn_caller(
-                f"{sent:,} dweets were sent to {thing!r}, but the gateway keeps little more than the last "
-                f"{retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
-            )
-    return receipts
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401

@@ -13,8 +13,8 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
-from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
-from toolkit.dweets.client.calls import DweetCalls, checked_records, with_retention_warning
+from toolkit.dweets.client.alerts import alert_frame, backtested_frame, backtested_records
+from toolkit.dweets.client.calls import DweetCalls, checked_records
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Selection, kept_records
@@ -110,9 +110,7 @@ class DweetClient(PublicNames):
         progress
             Show a progress bar if there is more than one request.
         """
-        post = partial(self._calls.post_rows, key=key)
-        receipts = post_rows(post, thing, frame, thing_column, progress)
-        return receipt_frame(with_retention_warning(receipts, self._calls.retention))
+        return receipt_frame(post_rows(self._calls, thing, frame, thing_column, key, progress))
 
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: send each row, as in `post_frame`, when its time has come.
@@ -389,7 +387,7 @@ class DweetClient(PublicNames):
             return backtested_frame(condition, thing)
         endpoint = wire.GET_HISTORY if date is None else wire.GET_STORED
         query = None if date is None else {"date": checked_date(date)}
-        return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
+        return backtested_records(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 
 
 def _history_of_each(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:

@@ -113,16 +113,14 @@ class Listener:
         self.close()
 
     def _read(self) -> Generator[Dweet, None, None]:
-        stream, short = self._stream, 0
+        stream, attempts = self._stream, 0
         while stream is not None and not self._closed.is_set():
             began = time.monotonic()
             yield from self._dweets_until_broken(stream)
             self._note_connection(False)
-            # Do not reconnect in a busy loop to a server that ends every stream at once.
-            short = short + 1 if time.monotonic() - began < _SHORT_STREAM_SECONDS else 0
-            if short > 1:
-                self._closed.wait(RECONNECT_WAITS[min(short - 2, len(RECONNECT_WAITS) - 1)])
-            stream = self._stream = self._reconnect()
+            # A server that ends every stream at once counts as one that cannot be reached.
+            attempts = attempts + 1 if time.monotonic() - began < _SHORT_STREAM_SECONDS else 0
+            stream = self._stream = self._reconnect(attempts)
             self._note_connection(stream is not None)
 
     def _note_connection(self, connected: bool) -> None:
@@ -148,21 +146,20 @@ class Listener:
         except (ValueError, KeyError, TypeError):
             raise UnexpectedReply("the stream is not in the form of a dweet stream") from None
 
-    def _reconnect(self) -> HttpStream | None:
-        began, attempt = time.monotonic(), 0
-        while not self._closed.is_set():
+    def _reconnect(self, attempts: int) -> HttpStream | None:
+        """Open a stream; wait before each attempt but the first one. Return None if the listener is closed."""
+        began = time.monotonic()
+        while not self._closed.wait(RECONNECT_WAITS[min(attempts, len(RECONNECT_WAITS)) - 1] if attempts else 0):
+            attempts += 1
             try:
                 stream = self._open_stream(self.position)
             except (Unreachable, ServiceFailure):
                 if time.monotonic() - began >= self._patience:
                     raise
-            else:
-                if not self._closed.is_set():
-                    return stream
-                stream.close()  # the listener was closed while it connected
-                return None
-            self._closed.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
-            attempt += 1
+                continue
+            if not self._closed.is_set():
+                return stream
+            stream.close()  # the listener was closed while it connected
         return None
 
 

@@ -12,18 +12,20 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.dweets.arguments import checked_name, checked_times
+from toolkit.dweets.arguments import Key, checked_name, checked_times
+from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
-from toolkit.errors import InvalidArgument, TimedOut, counted
+from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
 
 Receipt = dict[str, Any]
 
 
 def post_rows(
-    post: Callable[[str, Sequence[bytes]], list[Receipt]],
+    calls: DweetCalls,
     thing: str | None,
     frame: pd.DataFrame | None,
     thing_column: str | None,
+    key: Key,
     progress: bool,
 ) -> list[Receipt]:
     """Send the rows and return the receipts in the order of the frame; all rows are checked before one is sent."""
@@ -35,7 +37,13 @@ def post_rows(
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
     records: list[Receipt] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
-        records += post(name, batch)
+        records += calls.post_rows(name, batch, key)
+    for name, rows, _ in parts:
+        if calls.retention is not None and len(rows) > calls.retention:
+            warn_caller(
+                f"{len(rows):,} dweets were sent to {name!r}, but the gateway keeps little more than the last "
+                f"{calls.retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
+            )
     order = np.argsort(np.concatenate([places for _, _, places in parts])) if len(parts) > 1 else range(len(records))
     return [records[place] for place in order]
 

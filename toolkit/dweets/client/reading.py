@@ -43,12 +43,6 @@ class Selection(NamedTuple):
         kept = list(compress(records, (times >= self.since) & (times < self.until)))
         return kept if self.n is None else kept[-self.n :]
 
-    def may_lack(self, found: Sequence[DweetDict], deleted: wire.DeletedDweets) -> bool:
-        """Whether some of the deleted dweets may have belonged to the selection, of which `found` is the rest."""
-        if self.n is not None and len(found) == self.n:
-            return False
-        return self.since < times_of([{"created": deleted.before}])[0]
-
     def is_complete_in(self, latest: Sequence[DweetDict]) -> bool:
         """Whether the last 500 dweets contain the whole selection."""
         if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.select(latest)) == self.n):
@@ -61,29 +55,21 @@ def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
     latest = calls.records(wire.GET_HISTORY, thing, key)
     if selection.is_complete_in(latest):
         return selection.select(latest)
-    records, deleted = _with_older(calls, thing, key, selection, latest, progress)
-    found = selection.select(records)
-    if deleted is not None and selection.may_lack(found, deleted):
-        calls.warn_of_deleted(deleted, thing)
-    return found
-
-
-def _with_older(
-    calls: DweetCalls, thing: str, key: Key, selection: Selection, latest: Sequence[DweetDict], progress: bool
-) -> tuple[list[DweetDict], wire.DeletedDweets | None]:
-    """Read whole days, newest first, until there are enough dweets; also return which older dweets are deleted."""
     last = times_of(latest[:1])[0].normalize()
     first = max(_first_day(calls, thing, key, last), selection.since.normalize())
-    found = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
     days = pd.date_range(first, last)[::-1]
     days = days[(days < selection.until) | (days == first)]  # the response of the first day has the deleted dweets
+    records = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
     deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
         older, deleted = calls.records_and_deleted(wire.GET_STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
-        found = older + found
-        if selection.n is not None and len(selection.select(found)) >= selection.n:
+        records = older + records
+        if selection.n is not None and len(selection.select(records)) >= selection.n:
             break
-    return found, deleted
+    found = selection.select(records)
+    if deleted is not None and len(found) != selection.n and selection.since < utc_timestamp(deleted.before, "before"):
+        calls.warn_of_deleted(deleted, thing)
+    return found
 
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:

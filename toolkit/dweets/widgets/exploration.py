@@ -14,7 +14,7 @@ from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.arguments import Key, checked_date
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -43,15 +43,13 @@ class HistorySource:
     def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
         from toolkit.dweets.archive.archive import Archive
 
-        if (tk is None) == (frame is None):
-            raise InvalidArgument("give a connection, or an archive, or frame=..., but not two of them")
         self._archive = tk if isinstance(tk, Archive) else None
         self._dweets: DweetClient | None = None if isinstance(tk, Archive) else getattr(tk, "dweets", None)
+        self.is_live = self._archive is not None or self._dweets is not None
+        if self.is_live == (frame is not None) or (tk is not None and not self.is_live):
+            raise InvalidArgument("give a connection, an archive, or frame=..., and only one of them")
         self._frame = pd.DataFrame() if frame is None else frame
         self._key = key
-        self.is_live = self._archive is not None or self._dweets is not None
-        if frame is None and not self.is_live:
-            raise InvalidArgument(f"give a connection, an archive, or frame=..., not {type(tk).__name__}")
 
     def names(self) -> list[str]:
         """Return the names of things; from a connection or an archive, those that were active last, newest first."""
@@ -74,13 +72,12 @@ class HistorySource:
         """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
         if not things and (self.is_live or self.names()):
             raise InvalidArgument("choose at least one thing")
-        if not self.is_live:
-            return self._frame[self._frame["thing"].isin(things)] if self.names() else self._frame
         named = things[0] if len(things) == 1 else things
         if self._archive is not None:
             since = pd.Timestamp(checked_date(day), tz="UTC") if day else None
             return self._archive.history(named, since=since, until=since and since + pd.Timedelta(days=1))
-        assert self._dweets is not None
+        if self._dweets is None:
+            return self._frame[self._frame["thing"].isin(things)] if things else self._frame
         if day:
             return self._dweets.stored(named, day, key=self._key)
         return self._dweets.history(named, n=wire.HISTORY_LENGTH, key=self._key)
@@ -88,11 +85,11 @@ class HistorySource:
     def code(self, things: Sequence[str], day: str = "") -> str:
         """Return the Python call that does what `read` does, with the variables ``tk`` or ``frame`` of a notebook."""
         named = repr(things[0]) if len(things) == 1 else repr(list(things))
-        if not self.is_live:
-            return f"frame[frame['thing'].isin({list(things)})]" if self.names() else "frame"
         if self._archive is not None:
             until = f"{pd.Timestamp(day) + pd.Timedelta(days=1):%Y-%m-%d}" if day else ""
             return f"tk.dweets.archive.history({named}{f', since={day!r}, until={until!r}' if day else ''})"
+        if self._dweets is None:
+            return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
         return f"tk.dweets.stored({named}, {day!r})" if day else f"tk.dweets.history({named}, n={wire.HISTORY_LENGTH})"
 
 
@@ -113,40 +110,83 @@ class View:
     gap_factor: float | None = 1.5
     threshold: float | None = 5.0
 
-    def code(self, source: str, fields: Sequence[str], *, several: bool) -> str:
-        """Return the Python code that computes the shown frame and draws `fields`; `source` is code for the history."""
-        in_order = ".sort_index(kind='stable')" if several else ""
-        cut = f"{in_order}.loc[{self.start or None!r}:{self.end or None!r}]" if self.start or self.end else ""
-        resampled = f".dweets.resample({self.rule!r}, {self.how!r}, {fields})" if self.rule else ""
-        return (
-            f"history = {source}\n"
-            f"shown = history.dweets.on({self.time!r}){resampled}{cut}\n"
-            f"shown.dweets.chart({fields})"
-        )
+    def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
+        """Return the first and the last time of the range, in the zone of these times."""
+        zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
+        try:
+            start = pd.Period(self.start.strip()).start_time if self.start.strip() else _ALL_TIMES[0]
+            end = pd.Period(self.end.strip()).end_time if self.end.strip() else _ALL_TIMES[1]
+            first, last = start.tz_localize(zone), end.tz_localize(zone)
+        except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads "nan" as NaT
+            raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
+        if first > last:
+            raise InvalidArgument(f"the range ends before it begins: From {self.start} To {self.end}")
+        return first, last
 
 
 class Findings(NamedTuple):
-    """The results of a view in its range; `whole` (a frame) and `marks` cover all times, for the chart."""
+    """The results of a view of a history in its range; `whole` (a frame) and `marks` cover all times, for the chart."""
 
     frame: pd.DataFrame
     statistics: pd.DataFrame
     gaps: pd.DataFrame
     outliers: pd.DataFrame
+    history: pd.DataFrame
+    view: View
     whole: pd.DataFrame
     marks: ChartMarks
     range: tuple[pd.Timestamp, pd.Timestamp]
-    without_time: int = 0
+    without_time: int
+
+    @property
+    def drawn_fields(self) -> list[str]:
+        """The chosen fields; after resampling without truth values and texts, which have no mean."""
+        return [name for name in self.view.fields if name in self.whole.columns]
+
+    @property
+    def zoom(self) -> tuple[pd.Timestamp, pd.Timestamp] | None:
+        """The range to zoom a chart to; None if the range contains all times or none of them."""
+        if self.whole.empty:
+            return None
+        (start, end), first, last = self.range, self.whole.index.min(), self.whole.index.max()
+        ends = max(start, first), min(end, last)
+        return ends if ends[0] < ends[1] and ends != (first, last) else None
+
+    def code(self, source: str) -> str:
+        """Return the Python code that computes and draws the frame; `source` is code for the history."""
+        view = self.view
+        in_order = ".sort_index(kind='stable')" if "thing" in self.whole.columns else ""
+        cut = f"{in_order}.loc[{view.start or None!r}:{view.end or None!r}]" if view.start or view.end else ""
+        resampled = f".dweets.resample({view.rule!r}, {view.how!r}, {self.drawn_fields})" if view.rule else ""
+        return (
+            f"history = {source}\n"
+            f"shown = history.dweets.on({view.time!r}){resampled}{cut}\n"
+            f"shown.dweets.chart({self.drawn_fields})"
+        )
+
+    def sentence(self, things: Sequence[str], day: str) -> str:
+        """Return one sentence about the rows in the range, gaps and outliers; or why there are no rows."""
+        if self.frame.empty:
+            return _reason_for_no_rows(self, things, day)
+        found = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
+        if self.without_time:
+            found += f" · {counted(self.without_time, 'row')} without a time left out"
+        if left := [name for name in self.view.fields if name not in self.drawn_fields]:
+            found += f" · no {self.view.how} of {', '.join(left)}"
+        return f"{counted(len(self.frame), 'row')} {_ends_of(self.frame)} · {found}"
 
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history; InvalidArgument if a choice does not fit the history."""
+    if history.empty:  # the choices may be those of an earlier history
+        history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
     timed = put_on_time_axis(history, view.time)
     fields = chosen_columns(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
-    start, end = range_of(view, timed.index)
+    start, end = view.range_in(timed.index)
     gaps = find_gaps(measured, view.gap_factor or 1.5)
     outliers = series.outliers(whole, numbers, threshold=view.threshold or 5.0)
     gaps = gaps if view.gap_factor else gaps.iloc[:0]
@@ -155,29 +195,16 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
-        series.statistics(frame, [name for name in numbers if name in frame.columns]),
+        series.statistics(frame, numbers),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
+        history,
+        view,
         whole,
         ChartMarks(gaps, outliers),
         (start, end),
         len(history) - len(timed),
     )
-
-
-def drawn_fields(findings: Findings, view: View) -> list[str]:
-    """Return the chosen fields; after resampling without truth values and texts, which have no mean."""
-    return [name for name in view.fields if name in findings.whole.columns]
-
-
-def visible_part(findings: Findings) -> tuple[pd.Timestamp, pd.Timestamp] | None:
-    """Return the range to zoom a chart to; None if the range contains all times or none of them."""
-    if findings.whole.empty:
-        return None
-    (start, end), times = findings.range, findings.whole.index
-    first, last = times.min(), times.max()
-    ends = max(start, first), min(end, last)
-    return ends if ends[0] < ends[1] and ends != (first, last) else None
 
 
 def fields_of(history: pd.DataFrame) -> list[str]:
@@ -186,26 +213,11 @@ def fields_of(history: pd.DataFrame) -> list[str]:
     return [name for name in drawable_columns(history) if name not in times]
 
 
-def range_of(view: View, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
-    """Return the first and the last time of the range of a view."""
-    zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
-    try:
-        start = pd.Period(view.start.strip()).start_time if view.start.strip() else _ALL_TIMES[0]
-        end = pd.Period(view.end.strip()).end_time if view.end.strip() else _ALL_TIMES[1]
-        first, last = start.tz_localize(zone), end.tz_localize(zone)
-    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads "nan" as NaT
-        raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
-    if first > last:
-        raise InvalidArgument(f"the range ends before it begins: From {view.start} To {view.end}")
-    return first, last
-
-
-def reason_for_no_rows(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
+def _reason_for_no_rows(findings: Findings, things: Sequence[str], day: str) -> str:
     """Return why there is nothing to show: one sentence for each cause."""
-    named = ", ".join(things) or "this frame"
+    history, view, named = findings.history, findings.view, ", ".join(things) or "this frame"
     if history.empty:
-        when = f"on {day} (UTC)" if day else "yet"
-        return f"No dweets of {named} {when}."
+        return f"No dweets of {named} {f'on {day} (UTC)' if day else 'yet'}."
     if findings.without_time == len(history):
         return f"No row has a time in {view.time}: choose another time axis."
     if not fields_of(history):
@@ -215,6 +227,9 @@ def reason_for_no_rows(findings: Findings, view: View, history: pd.DataFrame, th
     fields = ", ".join(view.fields)
     if findings.whole.empty:
         return f"No dweet of {named} has a value in {fields}."
-    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (findings.whole.index.min(), findings.whole.index.max()))
     between = f"{view.start or 'the start'} and {view.end or 'the end'}"
-    return f"No dweets between {between}: those of {fields} are from {first} to {last}."
+    return f"No dweets between {between}: those of {fields} are {_ends_of(findings.whole)}."
+
+
+def _ends_of(frame: pd.DataFrame) -> str:
+    return f"from {frame.index.min():%Y-%m-%d %H:%M} to {frame.index.max():%Y-%m-%d %H:%M}"

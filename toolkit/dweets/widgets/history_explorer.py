@@ -16,34 +16,13 @@ import traitlets
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
-from toolkit.charts.table_files import table_bytes
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.arguments import Key
-from toolkit.dweets.widgets.exploration import (
-    RULES,
-    Findings,
-    HistorySource,
-    View,
-    drawn_fields,
-    explore,
-    fields_of,
-    reason_for_no_rows,
-    visible_part,
-)
-from toolkit.dweets.widgets.tables import ResultTables, sentence_of
+from toolkit.dweets.widgets.exploration import RULES, Findings, HistorySource, View, explore, fields_of
+from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
-from toolkit.widget_family import (
-    CheckList,
-    ServiceWidget,
-    add_tip,
-    button,
-    check_box,
-    in_turn,
-    number_field,
-    row,
-    sized,
-    text_field,
-)
+from toolkit.frames import table_bytes
+from toolkit.widget_family import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -52,7 +31,9 @@ if TYPE_CHECKING:
 #: Up to this many rows are read at once; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
-_EMPTY_HISTORY, _EMPTY_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
+_LABEL = "5.8em"
+#: Controls whose values are the attributes of a view with the same names.
+_CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
 
 @checked_arguments
@@ -127,7 +108,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
-        self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
+        self._show_view()
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
@@ -138,13 +119,9 @@ rows, file, reload_button, download_button, save_button, copy_button
     @property
     def view(self) -> View:
         """The current choices."""
+        chosen = {name: getattr(self, name).value for name in _CHOICES}
         return View(
-            time=self.time.value or "",
-            fields=tuple(self.fields.value),
-            start=self.start.value,
-            end=self.end.value,
-            rule=self.rule.value,
-            how=self.how.value,
+            **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else None,
             threshold=self.threshold.value if self.mark_outliers.value else None,
         )
@@ -164,31 +141,23 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = RULES if rule in RULES.values() else {**RULES, rule: rule}
-        aligned = {"width": "auto", "label": "5.8em"}
-        short = {"width": "13.5em", "label": "9em"}
-        self.things = CheckList("Things")
-        self.fields = CheckList("Fields")
-        self.time = sized(ipywidgets.Dropdown(description="Time axis"), **aligned)
-        self.day = text_field("Stored day", "else the last 500", day, **aligned)
-        self.rule = sized(ipywidgets.Dropdown(description="Resample", options=rules, value=rule), **aligned)
-        self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
-        self.reload_button = button("Reload", "refresh", "Read the things again")
-        self.mark_gaps = check_box("Gaps", width="6em")
-        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, **short)
-        self.mark_outliers = check_box("Outliers", width="6em")
-        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, **short)
-        tooltips = {
-            self.time: "What is on the time axis",
-            self.day: "A day (UTC) such as 2026-01-31, instead of the last 500 dweets",
-            self.rule: "Put the numbers on a regular axis",
-            self.how: "What is shown of each interval; choose one under Resample first",
-            self.mark_gaps: "Shade where nothing came",
-            self.gap_factor: "Silence longer than so many times the usual spacing is a gap; tick Gaps first",
-            self.mark_outliers: "Ring values that are far from their neighbours",
-            self.threshold: "Farther off than so many robust standard deviations is an outlier; tick Outliers first",
-        }
-        for control, words in tooltips.items():
-            add_tip(control, words)
+        self.things, self.fields = CheckList("Things"), CheckList("Fields")
+        self.time = sized(ipywidgets.Dropdown(description="Time axis"), label=_LABEL, tip="What is on the time axis")
+        day_words = "A day (UTC) such as 2026-01-31, instead of the last 500 dweets"
+        self.day = text_field("Stored day", "else the last 500", day, label=_LABEL, tip=day_words)
+        interval = ipywidgets.Dropdown(description="Resample", options=rules, value=rule)
+        self.rule = sized(interval, label=_LABEL, tip="Put the numbers on a regular axis")
+        shown = ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how)
+        self.how = sized(shown, label=_LABEL, tip="What is shown of each interval; choose one under Resample first")
+        self.reload_button = button("Reload", "refresh", "Read the things again", self._refresh)
+        self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
+        self.gap_factor = _factor(
+            "spacing", 1.5, 1.01, "Silence longer than so many times the usual spacing is a gap; tick Gaps first"
+        )
+        self.mark_outliers = check_box("Outliers", width="6em", tip="Ring values that are far from their neighbours")
+        self.threshold = _factor(
+            "spread", 5.0, 0.1, "Farther off than so many robust standard deviations is an outlier; tick Outliers first"
+        )
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -196,16 +165,19 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _make_results(self) -> None:
         self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
-        range_words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
-        self.start = add_tip(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
-        self.end = add_tip(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
+        words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
+        self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
+        self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)
         self._tables = ResultTables(self.show_error)
         self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
-        self.file = text_field("File", "", "history.csv", width="13em", label="2.5em")
-        add_tip(self.file, "The end of the name, .csv or .parquet, says what it will be")
-        self.download_button = button("Download", "download", "Let the browser download what is shown")
-        self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
-        self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
+        words = "The end of the name, .csv or .parquet, says what it will be"
+        self.file = text_field("File", "", "history.csv", width="13em", label="2.5em", tip=words)
+        words = "Let the browser download what is shown"
+        self.download_button = button("Download", "download", words, self._download)
+        words = "Write what is shown where the kernel runs"
+        self.save_button = button("Save on the server", "save", words, self._save)
+        words = "Copy the Python code that gives what is shown"
+        self.copy_button = button("Copy code", "clipboard", words, self._copy_code)
 
     def _lay_out(self) -> None:
         for control in (self.day, self.reload_button):
@@ -221,17 +193,10 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _observe_controls(self) -> None:
         for control in (self.things, self.day):
             control.observe(self._reload, "value")
-        for control in (
-            self.fields, self.time, self.start, self.end, self.rule, self.how,
-            self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
-        ):  # fmt: skip
-            control.observe(self._explore, "value")
+        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
+            getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
-        self.reload_button.on_click(self._refresh)
         self.file.observe(lambda _change: self._reset_save_button(), "value")
-        self.download_button.on_click(self._download)
-        self.save_button.on_click(self._save)
-        self.copy_button.on_click(self._copy_code)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -253,8 +218,8 @@ rows, file, reload_button, download_button, save_button, copy_button
             return
         self._history = self._source.read(things, day)
         self._drawn = None
-        if self._history.empty:  # the choices stay, for a later reload
-            self._show_findings(explore(_EMPTY_HISTORY, _EMPTY_VIEW), _EMPTY_VIEW)
+        if self._history.empty:
+            self._show_view()  # the choices stay, for a later reload
             return
         times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
@@ -280,7 +245,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             with self.working("Loading"):
                 self._load(self.fields.value, self.time.value)
 
-    def _refresh(self, _button: object) -> None:
+    def _refresh(self) -> None:
         with self.working("Loading"):
             self._offer_things()
             self._load(self.fields.value, self.time.value, also_many=True)
@@ -292,10 +257,6 @@ rows, file, reload_button, download_button, save_button, copy_button
         if not self._quiet:
             with self.working("Looking"):
                 self._show_view()
-
-    def _show_view(self, *, zoomed: bool = False) -> None:
-        if not self._history.empty:
-            self._show_findings(explore(self._history, self.view), self.view, zoomed=zoomed)
 
     @in_turn
     def _copy_chart_range(self, change: Any) -> None:  # noqa: ANN401
@@ -309,52 +270,50 @@ rows, file, reload_button, download_button, save_button, copy_button
                 self.start.value, self.end.value = (f"{time:{form}}" for time in shown) if shown else ("", "")
             self._show_view(zoomed=True)
 
-    def _show_findings(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
+    def _show_view(self, *, zoomed: bool = False) -> None:
         things, day = self._chosen_source
-        self._findings, self._shown = findings, (things, day, view)
+        self._findings = findings = explore(self._history, self.view)
+        self._shown = things, day
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        is_empty = findings.frame.empty
-        said = reason_for_no_rows(findings, view, self._history, things, day) if is_empty else ""
-        self._draw_chart(findings, view, said)
+        said = findings.sentence(things, day)
+        self._draw_chart(findings, empty=said)
         if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
-                self.chart.visible_range = visible_part(findings)
+                self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        self.say(said or sentence_of(findings, view))
+        self.say(said)
 
-    def _draw_chart(self, findings: Findings, view: View, empty: str) -> None:
+    def _draw_chart(self, findings: Findings, *, empty: str) -> None:
         """Draw the history of all times; after a zoom, no data is sent again."""
-        whole, of_all_times = findings.whole, replace(view, start="", end="")
+        of_all_times = replace(findings.view, start="", end="")
         if of_all_times != self._drawn:
-            fields, marks = drawn_fields(findings, view), findings.marks
-            self.chart.draw(whole, fields, unit=self._unit, marks=marks, regular=bool(view.rule), empty=empty)
+            fields, marks, regular = findings.drawn_fields, findings.marks, bool(findings.view.rule)
+            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=empty)
         self._drawn = of_all_times
 
     # -- files ------------------------------------------------------------------------------------------------
 
     def code(self) -> str:
         """Return the Python code that computes and draws the shown frame."""
-        things, day, view = self._shown
-        fields = drawn_fields(self._findings, view)
-        return view.code(self._source.code(things, day), fields, several="thing" in self._findings.whole.columns)
+        return self._findings.code(self._source.code(*self._shown))
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
         if self._history.empty or self.frame.empty:
             raise InvalidArgument("there is no row to write")
-        if self._shown != (*self._chosen_source, self.view):
+        if (self._shown, self._findings.view) != (self._chosen_source, self.view):
             raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
 
-    def _download(self, _button: object) -> None:
+    def _download(self) -> None:
         with self.working("Writing"):
             path, content = self._path_and_content()
             self.chart.offer_download(path.name, content)
             self.say(f"The browser downloads {counted(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
-    def _save(self, _button: object) -> None:
+    def _save(self) -> None:
         with self.working("Writing"):
             path, content = self._path_and_content()
             if path.exists() and self.save_button.description != "Replace it":
@@ -368,7 +327,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _reset_save_button(self) -> None:
         self.save_button.description = "Save on the server"
 
-    def _copy_code(self, _button: object) -> None:
+    def _copy_code(self) -> None:
         with self.working("Copying"):
             self.chart.offer_text(self.code())
             self.shown_table.value = "Code"
@@ -380,5 +339,10 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def summary(self) -> str:
         """Return the number of rows and the fields that are shown."""
-        fields = ", ".join(self._shown[2].fields) or "no field"
+        fields = ", ".join(self._findings.view.fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
+
+
+def _factor(what: str, value: float, least: float, tip: str) -> ipywidgets.Widget:
+    number = ipywidgets.BoundedFloatText(value, min=least, max=1e6, step=0.5, description=f"beyond {what} x")
+    return sized(number, "13.5em", label="9em", tip=tip)

@@ -20,19 +20,7 @@ from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, counted
-from toolkit.notebook_cell import made_of_kind
-from toolkit.widget_family import (
-    CheckList,
-    ServiceWidget,
-    add_tip,
-    button,
-    html_pane,
-    in_turn,
-    row,
-    service_of,
-    sized,
-    text_field,
-)
+from toolkit.widget_family import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -45,7 +33,7 @@ _RATE_REFRESH_SECONDS = 1.0
 #: A widget that no page shows stops after this many seconds; a cell that is moved disappears for some milliseconds.
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
-_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
+_CHART_PIXELS, _MOST_CHART_PIXELS = 260, 380
 
 
 @checked_arguments
@@ -113,13 +101,11 @@ class LiveDweets(ServiceWidget):
         self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
-        self._reader.on_state = self._show_state
         self._readings = LiveReadings()
         self._drawing = threading.RLock()
         #: Whether the widget should listen, also if it has stopped by itself.
         self._is_wanted = False
         self._make_controls(names, points, keep)
-        _stop_earlier_widgets(self)
         self._view_count = 0  # a number, not None, makes pages count how often they show the widget
         self.start()
 
@@ -129,24 +115,21 @@ class LiveDweets(ServiceWidget):
 
     def _make_controls(self, things: Sequence[str], points: int, keep: int) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
-        self.start_button = button("Start", "play", "Listen, and draw what comes")
+        self.start_button = button("Start", "play", "Listen, and draw what comes", self.start)
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
         self.pause.layout.width = "auto"
-        self.stop_button = button("Stop", "stop", "End the streams")
-        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
-        add_tip(self.points, "How many dweets of each thing are drawn")
+        self.stop_button = button("Stop", "stop", "End the streams", self.stop)
+        shown = ipywidgets.Dropdown(description="Show the last", options=sizes, value=points)
+        self.points = sized(shown, tip="How many dweets of each thing are drawn")
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = add_tip(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
+        self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
         self.counter = ipywidgets.Label()
-        self.readings = html_pane()
-        self.readings.layout.max_height, self.readings.layout.overflow = f"{_TABLE_PIXELS}px", "auto"
+        self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
         self._lay_out()
-        self.start_button.on_click(lambda _button: self.start())
-        self.stop_button.on_click(lambda _button: self.stop())
         for control in (self.pause, self.points, self.fields):
             control.observe(lambda _change: self._draw(even_if_paused=True), "value")
         self.things.observe(self._choose_things, "value")
@@ -255,8 +238,9 @@ class LiveDweets(ServiceWidget):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def _draw_while_running(self) -> None:
-        drawn = 0
-        while self.running:
+        drawn, is_running = 0, True
+        while is_running or self.running:  # once more after the last stream has ended, to show its error
+            is_running = self.running
             if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
@@ -267,12 +251,11 @@ class LiveDweets(ServiceWidget):
         with self._drawing:
             self._readings.add(self._reader.take_new_records(), monotonic())
         self._offer_fields()
-        if self.pause.value and not even_if_paused:
-            return
         with self._drawing, self.showing_errors():
-            self._draw_chart()
-            self.readings.value = self._readings.html(self.things.value, monotonic())
-            self.counter.value = counted(self.seen, "dweet")
+            if even_if_paused or not self.pause.value:
+                self._draw_chart()
+                self.readings.value = self._readings.html(self.things.value, monotonic())
+                self.counter.value = counted(self.seen, "dweet")
             self._show_state()
 
     def _draw_chart(self) -> None:
@@ -328,11 +311,3 @@ def _listed_names(names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMED_THINGS:
         return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def _stop_earlier_widgets(new: LiveDweets) -> None:
-    """Stop widgets of the same things that an earlier run made, if the notebook sends no ids of cells."""
-    for other in made_of_kind(LiveDweets):
-        is_same = other is not new and other.things.value == new.things.value
-        if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:
-            other.stop()

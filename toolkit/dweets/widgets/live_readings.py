@@ -32,8 +32,6 @@ class LiveReader:
         self._listen = listen
         self._keep = keep
         self.changed = threading.Condition()
-        #: Called by a thread when its connection is lost or back, and when the thread ends.
-        self.on_state: Callable[[], object] = lambda: None
         #: How many dweets have arrived.
         self.seen = 0
         #: The error that ended the stream of a thing, by thing.
@@ -57,7 +55,7 @@ class LiveReader:
     def follow(self, things: Iterable[str], *, resume: bool = False) -> None:
         """Listen to exactly these things; with `resume`, first read the dweets since `stop`."""
         wanted = list(things)
-        self._end([thing for thing in self._listeners if thing not in wanted])
+        self._end(set(self._listeners).difference(wanted))
         with self.changed:
             self._records = {thing: self._records.get(thing) or deque(maxlen=self._keep) for thing in wanted}
             self.failures = {}
@@ -67,7 +65,7 @@ class LiveReader:
 
     def stop(self) -> None:
         """End all threads, and keep the received dweets."""
-        self._end(list(self._listeners))
+        self._end(self._listeners)
 
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[DweetDict]:
         """Return the last dweets of each of these things, one thing after the other."""
@@ -93,7 +91,6 @@ class LiveReader:
         except ToolkitError as error:
             self.failures[thing] = error
             return
-        listener.on_connection = lambda _is_connected: self.on_state()
         thread = threading.Thread(target=self._read, args=(thing, listener), name="live-dweets-reader", daemon=True)
         with self.changed:
             self._listeners[thing] = listener, thread
@@ -115,48 +112,28 @@ class LiveReader:
                 self._positions[thing] = listener.position
                 self._listeners.pop(thing, None)
                 self.changed.notify_all()
-            self.on_state()
 
     def _end(self, things: Iterable[str]) -> None:
         with self.changed:
-            ending = [self._listeners[thing] for thing in things]
+            ending = [self._listeners[thing] for thing in things if thing in self._listeners]
         for listener, _ in ending:
             listener.close()
         for _, thread in ending:
-            if thread is not threading.current_thread():  # `on_state` may run in a reading thread
-                thread.join()
-
-
-class _Reading:
-    def __init__(self) -> None:
-        self.value: Any = None
-        self._arrivals: deque[tuple[float, int]] = deque(maxlen=_MOST_ARRIVALS)
-
-    def add(self, values: Sequence[Any], now: float) -> None:
-        self.value = values[-1]
-        self._arrivals.append((now, len(values)))
-
-    def rate(self, now: float) -> str:
-        """Return how many values arrived per second, or per minute if they are few."""
-        while len(self._arrivals) > 2 and now - self._arrivals[1][0] > _RATE_WINDOW_SECONDS:
-            self._arrivals.popleft()
-        (first, _), *later = self._arrivals
-        if not later or now <= first:
-            return "–"
-        a_second = sum(count for _, count in later) / (now - first)
-        return f"{a_second:.1f} / s" if a_second >= 1 else f"{a_second * _SECONDS_A_MINUTE:.1f} / min"
+            thread.join()
 
 
 class LiveReadings:
     """The latest value of each field of each thing, and the times of arrival."""
 
     def __init__(self) -> None:
-        self._readings: dict[tuple[str, str], _Reading] = {}
+        self._values: dict[tuple[str, str], Any] = {}
+        #: Times in seconds, and how many values arrived at each.
+        self._arrivals: dict[tuple[str, str], deque[tuple[float, int]]] = {}
 
     @property
     def fields(self) -> dict[str, Any]:
         """The latest value of each field, of any thing; fields are in the order of their first arrival."""
-        return {field: reading.value for (_, field), reading in self._readings.items()}
+        return {field: value for (_, field), value in self._values.items()}
 
     def add(self, records: Iterable[DweetDict], now: float) -> None:
         """Take the values of new records, which arrived at the time `now` (in seconds)."""
@@ -165,28 +142,39 @@ class LiveReadings:
             contents.setdefault(record["thing"], []).append(record["content"])
         for thing, each in contents.items():
             for field, column in leaf_columns(each)[0].items():
-                values = [value for value in column if value is not None]
-                if values and ((thing, field) in self._readings or len(self._readings) < _MOST_READINGS):
-                    self._readings.setdefault((thing, field), _Reading()).add(values, now)
+                key, values = (thing, field), [value for value in column if value is not None]
+                if values and (key in self._values or len(self._values) < _MOST_READINGS):
+                    self._values[key] = values[-1]
+                    self._arrivals.setdefault(key, deque(maxlen=_MOST_ARRIVALS)).append((now, len(values)))
 
     def html(self, things: Sequence[str], now: float) -> str:
         """Return the HTML table of these things; with several things, each row has the name of its thing."""
-        rows = [(key, reading) for key, reading in self._readings.items() if key[0] in things]
-        if not rows:
+        keys = [key for key in self._values if key[0] in things]
+        if not keys:
             return ""
-        names = ("Thing", "Field", "Latest value", "Rate")[len(things) == 1 :]
-        head = "".join(f"<th>{name}</th>" for name in names)
-        body = "".join(_html_row(key[len(things) == 1 :], reading, now) for key, reading in rows[:_MOST_ROWS])
-        more = f"<div>and {len(rows) - _MOST_ROWS:,} more</div>" if len(rows) > _MOST_ROWS else ""
+        first = int(len(things) == 1)
+        head = "".join(f"<th>{name}</th>" for name in ("Thing", "Field", "Latest value", "Rate")[first:])
+        body = ""
+        for key in keys[:_MOST_ROWS]:
+            names = "".join(f"<td>{_shortened_html(name)}</td>" for name in key[first:])
+            value = _shortened_html(_value_text(self._values[key]))
+            body += f"<tr>{names}<td><b>{value}</b></td><td>{_rate_text(self._arrivals[key], now)}</td></tr>"
+        more = f"<div>and {len(keys) - _MOST_ROWS:,} more</div>" if len(keys) > _MOST_ROWS else ""
         return (
             f'<div class="jp-RenderedHTMLCommon toolkit-readings"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table>{more}</div>"
         )
 
 
-def _html_row(names: Sequence[str], reading: _Reading, now: float) -> str:
-    named = "".join(f"<td>{_shortened_html(name)}</td>" for name in names)
-    return f"<tr>{named}<td><b>{_shortened_html(_value_text(reading.value))}</b></td><td>{reading.rate(now)}</td></tr>"
+def _rate_text(arrivals: deque[tuple[float, int]], now: float) -> str:
+    """Return how many values arrived per second, or per minute if they are few; forget the old arrivals."""
+    while len(arrivals) > 2 and now - arrivals[1][0] > _RATE_WINDOW_SECONDS:
+        arrivals.popleft()
+    (first, _), *later = arrivals
+    if not later or now <= first:
+        return "–"
+    a_second = sum(count for _, count in later) / (now - first)
+    return f"{a_second:.1f} / s" if a_second >= 1 else f"{a_second * _SECONDS_A_MINUTE:.1f} / min"
 
 
 def _value_text(value: Any) -> str:  # noqa: ANN401

@@ -16,19 +16,9 @@ import ipywidgets
 import pandas as pd
 
 from toolkit.charts.numerals import distinct_numerals
-from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
-from toolkit.errors import InvalidArgument, counted
-from toolkit.widget_family import (
-    add_tip,
-    button,
-    html_line,
-    html_pane,
-    in_turn,
-    row,
-    scrolled,
-    sized,
-    text_field,
-)
+from toolkit.dweets.widgets.exploration import Findings
+from toolkit.errors import InvalidArgument
+from toolkit.widget_family import button, html_line, html_pane, in_turn, row, scrolled, sized, text_field
 
 _ROWS_A_PAGE = 50
 _MOST_LISTED_ROWS = 200
@@ -83,19 +73,17 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, show_error: Callable[[Exception], None]) -> None:
         self._frame, self._show_error, self.page = pd.DataFrame(), show_error, 0
-        self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
-        add_tip(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
-        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
-        add_tip(self.sort, "The column by which the rows are sorted")
+        words = "A comparison with a column, or a word in a text; empty shows all rows"
+        self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em", tip=words)
+        words = "The column by which the rows are sorted"
+        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
-        self.before = button("‹", tooltip="The rows before")
-        self.after = button("›", tooltip="The rows after")
+        self.before = button("‹", "", "The rows before", lambda: self._turn_to(self.page - 1))
+        self.after = button("›", "", "The rows after", lambda: self._turn_to(self.page + 1))
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
-            control.observe(self._show_first_page, "value")
-        self.before.on_click(lambda _button: self._turn_pages(-1))
-        self.after.on_click(lambda _button: self._turn_pages(1))
+            control.observe(lambda _change: self._turn_to(0), "value")
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 
@@ -107,20 +95,11 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
             kept = self.sort.value
             self.sort.options = names
             self.sort.value = kept if kept in names else names[0]
-        self.page = 0
-        self._show()
+        self._turn_to(0)
 
     @in_turn
-    def _show_first_page(self, _change: object) -> None:
-        self.page = 0
-        self._show()
-
-    @in_turn
-    def _turn_pages(self, pages: int) -> None:
-        self.page += pages
-        self._show()
-
-    def _show(self) -> None:
+    def _turn_to(self, page: int) -> None:
+        self.page = page
         try:
             rows = filtered(self._frame, self.filter.value)
         except InvalidArgument as error:
@@ -131,11 +110,11 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
             rows = rows.sort_values(name, ascending=ascending, kind="stable")
         elif not (ascending and rows.index.is_monotonic_increasing):
             rows = rows.sort_index(ascending=ascending, kind="stable")
-        first = self.page * _ROWS_A_PAGE
-        page = rows.iloc[first : first + _ROWS_A_PAGE]
-        self.before.disabled, self.after.disabled = self.page == 0, first + _ROWS_A_PAGE >= len(rows)
-        self.place.value = f"{first + 1:,}–{first + len(page):,} of {len(rows):,}" if len(rows) else "no row"
-        html = page.reset_index().to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.10g}")
+        first = page * _ROWS_A_PAGE
+        shown = rows.iloc[first : first + _ROWS_A_PAGE]
+        self.before.disabled, self.after.disabled = page == 0, first + _ROWS_A_PAGE >= len(rows)
+        self.place.value = f"{first + 1:,}–{first + len(shown):,} of {len(rows):,}" if len(rows) else "no row"
+        html = shown.reset_index().to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.10g}")
         self.table.value = scrolled(html, caption="Rows")
 
 
@@ -144,22 +123,21 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     if not words.strip():
         return frame
     flat = frame.reset_index()
+    texts = flat[[name for name in flat.columns if pd.api.types.is_string_dtype(flat[name].dtype)]]
     if (match := _COMPARISON.fullmatch(words)) and match[1] in flat.columns:
         column, given = flat[match[1]], match[3].strip("'\"")
         try:
-            kept = _OPERATORS[match[2]](column, _converted(given, column))
+            kept = _OPERATORS[match[2]](column, _converted(given, column)).fillna(False)
         except (ValueError, TypeError):
             raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
-        rows: pd.DataFrame = frame[kept.fillna(False).to_numpy(dtype=bool)]
-        return rows
-    texts = [flat[name] for name in flat.columns if pd.api.types.is_string_dtype(flat[name].dtype)]
-    if match or not texts:
+    elif match or not len(texts.columns):
         names = ", ".join(map(str, flat.columns))
         raise InvalidArgument(f"write a comparison such as {flat.columns[-1]} > 20; the columns are {names}")
-    found = pd.concat(
-        [text.str.contains(words.strip(), case=False, regex=False).fillna(False) for text in texts], axis=1
-    )
-    return frame[found.any(axis=1).to_numpy(dtype=bool)]
+    else:
+        found = texts.apply(lambda text: text.str.contains(words.strip(), case=False, regex=False).fillna(False))
+        kept = found.any(axis=1)
+    rows: pd.DataFrame = frame[kept.to_numpy(dtype=bool)]
+    return rows
 
 
 def _converted(given: str, column: pd.Series[Any]) -> object:
@@ -190,15 +168,3 @@ def listed_html(found: pd.DataFrame) -> str:
     more = len(rows) - _MOST_LISTED_ROWS
     note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
     return rows.head(_MOST_LISTED_ROWS).to_html(index=False, border=0) + note
-
-
-def sentence_of(findings: Findings, view: View) -> str:
-    """Return one sentence about the shown rows, gaps and outliers."""
-    frame = findings.frame
-    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
-    found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
-    if findings.without_time:
-        found += f" · {counted(findings.without_time, 'row')} without a time left out"
-    if left := [name for name in view.fields if name not in drawn_fields(findings, view)]:
-        found += f" · no {view.how} of {', '.join(left)}"
-    return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"

@@ -22,6 +22,8 @@ from toolkit.secret import Secret
 
 #: The smallest and the largest rating; None means no bound.
 Bounds: TypeAlias = tuple[float | None, float | None]
+Query: TypeAlias = Mapping[str, StrOrSecret | None]
+Body: TypeAlias = Mapping[str, object]
 
 ROW_COLUMNS = {
     "id": "str",
@@ -56,12 +58,13 @@ class HandwritingCalls:
         self._session = session
         self._apikey = apikey
 
-    def listing(self, query: Mapping[str, StrOrSecret | None]) -> list[HandwritingRow]:
+    def listing(self, query: Query) -> list[HandwritingRow]:
         """Return the records of all pages; the last page is empty, or has no new record."""
         records: dict[str, HandwritingRow] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            new = {record["id"]: record for record in self._decoded(list[HandwritingRow], wire.GET_LISTING, {}, page)}
+            found = self._decoded(list[HandwritingRow], wire.GET_LISTING, {}, page)
+            new = {record["id"]: record for record in found}
             if new.keys() <= records.keys():
                 return list(records.values())
             records |= new
@@ -73,12 +76,12 @@ class HandwritingCalls:
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `HandwritingClient.png` for the result and the errors."""
         _check_text(text, wire.MAX_TEXT_LENGTH, wire.TEXT_TOO_LONG)
-        query = {"handwriting_id": id_of(handwriting, self.titles), **query_of(style, kind)}
-        done = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, {**query, "text": text})
+        query = {"text": text, **query_of(style, kind)}
+        done = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, handwriting, query)
         if kind == "png":
             return done
         again: Style = {**style, "random_seed": done.seed}
-        return replace(done, preview=lambda: self.rendered(text, query["handwriting_id"], "png", again).data)
+        return replace(done, preview=lambda: self.rendered(text, handwriting, "png", again).data)
 
     def written(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text as `rendered` does, and warn if it does not fit."""
@@ -93,10 +96,10 @@ class HandwritingCalls:
     ) -> Handwritten:
         """Write a letter: a PDF of all pages, or one page in another format."""
         _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
-        query = {"handwriting_id": id_of(handwriting, self.titles), **query_of(style, kind)}
+        query = query_of(style, kind)
         if kind != "pdf":
             query = {**scaled_query(query, dpi / 72), "page_number": str(page_number)}
-        return self._request_rendering(wire.POST_LETTER, kind, query, {"text": text})
+        return self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
 
     @cached_property
     def titles(self) -> dict[str, str]:
@@ -104,21 +107,15 @@ class HandwritingCalls:
         return {record["id"]: record["title"] for record in self.listing({})}
 
     def _request_rendering(
-        self, endpoint: Endpoint, kind: Format, query: Mapping[str, str], body: Mapping[str, object] | None = None
+        self, endpoint: Endpoint, kind: Format, handwriting: str, query: dict[str, str], body: Body | None = None
     ) -> Handwritten:
+        handwriting_id = id_of(handwriting, self.titles)
         began = time.perf_counter()
-        reply = self._call(endpoint, {"kind": kind}, query, body)
+        reply = self._call(endpoint, {"kind": kind}, {"handwriting_id": handwriting_id, **query}, body)
         milliseconds = (time.perf_counter() - began) * 1000
-        title = self.titles[query["handwriting_id"]]
-        return Handwritten.from_response(reply.body, reply.headers, kind, title, milliseconds)
+        return Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
-    def _decoded(
-        self,
-        shape: type[DecodedT],
-        endpoint: Endpoint,
-        values: Mapping[str, str],
-        query: Mapping[str, StrOrSecret | None],
-    ) -> DecodedT:
+    def _decoded(self, shape: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Query) -> DecodedT:
         """Return the decoded body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
         try:
             return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
@@ -127,13 +124,7 @@ class HandwritingCalls:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
 
-    def _call(
-        self,
-        endpoint: Endpoint,
-        values: Mapping[str, str],
-        query: Mapping[str, StrOrSecret | None],
-        body: Mapping[str, object] | None = None,
-    ) -> HttpReply:
+    def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Body | None = None) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
         if reply.status != 200:
             request = f"{endpoint.method} {endpoint.path_for(**values)}"

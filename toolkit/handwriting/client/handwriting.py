@@ -13,9 +13,8 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.client.calls import ROW_COLUMNS, Bounds, HandwritingCalls
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
-from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
 from toolkit.handwriting.client.style import Distance, PageStyle, Style
-from toolkit.handwriting.client.sweeping import sweep
+from toolkit.handwriting.client.sweeping import ContactSheet, picture_sheet, sweep
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
 from toolkit.http_client import HttpSession

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Unpack, cast
+from pathlib import Path
+from string import Formatter
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 import msgspec
 import pandas as pd
@@ -27,15 +31,18 @@ from toolkit.errors import (
 from toolkit.frames import declared_frame
 from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
-from toolkit.handwriting.client.letter_folder import FinishedLetter, LetterFolder
-from toolkit.handwriting.client.letter_rows import LetterRow, letter_rows
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
-from toolkit.handwriting.handwritten import SUFFIXES, css_colour, on_background
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background, write_atomically
 from toolkit.handwriting.wire import Align, Format
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
+_NUMBER_FIELD = "number"
+_FORBIDDEN_CHARACTERS = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+_RESERVED_NAMES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # by Windows
+_MAX_NAME_BYTES = 240  # most systems allow file names of 255 bytes
+_LIST_FILE_NAME = "letters.jsonl"
 _THREAD_COUNT = 4
 _MAX_ATTEMPTS = 100  # for one letter, while the service is overloaded
 _RESULT_COLUMNS = {
@@ -129,39 +136,173 @@ def letters(
     titles = self._calls.titles
     if hand not in map(str, frame.columns):
         id_of(hand, titles)
-    rows = letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
-    merge = _MailMerge(self._calls, LetterFolder(folder), style, kind, dpi, background)
-    return merge.run(rows, frame.index, progress)
+    rows = _letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
+    merge = _MailMerge(self._calls, Path(folder).expanduser(), style, kind, dpi, background)
+    return merge.run(rows, progress).set_index(frame.index)
+
+
+class _LetterRow(NamedTuple):
+    text: str
+    hand: str
+    file_name: str
+
+
+class _RowProblem(Exception):
+    pass
+
+
+class _Template:
+    """A text with fields such as ``{name}`` or ``{amount:.2f}``; a field is a column, or ``{number}`` of the row."""
+
+    def __init__(self, what: str, text: str, columns: list[str]) -> None:
+        try:
+            self._parts = list(Formatter().parse(text))
+        except ValueError as error:
+            raise InvalidArgument(f"{what} cannot be read: {error}; write {{{{ and }}}} for braces") from None
+        self.columns = [column for _, column, _, _ in self._parts if column is not None]
+        for _, column, spec, conversion in self._parts:
+            if column not in (None, _NUMBER_FIELD, *columns):
+                raise InvalidArgument(f"{what} has {{{column}}}, which is no column: there are {', '.join(columns)}")
+            if conversion or "{" in (spec or ""):
+                raise InvalidArgument(f"{what}: a field is written as {{{column}}} or {{{column}:.2f}}")
+
+    def filled(self, values: Mapping[str, Any]) -> str:
+        pieces = []
+        for literal, column, spec, _ in self._parts:
+            pieces.append(literal)
+            if column is None:
+                continue
+            try:
+                pieces.append(format(_present(values[column], column), spec or ""))
+            except (ValueError, TypeError) as error:
+                raise _RowProblem(f"{column} cannot be written as {{{column}:{spec}}}: {error}") from None
+        return "".join(pieces)
+
+
+def _letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[_LetterRow | str]:
+    """Return the letter to write for each row, or its error; raise InvalidArgument if all rows would fail."""
+    columns = [str(name) for name in frame.columns]
+    if len(set(columns)) < len(columns):
+        raise InvalidArgument("two columns of the frame have the same name: rename one of them")
+    text, name = _Template("the template", template, columns), _Template("file_name", file_name, columns)
+    if not text.columns and hand not in columns:
+        advice = f"write {{{columns[0]}}} in the template" if columns else "the frame has no columns"
+        raise InvalidArgument(f"the template uses no column, so all letters would be the same: {advice}")
+    rows: list[_LetterRow | str] = []
+    taken: dict[str, int] = {}
+    for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
+        values = {_NUMBER_FIELD: number, **dict(zip(columns, cells, strict=True))}
+        try:
+            full_name = name.filled(values) + suffix
+            _check_file_name(full_name, suffix)
+            key = unicodedata.normalize("NFC", full_name).casefold()  # some file systems ignore the case
+            if key in taken:
+                raise _RowProblem(f"row {taken[key]} has the file name {full_name!r} too")
+            taken[key] = number
+            rows.append(_LetterRow(text.filled(values), str(_present(values.get(hand, hand), hand)), full_name))
+        except _RowProblem as problem:
+            rows.append(str(problem))
+    return rows
+
+
+def _present(value: object, column: str) -> object:
+    if pd.api.types.is_scalar(value) and pd.isna(value):  # type: ignore[call-overload]
+        raise _RowProblem(f"{column} is missing")
+    return value
+
+
+def _check_file_name(file_name: str, suffix: str) -> None:
+    stem = file_name.removesuffix(suffix)
+    reason = ""
+    if not stem.strip(". "):
+        reason = "the name is empty"
+    elif hit := _FORBIDDEN_CHARACTERS.search(stem):
+        reason = f"it contains {hit[0]!r}"
+    elif stem != stem.strip() or stem.startswith("."):
+        reason = "it begins with a dot, or begins or ends with a space"
+    elif _RESERVED_NAMES.fullmatch(stem):
+        reason = "Windows reserves it"
+    elif len(file_name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
+        reason = f"it is longer than {_MAX_NAME_BYTES} bytes"
+    if reason:
+        raise _RowProblem(f"{file_name[:_MAX_NAME_BYTES]!r} cannot be a file name: {reason}")
+
+
+class _FinishedLetter(msgspec.Struct, frozen=True):
+    """A line of ``letters.jsonl``: one letter that was written."""
+
+    file: str
+    #: A digest of text, hand and parameters; if it changes, the letter is written again.
+    request: str
+    #: A digest of the file, to detect that the file was changed or cut off later.
+    sha256: str
+    bytes: int
+    hand: str
+    pages: int
+    width: float
+    height: float
+    seed: str
+    overflow: bool
 
 
 @dataclass
 class _MailMerge:
     calls: HandwritingCalls
-    folder: LetterFolder
+    folder: Path
     style: Style
     kind: Format
     dpi: float
     background: str | None
+    _list_lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, rows: Sequence[LetterRow], index: pd.Index, progress: bool) -> pd.DataFrame:
-        known = {row: row.error or self.folder.finished(row.file_name, self._request_digest(row)) for row in rows}
-        waiting = [row for row, outcome in known.items() if outcome is None]
-        new: dict[LetterRow, FinishedLetter | str] = {}
+    def run(self, rows: Sequence[_LetterRow | str], progress: bool) -> pd.DataFrame:
+        finished = self._finished_letters()
+        # For each row the error that prevents it, or the letter that is in the folder, or the letter to write.
+        outcomes = [row if isinstance(row, str) else self._unchanged(finished, row) or row for row in rows]
+        waiting = {place: row for place, row in enumerate(outcomes) if isinstance(row, _LetterRow)}
         bar = tqdm(total=len(rows), initial=len(rows) - len(waiting), unit="letter", disable=not progress)
         with bar, ThreadPoolExecutor(_THREAD_COUNT, thread_name_prefix="letters") as pool:
-            futures = {pool.submit(self._write, row): row for row in waiting}
+            futures = {pool.submit(self._write, row): place for place, row in waiting.items()}
             try:
                 for future in as_completed(futures):
-                    new[futures[future]] = future.result()
+                    outcomes[futures[future]] = future.result()
                     bar.update()
             except BaseException:  # also KeyboardInterrupt: started letters are finished, and no other letter starts
                 self._stopping.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-        return self._result({**known, **new}, new).set_index(index)
+        return self._result(outcomes, waiting)
 
-    def _write(self, row: LetterRow) -> FinishedLetter | str:
+    def _finished_letters(self) -> dict[str, _FinishedLetter]:
+        """Return the letters in the list by file name; make the folder if it does not exist."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / _LIST_FILE_NAME).touch()
+            lines = (self.folder / _LIST_FILE_NAME).read_bytes().splitlines()
+        except OSError as error:
+            raise InvalidArgument(f"cannot write into the folder {self.folder}: {error.strerror}") from None
+        finished = {}
+        for line in filter(None, lines):
+            try:
+                letter = msgspec.json.decode(line, type=_FinishedLetter)
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # half a line: this letter is written again
+                continue
+            finished[letter.file] = letter
+        return finished
+
+    def _unchanged(self, finished: Mapping[str, _FinishedLetter], row: _LetterRow) -> _FinishedLetter | None:
+        """Return the finished letter of a row if it is of the same request, and if its file is still the same."""
+        letter = finished.get(row.file_name)
+        if letter is None or letter.request != self._request_digest(row):
+            return None
+        try:
+            data = (self.folder / letter.file).read_bytes()
+        except OSError:
+            return None
+        return letter if hashlib.sha256(data).hexdigest() == letter.sha256 else None
+
+    def _write(self, row: _LetterRow) -> _FinishedLetter | str:
         """Return a finished letter, or the error that prevents it; retry while the service is overloaded."""
         attempts = 1
         while True:
@@ -175,9 +316,26 @@ class _MailMerge:
                 return str(error)
             attempts += 1
         data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
-        return self.folder.write(row.file_name, self._request_digest(row), done, data)
+        return self._saved(row, done, data)
 
-    def _style_of(self, row: LetterRow) -> Style:
+    def _saved(self, row: _LetterRow, done: Handwritten, data: bytes) -> _FinishedLetter:
+        """Write the file of a letter, and add the letter to the list."""
+        overflow = done.overflow or (self.kind != "pdf" and done.pages > 1)
+        letter = _FinishedLetter(
+            row.file_name, self._request_digest(row), hashlib.sha256(data).hexdigest(), len(data), done.handwriting,
+            done.pages, done.width, done.height, str(done.seed), overflow,
+        )  # fmt: skip
+        try:
+            write_atomically(self.folder / row.file_name, data)
+            with self._list_lock, (self.folder / _LIST_FILE_NAME).open("ab") as file:
+                # One write: a killed process leaves at most half a line, and the next entry begins with a line feed.
+                file.write(b"\n" + msgspec.json.encode(letter))
+        except OSError as error:
+            advice = "earlier letters stay in the folder; repeat the call to write the missing ones"
+            raise InvalidArgument(f"cannot write {self.folder / row.file_name}: {error.strerror}; {advice}") from None
+        return letter
+
+    def _style_of(self, row: _LetterRow) -> Style:
         """Return the parameters with a seed for this letter: with the same seed, all letters would begin alike."""
         seed = self.style.get("random_seed")
         if seed is None:
@@ -185,18 +343,16 @@ class _MailMerge:
         digest = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
         return {**self.style, "random_seed": 1 + int.from_bytes(digest[:6], "big")}
 
-    def _request_digest(self, row: LetterRow) -> str:
+    def _request_digest(self, row: _LetterRow) -> str:
         look = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
         return hashlib.sha256(json.dumps([row.text, row.hand, *look], sort_keys=True).encode("ascii")).hexdigest()
 
-    def _result(
-        self, outcomes: Mapping[LetterRow, FinishedLetter | str | None], new: Mapping[LetterRow, object]
-    ) -> pd.DataFrame:
+    def _result(self, outcomes: Sequence[object], new: Collection[int]) -> pd.DataFrame:
         records: list[dict[str, object]] = []
-        for row, outcome in outcomes.items():
-            if isinstance(outcome, FinishedLetter):
-                path = str(self.folder.path / outcome.file)
-                records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": row in new})
+        for place, outcome in enumerate(outcomes):
+            if isinstance(outcome, _FinishedLetter):
+                path = str(self.folder / outcome.file)
+                records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": place in new})
             else:
                 records.append({"error": outcome, "is_new": False})
         frame = declared_frame(records, _RESULT_COLUMNS)

@@ -90,41 +90,46 @@ def query_of(style: Style, kind: Format) -> dict[str, str]:
     if page is not None:
         if "width" in given or "height" in given:
             raise InvalidArgument("give page, or width and height, not both")
-        query["width"], query["height"] = _page_sides(page, unit)
+        query["width"], query["height"] = _distances("page", _page_sides(page), unit)
     if margin is not None:
-        query["margin"] = _margin_text(margin, unit)
+        sides = (
+            margin.split(",") if isinstance(margin, str) else [margin] if isinstance(margin, float | int) else margin
+        )
+        if len(sides) not in (1, 4):
+            raise InvalidArgument(f"margin is one distance, or four (top, right, bottom, left), not {len(sides)}")
+        query["margin"] = ",".join(_distances("margin", sides, unit))
     return query
 
 
 def scaled_query(query: Mapping[str, str], factor: float) -> dict[str, str]:
     """Return the query with all distances in pixels and multiplied by `factor`."""
-    scaled_query = dict(query)
+    scaled = dict(query)
     for name in _DISTANCE_NAMES.union(("margin",)).intersection(query):
         points = [points_of(text) for text in query[name].split(",")]
         if None not in points:  # otherwise the service reports the error
-            scaled_query[name] = ",".join(_decimal(factor * each) + "px" for each in points if each is not None)
-    return scaled_query
+            scaled[name] = ",".join(_decimal(factor * each) + "px" for each in points if each is not None)
+    return scaled
 
 
 def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) -> str:
     if isinstance(value, str):
-        return _css_colour(value) if name == "handwriting_color" else value
+        return _hexadecimal_colour(value) if name == "handwriting_color" else value
     if name == "natural" and isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bool):
         raise InvalidArgument(f"{name} cannot be {value!r}")
-    if name == "random_seed" and isinstance(value, Real | Decimal) and not value > 0:
-        if value != 0:
-            raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
-        return str(SEED_FOR_ZERO)
     if isinstance(value, Real | Decimal):
+        if name == "random_seed" and value < 0:
+            raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
+        if name == "random_seed" and value == 0:
+            return str(SEED_FOR_ZERO)
         return _decimal(value) + unit if name in _DISTANCE_NAMES else str(value)
     if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
 
 
-def _css_colour(text: str) -> str:
+def _hexadecimal_colour(text: str) -> str:
     """Return a CSS colour as ``#rrggbb``, and any other text unchanged: the service refuses it."""
     try:
         colour = ImageColor.getrgb(text.strip())
@@ -133,43 +138,31 @@ def _css_colour(text: str) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour) if len(colour) == 3 else text
 
 
-def _page_sides(page: Page, unit: str) -> Sequence[str]:
-    """Return width and height as texts."""
+def _page_sides(page: Page) -> Sequence[Distance]:
     if not isinstance(page, str):
-        return _distances("page", page, unit)
+        return page
     sides = {name.casefold(): sides for name, sides in PAGE_SIZES.items()}.get(page.strip().casefold())
     if sides is None:
         raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGE_SIZES)}, or (width, height)")
     return sides
 
 
-def _margin_text(margin: Margin, unit: str) -> str:
-    """Return one distance, or four with commas: top, right, bottom, left."""
-    whole = margin.split(",") if isinstance(margin, str) else margin
-    several: Sequence[Distance] = [whole] if isinstance(whole, float | int) else whole
-    if len(several) not in (1, 4):
-        raise InvalidArgument(f"margin is one distance, or four (top, right, bottom, left), not {len(several)}")
-    return ",".join(_distances("margin", several, unit))
-
-
 def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]:
+    """Return distances as texts with a unit, or raise InvalidArgument if one is wrong."""
     if len({isinstance(distance, str) for distance in distances}) > 1:
         raise InvalidArgument(f"{name} mixes numbers, which are pixels, with texts: give each distance its unit")
-    return [_distance(name, distance, unit) for distance in distances]
-
-
-def _distance(name: str, value: Distance, unit: str) -> str:
-    shown = str(value).strip()
-    if shown.startswith("-"):
-        raise InvalidArgument(f"{name} cannot be negative: {shown}")
-    if isinstance(value, str):
-        if points_of(value) is None:
+    texts = []
+    for value in distances:
+        shown = str(value).strip()
+        if shown.startswith("-"):
+            raise InvalidArgument(f"{name} cannot be negative: {shown}")
+        if isinstance(value, str) and points_of(value) is None:
             advice = f"a unit, as in {shown}mm" if _NUMBER_PATTERN.fullmatch(value) else "20mm, 2cm or 0.8in"
             raise InvalidArgument(f"{name} has {shown!r}, which is no distance: write {advice}")
-        return shown
-    if isinstance(value, bool) or not math.isfinite(value):
-        raise InvalidArgument(f"{name} cannot be {value!r}")
-    return _decimal(value) + unit
+        if not isinstance(value, str) and (isinstance(value, bool) or not math.isfinite(value)):
+            raise InvalidArgument(f"{name} cannot be {value!r}")
+        texts.append(shown if isinstance(value, str) else _decimal(value) + unit)
+    return texts
 
 
 def _decimal(value: float | Decimal) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from html import escape
 
@@ -16,7 +16,7 @@ from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, paper_colour
 from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
-from toolkit.widget_family import add_tip, button, html_line, row, sized
+from toolkit.widget_family import button, html_line, in_turn, row, sized
 
 CARDS_A_PAGE = 6
 _CHARACTERS, _LONGEST_WORD = 14, 24
@@ -40,12 +40,15 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._attempt = attempt
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
         self._snippet, self._first = "", 0
-        self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "14em", label="3em")
-        add_tip(self.name, "Type a title, or click a picture")
-        self.order = sized(ipywidgets.Dropdown(options=list(_SORTINGS), description="Sorted"), "16.5em", label="3.5em")
-        add_tip(self.order, "The order of the pictures: the highest rating first, 1400 is the average")
-        self.back_button = button("", "arrow-left", "Hands before these")
-        self.on_button = button("", "arrow-right", "More hands")
+        self._drawn: dict[str, str] = {}  # the HTML of the snippet by hand
+        name = ipywidgets.Combobox(description="Hand", continuous_update=False)
+        self.name = sized(name, "14em", label="3em", tip="Type a title, or click a picture")
+        order, words = ipywidgets.Dropdown(options=list(_SORTINGS), description="Sorted"), "the highest rating first"
+        self.order = sized(
+            order, "16.5em", label="3.5em", tip=f"The order of the pictures: {words}, 1400 is the average"
+        )
+        self.back_button = button("", "arrow-left", "Hands before these", partial(self._turn_pages, -CARDS_A_PAGE))
+        self.on_button = button("", "arrow-right", "More hands", partial(self._turn_pages, CARDS_A_PAGE))
         self.place = ipywidgets.Label()
         self.ratings = html_line()
         self.pictures = [ipywidgets.HTML() for _ in range(CARDS_A_PAGE)]
@@ -61,8 +64,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
         self.name.observe(self._on_name, "value")
         self.order.observe(lambda _: self._attempt(self._sort), "value")
-        self.back_button.on_click(lambda _: self._attempt(partial(self._turn_pages, -CARDS_A_PAGE)))
-        self.on_button.on_click(lambda _: self._attempt(partial(self._turn_pages, CARDS_A_PAGE)))
         for card in self.cards:
             card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
 
@@ -79,7 +80,7 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         fitting = textwrap.wrap(line, _CHARACTERS, break_long_words=False, break_on_hyphens=False)
         snippet = fitting[0][:_LONGEST_WORD]
         if snippet != self._snippet:
-            self._snippet = snippet
+            self._snippet, self._drawn = snippet, {}
             self._draw()
 
     def _on_name(self, change: dict[str, str]) -> None:
@@ -93,54 +94,52 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._first = 0
         self._draw()
 
+    @in_turn
     def _turn_pages(self, by: int) -> None:
         last = max(0, (len(self._listing) - 1) // CARDS_A_PAGE * CARDS_A_PAGE)
         self._first = min(max(0, self._first + by), last)
-        self._draw()
+        self._attempt(self._draw)
 
     def _turn_to_chosen(self) -> None:
         titles = [title.casefold() for title in self._listing["title"]]
         if self.handwriting.casefold() in titles:
             at = titles.index(self.handwriting.casefold())
             self.name.value = self._listing["title"].iloc[at]
-            page = at // CARDS_A_PAGE * CARDS_A_PAGE
-            if page != self._first or not self.cards[0].description:
-                self._first = page
-                self._draw()
-        self._highlight_chosen()
-
-    def _highlight_chosen(self) -> None:
-        for card, cell in zip(self.cards, self._cells, strict=True):
-            is_chosen = card.description == self.handwriting
-            (cell.add_class if is_chosen else cell.remove_class)("toolkit-chosen")
-        chosen = self._listing[self._listing["title"] == self.handwriting]
-        said = ", ".join(_ratings_of(chosen.iloc[0], RATINGS)) if len(chosen) else ""
-        self.ratings.value = f'<span class="toolkit-hint">{escape(said)}</span>'
+            self._first = at // CARDS_A_PAGE * CARDS_A_PAGE
+        self._draw()
 
     def _draw(self) -> None:
         hands = self._listing.iloc[self._first : self._first + CARDS_A_PAGE]
         self.back_button.disabled = self._first == 0
         self.on_button.disabled = self._first + CARDS_A_PAGE >= len(self._listing)
         self.place.value = f"page {self._first // CARDS_A_PAGE + 1} of {max(1, -(-len(self._listing) // CARDS_A_PAGE))}"
-        shown_rating = [_SORTINGS[self.order.value][0]] if self.order.value != "by title" else RATINGS[:1]
-        for number, (picture, card, cell) in enumerate(zip(self.pictures, self.cards, self._cells, strict=True)):
-            cell.layout.visibility = "visible" if number < len(hands) else "hidden"
-            if number >= len(hands):
-                card.description = ""
-                continue
-            hand = hands.iloc[number]
-            card.description = hand["title"]
-            card.tooltip = "\n".join([f"Write with {hand['title']}", *_ratings_of(hand, RATINGS)])
+        sorted_by, _ = _SORTINGS[self.order.value]
+        for cell in self._cells[len(hands) :]:
+            cell.layout.visibility = "hidden"
+        for (_, hand), picture, card, cell in zip(
+            hands.iterrows(), self.pictures, self.cards, self._cells, strict=False
+        ):
+            title, ratings = hand["title"], _ratings_of(hand)
+            cell.layout.visibility = "visible"
+            (cell.add_class if title == self.handwriting else cell.remove_class)("toolkit-chosen")
+            card.description = title
+            card.tooltip = "\n".join([f"Write with {title}", *ratings.values()])
             if self._snippet:
-                written = self._client.rendered(self._snippet, hand["title"], "png", _PICTURE_STYLE)
-                rating = escape(", ".join(_ratings_of(hand, shown_rating)))
-                picture.value = f'{picture_html(written)}<span class="toolkit-hint">{rating}</span>'
-        self._highlight_chosen()
+                rating = escape(ratings.get(sorted_by, ratings[RATINGS[0]]))
+                picture.value = f'{self._snippet_html(title)}<span class="toolkit-hint">{rating}</span>'
+        chosen = self._listing[self._listing["title"] == self.handwriting]
+        said = ", ".join(_ratings_of(chosen.iloc[0]).values()) if len(chosen) else ""
+        self.ratings.value = f'<span class="toolkit-hint">{escape(said)}</span>'
+
+    def _snippet_html(self, title: str) -> str:
+        if title not in self._drawn:
+            self._drawn[title] = picture_html(self._client.rendered(self._snippet, title, "png", _PICTURE_STYLE))
+        return self._drawn[title]
 
 
-def _ratings_of(hand: pd.Series, names: Sequence[str]) -> list[str]:
-    """Return ratings as ``neatness 1512``."""
-    return [f"{_RATING_LABELS[name]} {hand[name]}" for name in names]
+def _ratings_of(hand: pd.Series) -> dict[str, str]:
+    """Return the ratings of a hand by column, as ``neatness 1512``."""
+    return {name: f"{words} {hand[name]}" for name, words in _RATING_LABELS.items()}
 
 
 def picture_html(writing: Handwritten, label: str = "", moving: Handwritten | None = None) -> str:

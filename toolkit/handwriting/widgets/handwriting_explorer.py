@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,8 +15,8 @@ from PIL import Image
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import counted
-from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.sweeping import picture_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
@@ -95,16 +95,15 @@ class HandwritingExplorer(ServiceWidget):
         self._kept_code = ""
         self._make_controls(text, handwriting)
         self._lay_out()
-        self._show_comparison()
         with self.working("Loading the hands"):
             self.picker.load()
         if self.error is None:
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._show_result), "value")
-        self.keep_button.on_click(lambda _: self._keep_picture())
-        self.drop_button.on_click(lambda _: self._drop_picture())
+        self.kind.observe(lambda _: self._attempt(self._show_file), "value")
+        self.keep_button.on_click(lambda _: self._compare_with(self.result))
+        self.drop_button.on_click(lambda _: self._compare_with(None))
 
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
@@ -117,6 +116,7 @@ class HandwritingExplorer(ServiceWidget):
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
         self.keep_button = button("Compare", "columns", "Keep this picture, to compare it with the next ones")
         self.drop_button = button("Stop comparing", "times", "Remove the earlier picture")
+        self.drop_button.layout.display = "none"
         self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
 
     def _lay_out(self) -> None:
@@ -169,7 +169,7 @@ class HandwritingExplorer(ServiceWidget):
             self._attempt(lambda: self.picker.show_text(self.text.value))
 
     def _draw(self) -> None:
-        self._attempt(self._render_and_show)
+        self._attempt(partial(self._show_file, draw=True))
 
     @property
     def _settings(self) -> _Settings:
@@ -178,12 +178,31 @@ class HandwritingExplorer(ServiceWidget):
     def _render(self, settings: _Settings, kind: Format) -> Handwritten:
         return self._client.rendered(settings.text, settings.handwriting, kind, settings.style)
 
-    def _render_and_show(self) -> None:
-        settings = self._settings
-        with self._replacing_link():
-            done = self._render(settings, "png")
-            self._shown, self.result = settings, done
-            self._show_result()
+    def _show_file(self, *, draw: bool = False) -> None:
+        """Draw the present settings if `draw`, and offer the file of the chosen kind; after an error, offer no file."""
+        self.link.layout.visibility = "hidden"  # keeps the space, so that the buttons beside the link do not move
+        try:
+            if draw:
+                settings = self._settings
+                self.result = self._render(settings, "png")
+                self._shown = settings
+            if self._shown is not None:
+                self._show_code(self._shown.code(self.kind.value))
+                self._show_comparison()  # also if the file of the chosen kind cannot be made
+                self._show_link(self.file)
+        except Exception:
+            self.link.value = ""  # it has the previous file
+            raise
+        self.link.layout.visibility = "visible"
+
+    def _show_code(self, code: str) -> None:
+        copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
+        code = escape(code, quote=True)
+        self.code_line.value = (
+            f'<div class="toolkit-code"><button class="jupyter-button widget-button" data-code="{code}" '
+            f'title="Copy the Python code of this picture" onclick="{copy}">Copy code</button> '
+            f"<code>{code}</code></div>"
+        )
 
     def _show_comparison(self, moving: Handwritten | None = None) -> None:
         """Show the picture, or the `moving` animation instead, alone or beside the kept picture."""
@@ -201,51 +220,23 @@ class HandwritingExplorer(ServiceWidget):
             f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
         ) + "</div>"  # fmt: skip
 
-    def _show_result(self) -> None:
-        """Show the picture, the code, and a link to the file for the present settings."""
-        if self._shown is None:
-            return
-        with self._replacing_link():
-            code = escape(self._shown.code(self.kind.value), quote=True)
-            copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
-            self.code_line.value = (
-                f'<div class="toolkit-code"><button class="jupyter-button widget-button" data-code="{code}" '
-                f'title="Copy the Python code of this picture" onclick="{copy}">Copy code</button> '
-                f"<code>{code}</code></div>"
-            )
-            self._show_comparison()  # also if the file of the chosen kind cannot be made
-            file, is_moving = self.file, self.kind.value == "animation"
-            if is_moving:
-                self._show_comparison(file)
-            name = escape(f"{file.handwriting.lower()}{'-animation' * is_moving}{SUFFIXES[file.kind]}", quote=True)
-            data = base64.b64encode(file.data).decode("ascii")
-            self.link.value = (
-                f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-                f'title="{escape(_FILE_KINDS[self.kind.value][1], quote=True)}">Download {name}</a> '
-                f"({len(file.data) / 1000:.1f} KB)"
-            )
-
-    @contextmanager
-    def _replacing_link(self) -> Iterator[None]:
-        """Hide the link while the file is rendered, and remove it after an error, because it has the previous file."""
-        self.link.layout.visibility = "hidden"  # keeps the space, so that the buttons beside the link do not move
-        try:
-            yield
-        except Exception:
-            self.link.value = ""
-            raise
-        self.link.layout.visibility = "visible"
+    def _show_link(self, file: Handwritten) -> None:
+        is_moving = file.kind == "replay"
+        if is_moving:
+            self._show_comparison(file)
+        name = escape(f"{file.handwriting.lower()}{'-animation' * is_moving}{SUFFIXES[file.kind]}", quote=True)
+        data = base64.b64encode(file.data).decode("ascii")
+        self.link.value = (
+            f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
+            f'title="{escape(_FILE_KINDS[self.kind.value][1], quote=True)}">Download {name}</a> '
+            f"({len(file.data) / 1000:.1f} KB)"
+        )
 
     @in_turn
-    def _keep_picture(self) -> None:
+    def _compare_with(self, kept: Handwritten | None) -> None:
         if self._shown is not None:
-            self.kept, self._kept_code = self.result, self._shown.code(self.kind.value)
+            self.kept, self._kept_code = kept, self._shown.code(self.kind.value)
             self._show_comparison()
-
-    @in_turn
-    def _drop_picture(self) -> None:
-        self.kept = None
-        self._show_comparison()
 
 
 def _status_text(done: Handwritten) -> str:

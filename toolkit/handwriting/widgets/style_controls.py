@@ -11,9 +11,10 @@ from PIL import ImageColor
 
 from toolkit.handwriting.client.style import PAGE_SIZES, Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import add_tip, button, check_box, in_turn, row, sized, slider
+from toolkit.widget_family import button, check_box, in_turn, row, sized, slider
 
 _NO_PAGE_CHOICE = "width and height"
+_LABEL = "5.2em"
 HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # largest variances of line and word spacing in a person's writing
 _GREEN_TOOLTIP = "Green, up to {:g}: as a person writes"
 
@@ -23,7 +24,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._is_rolling = False
         self._make_controls()
         self._parameters = {
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
@@ -39,7 +39,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         for control in (*self._parameters.values(), self.height_auto, self.inks):
             control.observe(self._on_change, "value")
         self.section.observe(lambda _: self._open_section(), "value")
-        self.reroll_button.on_click(lambda _: self._reroll())
 
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
@@ -47,14 +46,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_LINES))
         self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_WORDS))
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
-        self.seed = _labelled(number, "The same number gives the same writing, in every kind of file")
-        self.seed_locked = add_tip(check_box("keep", width="5em"), "Off: each change of a control takes another seed")
-        self.reroll_button = button("Again", "refresh", "Write it again with another seed")
+        self.seed = sized(number, label=_LABEL, tip="The same number gives the same writing, in every kind of file")
+        self.seed_locked = check_box("keep", width="5em", tip="Off: each change of a control takes another seed")
+        self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
         self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, in place of width and height")
         self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
-        self.height_auto = check_box("Height as the text needs", width="auto")
-        add_tip(self.height_auto, "Off: choose the height below")
+        self.height_auto = check_box("Height as the text needs", tip="Off: choose the height below")
         self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
         self.margin = slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
         self.align = _dropdown("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
@@ -62,16 +60,15 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
         names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
         names.description, names.continuous_update = "Ink", False
-        self.inks = _labelled(
-            names, "A colour's name or #1b3a8a; or cyan, magenta, yellow and black from 0 to 1, for print"
-        )
+        words = "A colour's name or #1b3a8a; or cyan, magenta, yellow and black from 0 to 1, for print"
+        self.inks = sized(names, label=_LABEL, tip=words)
         # Concise: without the text field of the picker, which ignores Enter in JupyterLab.
         picker = ipywidgets.ColorPicker(value="#000000", concise=True, description="or choose")
-        self.colour = _labelled(picker, "The ink while the field above is empty")
+        self.colour = sized(picker, label=_LABEL, tip="The ink while the field above is empty")
         self.pen = _dropdown("Pen", PENS, "What writes: its ink follows speed and pressure")
         self.paper = _dropdown("Paper", PAPERS, "What is behind the ink; none is transparent")
-        self.natural = check_box("Vary as a person does", value=False, width="auto")
-        add_tip(self.natural, "Forms of letters, joins, gaps, margins and the slope of lines")
+        words = "Forms of letters, joins, gaps, margins and the slope of lines"
+        self.natural = check_box("Vary as a person does", value=False, tip=words)
         self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
 
     def _lay_out(self) -> None:
@@ -102,15 +99,15 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def style(self) -> Style:
         """Return the parameters that differ from the service's defaults, and the seed."""
         values = {name: control.value for name, control in self._parameters.items()}
+        values["height"] = "auto" if self.height_auto.value else values["height"]
+        values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
+        left_out = ("page",) if self.page.value == _NO_PAGE_CHOICE else ("width", "height")
         # The height is always given, because an animation has another default.
-        always = {"height", "random_seed"}
-        if inks := self.inks.value.strip():
-            values["handwriting_color"] = inks
-            always.add("handwriting_color")
-        if self.height_auto.value:
-            values["height"] = "auto"
-        left_out = {"page"} if self.page.value == _NO_PAGE_CHOICE else {"width", "height"}
-        given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
+        given = {
+            name: value
+            for name, value in values.items()
+            if name in ("height", "random_seed") or value != self._defaults[name]
+        }
         return cast("Style", {name: value for name, value in given.items() if name not in left_out})
 
     def _enable(self) -> None:
@@ -123,29 +120,17 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
-        if self._is_rolling:
-            return
-        if not self.seed_locked.value and change["owner"] is not self.seed:
-            self._roll()
-        self._changed()
+        if self.seed_locked.value or change["owner"] is self.seed:
+            self._changed()
+        else:
+            self._take_another_seed()  # which is a change, too
 
-    @in_turn
-    def _reroll(self) -> None:
-        self._roll()
-        self._changed()
-
-    def _roll(self) -> None:
-        self._is_rolling = True
+    def _take_another_seed(self) -> None:
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
-        self._is_rolling = False
-
-
-def _labelled(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
-    return sized(add_tip(control, tooltip), "auto", label="5.2em")
 
 
 def _dropdown(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
-    return _labelled(ipywidgets.Dropdown(options=options, description=description), tooltip)
+    return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL, tip=tooltip)
 
 
 def _green_up_to(most: float) -> Callable[[float], str | None]:
