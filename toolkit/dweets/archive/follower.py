@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
@@ -21,9 +22,8 @@ _PAUSE_FACTOR = 4.0
 
 
 class Batch(NamedTuple):
-    """Consecutive new rows of one thing and one epoch."""
+    """Consecutive new rows of one epoch."""
 
-    thing: str
     epoch: int
     rows: Sequence[Row]
 
@@ -35,7 +35,7 @@ class SourceUnavailable(Exception):
 class Source(Protocol):
     """Where a follower gets its rows from."""
 
-    waiting: int  #: rows that are received and not archived
+    received: int  #: rows that were collected so far; 0 if the source collects none
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
         """Begin where each thing is archived, or raise a ToolkitError if the server refuses a thing.
@@ -43,14 +43,11 @@ class Source(Protocol):
         The source collects rows in bounded memory; `wake` makes the follower write them soon.
         """
 
-    def batches(self, *, complete: bool) -> Iterator[Batch]:
-        """Yield the rows that are not archived, all of them if `complete`, else some may be left out for speed.
+    def things(self, *, complete: bool) -> Iterable[str]:
+        """Return the things that have rows to archive; unless `complete`, some may be left out for speed."""
 
-        Raises ArchiveUnusable after everything that could be read.
-        """
-
-    def archived(self, batch: Batch) -> None:
-        """Drop a batch that is on disk."""
+    def batches(self, thing: str) -> Generator[Batch]:
+        """Yield the rows of a thing that are not archived. A batch is on disk when the next one is asked for."""
 
     def stop(self) -> None:
         """Collect no more rows."""
@@ -93,7 +90,7 @@ class Follower:
     @property
     def received(self) -> int:
         """The number of dweets received so far, written or not."""
-        return self.dweets + self._source.waiting
+        return max(self.dweets, self._source.received)
 
     def flush(self) -> int:
         """Write the received dweets and return `dweets`.
@@ -105,17 +102,23 @@ class Follower:
     def _write(self, *, complete: bool) -> int:
         failure: ArchiveUnusable | None = None
         with self._flushing:
-            for batch in self._source.batches(complete=complete):
+            for thing in self._source.things(complete=complete):
                 try:
-                    self._writer.append(batch.thing, batch.rows, batch.epoch)
-                    self._source.archived(batch)
-                    self.dweets += len(batch.rows)
-                    self._writer.join(batch.thing)
-                except ArchiveUnusable as error:  # the folder of one thing may be the cause
+                    self._archive(thing)
+                except ArchiveUnusable as error:  # the folder of one thing may be the cause, so go on with the others
                     failure = error
         if failure is not None:
             raise failure
         return self.dweets
+
+    def _archive(self, thing: str) -> None:
+        before = self.dweets
+        with closing(self._source.batches(thing)) as batches:
+            for epoch, rows in batches:
+                self._writer.append(thing, rows, epoch)
+                self.dweets += len(rows)
+        if self.dweets > before:
+            self._writer.join(thing)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until this number of dweets is received (else TimedOut), write them and return `dweets`."""

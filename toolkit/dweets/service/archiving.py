@@ -12,7 +12,7 @@ import contextlib
 import logging
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -148,13 +148,13 @@ class StoreSource:
     """A store's dweets for a `Follower`; `subscribe`, `note_post`, `cancel` run on the loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
-        self.waiting = 0  # always 0: rows wait in the journals, not in memory
+        self.received = 0  # always 0: rows wait in the journals, not in memory
         self._store = store
         self._positions: dict[str, int] = {}
         self._posted: set[str] = set()
         self._progress: dict[str, Progress] = {}
         self._passes = 0
-        self._last_archived: Batch | None = None
+        self._has_news = False
         self._pending: Future[Any] | None = None
         self._is_cancelled = False
 
@@ -191,61 +191,45 @@ class StoreSource:
     def stop(self) -> None:
         pass  # the last pass reads all names
 
-    def batches(self, *, complete: bool) -> Iterator[Batch]:
-        failures: list[ArchiveUnusable] = []
-        for thing in self._posted.copy():
-            yield from self._batches_of(thing, failures)
+    def things(self, *, complete: bool) -> Iterator[str]:
+        yield from self._posted.copy()
         if complete or self._passes % _PASSES_A_CHECK == 0:
-            yield from self._batches_of_unposted(failures)
+            yield from self._things_by_last_post()
         self._passes += 1
-        if failures:
-            raise failures[0]
 
-    def archived(self, batch: Batch) -> None:
-        self._last_archived = batch
-        self._publish_positions({batch.thing: batch.rows[-1].sequence})
-
-    def _batches_of_unposted(self, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
+    def _things_by_last_post(self) -> Iterator[str]:
         without_news = 0
         for name in self._call_store(lambda: self._store.journals.names(_JOURNAL_PREFIX, _MOST_THINGS)):
-            without_news += 1
-            for batch in self._batches_of(name.removeprefix(_JOURNAL_PREFIX), failures):
-                without_news = 0
-                yield batch
             if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_A_FULL_CHECK:
                 return
+            self._has_news = False
+            yield name.removeprefix(_JOURNAL_PREFIX)
+            without_news = 0 if self._has_news else without_news + 1
 
-    def _batches_of(self, thing: str, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
-        is_done = False
+    def batches(self, thing: str) -> Generator[Batch]:
         self._posted.discard(thing)  # before the read, during which more may be posted
         try:
-            while batch := self._read_batch(thing):
-                yield batch
-                if self._last_archived is not batch:
-                    return
-                if len(batch.rows) < _ENTRIES_A_READ:
-                    break
-            is_done = True
-        except ArchiveUnusable as error:  # the folder of one thing may be the cause, so continue with the others
-            failures.append(error)
-        finally:
-            if not is_done:  # the next pass resumes at the end of the archive
-                self._progress.pop(thing, None)
-                self._posted.add(thing)
+            yield from self._batches_after(self._progress.get(thing) or self._resume(thing))
+        except BaseException:  # also if a batch cannot be written: the next pass resumes at the end of the archive
+            self._progress.pop(thing, None)
+            self._posted.add(thing)
+            raise
 
-    def _read_batch(self, thing: str) -> Batch | None:
-        progress = self._progress.get(thing) or self._resume(thing)
+    def _batches_after(self, progress: Progress) -> Iterator[Batch]:
         rows: list[Row] = []
-        size = 0
-        while len(rows) < _ROWS_A_FILE and size < _BYTES_A_FILE:
-            read = self._rows_after(thing, progress.sequence, _ENTRIES_A_READ)
+        size, is_end = 0, False
+        while not is_end:
+            read = self._rows_after(progress.thing, progress.sequence, _ENTRIES_A_READ)
             for row in read:
                 progress.advance(row)
             rows += read
             size += sum(len(row.content) for row in read)
-            if len(read) < _ENTRIES_A_READ:
-                break
-        return Batch(thing, progress.epoch, rows) if rows else None
+            is_end = len(read) < _ENTRIES_A_READ
+            if rows and (is_end or len(rows) >= _ROWS_A_FILE or size >= _BYTES_A_FILE):
+                self._has_news = True
+                yield Batch(progress.epoch, rows)
+                self._publish_positions({progress.thing: progress.sequence})
+                rows, size = [], 0
 
     def _resume(self, thing: str) -> Progress:
         progress = Progress(thing, self._writer.position(thing), self._writer.last(thing), log)
