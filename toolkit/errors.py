@@ -27,8 +27,11 @@ No message holds a key, a code or a query string.
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import requires
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -77,6 +80,9 @@ class ArchiveUnusable(ToolkitError):
 
 class ExtraMissing(ToolkitError):
     """The call needs a library that is not installed; the message has the command that installs it."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed here; run: {install_command(extra)}")
 
 
 class GatewayError(ToolkitError):
@@ -244,6 +250,17 @@ class NotEligible(ServiceError):
     """The user is not eligible for this data."""
 
     default_status = 403
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that installs the libraries of an extra, such as ``lab``."""
+    # The command names the libraries, because this package itself is on no package index.
+    wanted = []
+    for requirement in requires("gateway-toolkit") or ():
+        library, _, marker = requirement.partition(";")
+        if re.search(rf"""extra == ['"]{extra}['"]""", marker):
+            wanted.append(f"'{library.strip()}'")
+    return f"{sys.executable} -m pip install {' '.join(wanted)}"
 
 
 def counted(number: int, what: str) -> str:
