@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -350,14 +349,11 @@ def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any)
     pieces: list[pa.Array | str] = []
     leaves: dict[str, pa.Array] = {}
     for name in content.columns:
-        is_float = content[name].dtype.kind == "f"
-        values = leaves[name] = pa.array(content[name].to_numpy(dtype="float64" if is_float else "int64"))
-        texts = values.cast(pa.string())
-        if is_float:  # Arrow writes 21.0 as 21, which would be read as an integer
-            has_point = pc.or_(pc.match_substring(texts, "."), pc.match_substring(texts, "e"))
-            texts = pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))
-        pieces += [f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", texts]
+        values = np.ascontiguousarray(content[name], dtype="float64" if content[name].dtype.kind == "f" else "int64")
+        texts = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode("ascii").split(",")
+        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode('utf-8')}:", pa.array(texts)]
+        leaves[name] = pa.array(values)
     written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
     sequences = pa.array(np.arange(first, first + len(content)))
-    created = pa.array(times).cast(pa.timestamp("us", tz="UTC"))
+    created = pa.array(times).cast(_TIME)
     return table_with(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)

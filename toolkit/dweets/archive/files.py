@@ -13,7 +13,6 @@ file covers the files it was made of until those are removed; readers ignore cov
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -71,8 +70,7 @@ def all_files(folder: Path) -> dict[str, list[ArchiveFile]]:
 def leftover_files(folder: Path) -> Iterator[Path]:
     for place, thing in _thing_folders(folder):
         kept = {file.path for file in thing_files(folder, thing)}
-        paths = (Path(entry.path) for entry in _entries(place))
-        yield from (path for path in paths if path.suffix in (".parquet", UNFINISHED) and path not in kept)
+        yield from (path for path in _paths(place) if path.suffix in (".parquet", UNFINISHED) and path not in kept)
 
 
 def drop_covered(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
@@ -87,19 +85,19 @@ def drop_covered(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
 
 
 def _thing_folders(folder: Path, parent: str = "") -> Iterator[tuple[Path, str]]:
-    for entry in _entries(folder):
-        name = parent + entry.name
+    for path in _paths(folder):
+        name = parent + path.name
         if name.endswith(".parquet"):
-            raise _foreign(entry.path)
-        if not (name.startswith(_PREFIX) and entry.is_dir()):
+            raise _foreign(path)
+        if not (name.startswith(_PREFIX) and path.is_dir()):
             continue
         if name.endswith("~"):
-            yield from _thing_folders(Path(entry.path), name.removesuffix("~"))
+            yield from _thing_folders(path, name.removesuffix("~"))
             continue
         thing = unquote(name.removeprefix(_PREFIX), errors="replace")
         if folder_name(thing).replace("~/", "") != name:
-            raise _foreign(entry.path)
-        yield Path(entry.path), thing
+            raise _foreign(path)
+        yield path, thing
 
 
 def _listed(place: Path, thing: str) -> list[ArchiveFile]:
@@ -109,27 +107,26 @@ def _listed(place: Path, thing: str) -> list[ArchiveFile]:
             before = place.stat().st_mtime_ns
         except FileNotFoundError:
             return []
-        files = [_parsed(entry, thing) for entry in _entries(place) if entry.name.endswith(".parquet")]
+        files = [_parsed(path, thing) for path in _paths(place) if path.suffix == ".parquet"]
         if place.stat().st_mtime_ns == before:
             return files
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _paths(folder: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
-            return list(entries)
+        return list(folder.iterdir())
     except OSError as error:
         raise ArchiveUnusable(f"the archive's folder {folder} cannot be read: {error.strerror}") from None
 
 
-def _parsed(entry: os.DirEntry[str], thing: str) -> ArchiveFile:
-    if match := _NAME.fullmatch(entry.name):
+def _parsed(path: Path, thing: str) -> ArchiveFile:
+    if match := _NAME.fullmatch(path.name):
         first_day, last_day, *numbers = match.groups()
-        file = ArchiveFile(Path(entry.path), thing, first_day, last_day, *map(int, numbers))
+        file = ArchiveFile(path, thing, first_day, last_day, *map(int, numbers))
         if 1 <= file.first <= file.last and file.first_day <= file.last_day:
             return file
-    raise _foreign(entry.path)
+    raise _foreign(path)
 
 
-def _foreign(path: str) -> ArchiveUnusable:
+def _foreign(path: Path) -> ArchiveUnusable:
     return ArchiveUnusable(f"{path} does not belong to this archive: move it away")

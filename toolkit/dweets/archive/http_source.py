@@ -19,14 +19,7 @@ from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet
-from toolkit.errors import (
-    ConnectionClosed,
-    InvalidArgument,
-    ServiceError,
-    ToolkitError,
-    UnexpectedReply,
-    Unreachable,
-)
+from toolkit.errors import ConnectionClosed, InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
