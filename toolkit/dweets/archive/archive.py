@@ -22,8 +22,7 @@ from tqdm.auto import tqdm
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.dweets.archive.epochs import gaps_of
-from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
+from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import follower_of
 from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions

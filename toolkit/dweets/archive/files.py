@@ -9,12 +9,16 @@
 A name holds the first and last day (UTC), the epoch and the range of sequence numbers, which has no gap. A file is
 written under another name, synced and renamed, so names always match the rows, and no other index is needed. A joined
 file covers the files it was made of until those are removed; readers ignore covered files.
+
+A server numbers the dweets of a thing 1, 2, 3, ... If it restarts its numbers, because it is another server or has lost
+its data, the archive starts a new epoch. Numbers that are missing within an epoch are a gap: the server deleted those
+dweets before they were archived.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -28,6 +32,8 @@ _DAY = r"(\d{4}-\d{2}-\d{2})"
 _NAME = re.compile(rf"{_DAY}_{_DAY}\.e(\d+)\.(\d+)-(\d+)\.parquet")
 # Most file systems limit a name to 255 bytes; an escaped name of a thing may be longer.
 _LONGEST_PIECE = 200
+# After a failover, a Redis store continues at the next multiple of this, which is not a gap.
+_NUMBERS_AN_EPOCH = 1_000_000_000
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -45,6 +51,27 @@ class ArchiveFile(NamedTuple):
     @property
     def rows(self) -> int:
         return self.last - self.first + 1
+
+
+class Position(NamedTuple):
+    """The epoch and sequence number of the last archived row; a thing without rows is at epoch 1, sequence 0."""
+
+    epoch: int = 1
+    sequence: int = 0
+
+
+def missing_between(last: int, first: int) -> tuple[int, int] | None:
+    """Return the first and last number missing between two consecutive rows, or None."""
+    start = max(last + 1, (first - 1) // _NUMBERS_AN_EPOCH * _NUMBERS_AN_EPOCH + 1)
+    return (start, first - 1) if start < first else None
+
+
+def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFile | None, ArchiveFile]]:
+    """Yield the gaps of a thing: first and last missing number, the file before it (or None) and the file after it."""
+    for before, file in zip([None, *files], files, strict=False):
+        last = before.last if before is not None and before.epoch == file.epoch else 0
+        if missing := missing_between(last, file.first):
+            yield *missing, before, file
 
 
 def folder_name(thing: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
+from toolkit.dweets.archive.files import Position, missing_between
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, TimedOut, counted
@@ -19,6 +20,43 @@ from toolkit.errors import ArchiveUnusable, TimedOut, counted
 _running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
 # A pause is this many times as long as the write before, so with very many things the files become larger.
 _PAUSE_FACTOR = 4.0
+
+
+class Progress:
+    """The position of a thing that is being archived; gaps and new epochs are logged."""
+
+    def __init__(self, thing: str, position: Position, last: Row | None, log: logging.Logger) -> None:
+        self.thing = thing
+        self.epoch, self.sequence = position
+        self._mark = last and _mark(last)
+        self._log = log
+
+    @property
+    def resume_after(self) -> int:
+        # One before the position, so that the last archived row is read again and compared.
+        return max(self.sequence - 1, 0)
+
+    def recognises(self, first: Row | None) -> bool:
+        """Whether the server has the archived rows, given its first row after `resume_after`."""
+        if self.sequence == 0:
+            return True
+        if first is None or first.sequence < self.sequence:
+            return False
+        return first.sequence > self.sequence or _mark(first) == self._mark
+
+    def advance(self, row: Row) -> None:
+        if missing := missing_between(self.sequence, row.sequence):
+            self._log.warning("%s: gap: the server has deleted the dweets %d to %d", self.thing, *missing)
+        self.sequence, self._mark = row.sequence, _mark(row)
+
+    def start_epoch(self) -> None:
+        self.epoch, self.sequence, self._mark = self.epoch + 1, 0, None
+        self._log.warning("%s: the server restarted its sequence numbers; starting epoch %d", self.thing, self.epoch)
+
+
+def _mark(row: Row) -> tuple[int, int]:
+    # A hash, because contents may be large. An event stream may change line ends between JSON tokens.
+    return row.at, hash(b" ".join(row.content.split()))
 
 
 class Batch(NamedTuple):

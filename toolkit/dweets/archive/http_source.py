@@ -13,8 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from toolkit.dweets.archive.epochs import Progress
-from toolkit.dweets.archive.follower import Batch, Follower
+from toolkit.dweets.archive.follower import Batch, Follower, Progress
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of

@@ -17,11 +17,11 @@ import filelock
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive.epochs import Position
 from toolkit.dweets.archive.files import (
     LOCK_NAME,
     UNFINISHED,
     ArchiveFile,
+    Position,
     all_files,
     drop_covered,
     file_name,

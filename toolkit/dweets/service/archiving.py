@@ -17,8 +17,7 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from toolkit.dweets.archive.epochs import Progress
-from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
+from toolkit.dweets.archive.follower import Batch, Follower, Progress, SourceUnavailable
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
