@@ -24,9 +24,8 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import follower_of
-from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
-from toolkit.dweets.archive.rows import Row, table_of, table_with
+from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame

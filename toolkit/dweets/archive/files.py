@@ -26,7 +26,6 @@ from urllib.parse import unquote
 from toolkit.errors import ArchiveUnusable
 
 UNFINISHED = ".unfinished"
-LOCK_NAME = "writer.lock"
 _PREFIX = "thing="
 _DAY = r"(\d{4}-\d{2}-\d{2})"
 _NAME = re.compile(rf"{_DAY}_{_DAY}\.e(\d+)\.(\d+)-(\d+)\.parquet")

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from toolkit.dweets.archive.files import Position, missing_between
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, TimedOut, counted
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from toolkit.dweets.archive.follower import Batch, Follower, Progress
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet

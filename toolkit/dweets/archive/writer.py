@@ -12,13 +12,13 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 import pandas as pd
 import pyarrow as pa
 
 from toolkit.dweets.archive.files import (
-    LOCK_NAME,
     UNFINISHED,
     ArchiveFile,
     Position,
@@ -29,13 +29,19 @@ from toolkit.dweets.archive.files import (
     leftover_files,
     thing_files,
 )
-from toolkit.dweets.archive.parquet import FileLimits, groups_to_join, joined_tables, last_row, read_footer, write_file
-from toolkit.dweets.archive.rows import Row, table_of
+from toolkit.dweets.archive.tables import Row, joined_tables, last_row, read_footer, table_of, write_file
 from toolkit.errors import ArchiveUnusable
 
 # Limits of one table, which bound the memory.
 _ROWS_AT_ONCE = 50_000
 _BYTES_AT_ONCE = 64 * 1024 * 1024
+
+
+class FileLimits(NamedTuple):
+    rows_to_end_a_day: int = 65_536  # a file with at least this many rows ends with its day
+    most_rows: int = 1_048_576
+    most_bytes: int = 256 * 1024 * 1024
+    small_files: int = 16  # this many may accumulate at the end of a thing before they are joined
 
 
 class ArchiveWriter:
@@ -50,7 +56,7 @@ class ArchiveWriter:
         self._seconds_to_remove = seconds_to_remove
         self._files: dict[str, list[ArchiveFile]] = {}
         self._removable: deque[tuple[float, Path]] = deque()
-        self._lock = filelock.FileLock(folder / LOCK_NAME, timeout=0, thread_local=False)
+        self._lock = filelock.FileLock(folder / "writer.lock", timeout=0, thread_local=False)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # locked things are archived too
             self._lock.acquire()
@@ -103,7 +109,7 @@ class ArchiveWriter:
 
     def join(self, thing: str, *, fully: bool = False) -> None:
         """Join small files: all of them if `fully`, else only where it pays."""
-        for files in groups_to_join(self._of(thing), self._limits, fully=fully):
+        for files in _groups_to_join(self._of(thing), self._limits, fully=fully):
             self._write(thing, files[0].epoch, files[0].first, files[-1].last, joined_tables(files))
             later = time.monotonic() + self._seconds_to_remove
             self._removable += [(later, file.path) for file in files]
@@ -149,6 +155,36 @@ class ArchiveWriter:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _groups_to_join(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: bool) -> Iterator[list[ArchiveFile]]:
+    """Yield groups of neighbours that should be one file.
+
+    The last group still grows. Unless `fully`, its files are joined only if as many rows follow them, so that a row is
+    rewritten a logarithmic number of times.
+    """
+    groups: list[list[ArchiveFile]] = []
+    rows = size = 0
+    for file in files:
+        rows, size = rows + file.rows, size + file.path.stat().st_size
+        if not groups or _starts_group(file, groups[-1][-1], rows, size, limits):
+            groups.append([])
+            rows, size = file.rows, file.path.stat().st_size
+        groups[-1].append(file)
+    if groups and not fully:
+        group = groups.pop()
+        behind = sum(file.rows for file in group)
+        is_due = len(group) > limits.small_files
+        while group and group[0].rows > (behind := behind - group[0].rows):
+            group = group[1:]
+        groups += [group] if is_due else []
+    yield from (group for group in groups if len(group) > 1)
+
+
+def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, limits: FileLimits) -> bool:
+    has_gap = (file.epoch, file.first) != (last.epoch, last.last + 1)
+    starts_day = rows - file.rows >= limits.rows_to_end_a_day and file.last_day > last.last_day
+    return has_gap or starts_day or rows > limits.most_rows or size > limits.most_bytes
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from toolkit.dweets.archive.follower import Batch, Follower, Progress, SourceUnavailable
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
