@@ -30,6 +30,7 @@ log = logging.getLogger("toolkit.gateway.archive")
 
 T = TypeVar("T")
 
+_FAILURES = (ArchiveUnusable, SourceUnavailable, StoreUnavailable)
 _LEASE_KEY = "lease"
 # Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
@@ -81,13 +82,13 @@ class Archiving:
 
     async def close(self) -> None:
         self._is_closing.set()
-        stopping = asyncio.ensure_future(self._stop_and_release())
+        stopping = self._keeper or asyncio.ensure_future(self._keep_lease())
         await asyncio.wait([stopping], timeout=_SECONDS_TO_CLOSE)
         if not stopping.done():
             self._source.cancel()
         try:
             await stopping
-        except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
+        except _FAILURES as error:
             self._log_once(error)
         finally:
             self._unsubscribe()
@@ -104,24 +105,21 @@ class Archiving:
         elif self._follower is None:
             self._follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
 
-    async def _stop_and_release(self) -> None:
-        if self._keeper is not None:
-            await self._keeper  # not cancelled, because it may be opening the archive
+    async def _keep_lease(self) -> None:
+        """Renew the lease until `close`, then archive the rest and release the lease."""
+        while not self._is_closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
+                break
+            try:
+                await self._renew_lease()
+                self._logged = ""
+            except _FAILURES as error:
+                self._log_once(error)
         try:
             await self._stop_follower(flush=True)
         finally:
             await self._store.ephemeral.compare_and_set(_SPACE, {_LEASE_KEY: self._token}, {_LEASE_KEY: None})
-
-    async def _keep_lease(self) -> None:
-        while not self._is_closing.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
-                return
-            try:
-                await self._renew_lease()
-                self._logged = ""
-            except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
-                self._log_once(error)
 
     async def _stop_follower(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
