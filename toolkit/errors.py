@@ -131,6 +131,8 @@ class ServiceError(ToolkitError):
     ----------
     field
         The wrong field of the request; None if the service names none.
+    retry_after
+        Seconds after which the call may succeed; None if waiting does not help.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class ServiceError(ToolkitError):
     """
 
     default_status: ClassVar[int] = 400
+    retry_after: float | None = None
 
     def __init__(
         self,
@@ -149,6 +152,7 @@ class ServiceError(ToolkitError):
         status: int | None = None,
         service: str = "",
         request: str = "",
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -157,6 +161,8 @@ class ServiceError(ToolkitError):
         self.service = service
         self.request = request
         self.field: str | None = None
+        if retry_after is not None:
+            self.retry_after = retry_after
 
     def __str__(self) -> str:
         return f"{self.message} ({self.service}: {self.request})" if self.request else self.message
@@ -203,10 +209,7 @@ class RateLimited(ServiceError):
 
     default_status = 429
     retryable = True
-
-    def __init__(self, message: str, *, retry_after: float = 1.0, **details: int | str | None) -> None:
-        super().__init__(message, **details)  # type: ignore[arg-type]
-        self.retry_after = retry_after
+    retry_after: float = 1.0
 
 
 class ServiceFailure(ServiceError):
@@ -220,10 +223,7 @@ class Overloaded(ServiceFailure):
     """The service has too many texts to render; try again after ``retry_after`` seconds."""
 
     default_status = 503
-
-    def __init__(self, message: str, *, retry_after: float, **details: Any) -> None:  # noqa: ANN401
-        super().__init__(message, **details)
-        self.retry_after = retry_after
+    retry_after: float = 1.0
 
 
 class Conflict(ServiceError):

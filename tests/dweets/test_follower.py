@@ -14,7 +14,7 @@ import pytest
 from tests.dweets.archive_rows_made import archived, numbers, rows
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import Position, missing_between
-from toolkit.dweets.archive.follower import Batch, Follower, Progress, SourceUnavailable
+from toolkit.dweets.archive.follower import Batch, Follower, Progress
 from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.service import archiving
@@ -41,7 +41,7 @@ class ListSource:
     def things(self, *, complete: bool) -> Iterable[str]:
         if self.failures:
             self.failures -= 1
-            raise SourceUnavailable("the store is away")
+            raise StoreUnavailable("the store is away")
         return list(self.left)
 
     def batches(self, thing: str) -> Generator[Batch]:
@@ -86,9 +86,9 @@ def test_stop_without_flush_leaves_rows_with_the_source(tmp_path: Path) -> None:
 def test_a_start_that_fails_unlocks_the_folder(tmp_path: Path) -> None:
     class Refusing(ListSource):
         def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
-            raise SourceUnavailable("no")
+            raise StoreUnavailable("no")
 
-    with pytest.raises(SourceUnavailable):
+    with pytest.raises(StoreUnavailable):
         Follower(tmp_path, Refusing(), 1.0, log)
     archived(tmp_path, "t", [rows(1, 2)])
 
@@ -178,7 +178,7 @@ def followed(store: FlakyStore, folder: Path) -> Iterator[tuple[Follower, StoreS
 def test_a_store_that_fails_between_two_reads_loses_nothing(tmp_path: Path) -> None:
     with followed(FlakyStore(700), tmp_path) as (follower, source):
         source.note_post("t")
-        with pytest.raises(SourceUnavailable):
+        with pytest.raises(StoreUnavailable):
             follower.flush()
         assert follower.flush() == 700
     assert numbers(Archive(tmp_path), "t") == list(range(1, 701))

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from toolkit.dweets.archive.files import Position, missing_between
 from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable, TimedOut, counted
+from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 
 # The followers of this process, by folder.
 _running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
@@ -66,12 +66,8 @@ class Batch(NamedTuple):
     rows: Sequence[Row]
 
 
-class SourceUnavailable(Exception):
-    """The source cannot be read now; the follower tries again."""
-
-
 class Source(Protocol):
-    """Where a follower gets its rows from."""
+    """Where a follower gets its rows from; after StoreUnavailable, the follower tries again."""
 
     received: int  #: rows that were collected so far; 0 if the source collects none
 
@@ -204,7 +200,7 @@ class Follower:
             try:
                 self._write(complete=False)
                 self._logged = ""
-            except (ArchiveUnusable, SourceUnavailable) as error:
+            except (ArchiveUnusable, StoreUnavailable) as error:
                 if str(error) != self._logged:
                     self._log.error("%s; nothing is lost, trying again", error)
                 self._logged = str(error)

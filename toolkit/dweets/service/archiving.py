@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from toolkit.dweets.archive.follower import Batch, Follower, Progress, SourceUnavailable
+from toolkit.dweets.archive.follower import Batch, Follower, Progress
 from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
@@ -30,7 +30,7 @@ log = logging.getLogger("toolkit.gateway.archive")
 
 T = TypeVar("T")
 
-_FAILURES = (ArchiveUnusable, SourceUnavailable, StoreUnavailable)
+_FAILURES = (ArchiveUnusable, StoreUnavailable)
 _LEASE_KEY = "lease"
 # Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
@@ -73,10 +73,8 @@ class Archiving:
             await self._renew_lease()
             if self._follower is None:
                 await run_in_thread(lambda: _check_writable(self._folder))
-        except BaseException as error:
+        except BaseException:
             await self.close()
-            if isinstance(error, SourceUnavailable):
-                raise StoreUnavailable(str(error)) from None
             raise
         self._keeper = asyncio.ensure_future(self._keep_lease())
 
@@ -257,6 +255,4 @@ class StoreSource:
         try:
             return future.result()
         except CancelledError:
-            raise SourceUnavailable("the gateway stops before everything is archived") from None
-        except StoreUnavailable as error:
-            raise SourceUnavailable(str(error)) from None
+            raise StoreUnavailable("the gateway stops before everything is archived") from None
