@@ -33,7 +33,7 @@ class Progress:
 
     @property
     def resume_after(self) -> int:
-        # One before the position, so that the last archived row is read again and compared.
+        """One before the position, so that the last archived row is read again and compared."""
         return max(self.sequence - 1, 0)
 
     def recognises(self, first: Row | None) -> bool:
@@ -45,11 +45,13 @@ class Progress:
         return first.sequence > self.sequence or _mark(first) == self._mark
 
     def advance(self, row: Row) -> None:
+        """Go on to a row, and log the gap before it."""
         if missing := missing_between(self.sequence, row.sequence):
             self._log.warning("%s: gap: the server has deleted the dweets %d to %d", self.thing, *missing)
         self.sequence, self._mark = row.sequence, _mark(row)
 
     def start_epoch(self) -> None:
+        """Begin again at number 1, since the server has other rows than the archive."""
         self.epoch, self.sequence, self._mark = self.epoch + 1, 0, None
         self._log.warning("%s: the server restarted its sequence numbers; starting epoch %d", self.thing, self.epoch)
 
