@@ -32,10 +32,6 @@ from toolkit.dweets.archive.files import (
 from toolkit.dweets.archive.tables import Row, joined_tables, last_row, read_footer, table_of, write_file
 from toolkit.errors import ArchiveUnusable
 
-# Limits of one table, which bound the memory.
-_ROWS_AT_ONCE = 50_000
-_BYTES_AT_ONCE = 64 * 1024 * 1024
-
 
 class FileLimits(NamedTuple):
     rows_to_end_a_day: int = 65_536  # a file with at least this many rows ends with its day
@@ -67,7 +63,7 @@ class ArchiveWriter:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
     def things(self) -> list[str]:
-        self._files |= {name: files for name, files in all_files(self.folder).items() if name not in self._files}
+        self._files = all_files(self.folder) | self._files
         return [name for name, files in self._files.items() if files]
 
     def position(self, thing: str) -> Position:
@@ -188,17 +184,15 @@ def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, li
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Split the rows at gaps, and into pieces of bounded size."""
+    """Split the rows at gaps."""
     run: list[Row] = []
-    size = 0
     for row in rows:
         if run and row.sequence <= run[-1].sequence:
             raise ValueError("rows must be in ascending order of their sequence numbers")
-        if run and (row.sequence > run[-1].sequence + 1 or len(run) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE):
+        if run and row.sequence > run[-1].sequence + 1:
             yield run
-            run, size = [], 0
+            run = []
         run.append(row)
-        size += len(row.content)
     if run:
         yield run
 
