@@ -119,7 +119,7 @@ def _operate(
     from toolkit.connection import connect
     from toolkit.errors import FolderInUse, InvalidArgument, ServiceError
     from toolkit.gateway.gateway import store_of
-    from toolkit.operator.folder import OperatorFolder
+    from toolkit.operator.folder import running_gateway
     from toolkit.outside_world import OutsideWorld
 
     store = _store_without_folder(folder, store)
@@ -138,7 +138,7 @@ def _operate(
     try:
         return asyncio.run(run())
     except FolderInUse as error:
-        running = OperatorFolder(folder).running_gateway()
+        running = running_gateway(folder) if folder is not None else None
         if running is None:  # a gateway that is starting, or `toolkit lock` in another terminal, has the folder
             advice = "run this command again once that gateway accepts calls, or has ended"
             raise FolderInUse(error.problem, advice) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.operator.folder import OperatorFolder
+from toolkit.operator.folder import running_gateway
 from toolkit.working_folder import gateway_folder
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def gateway_url(given: str | None) -> str:
 
 def local_url() -> str | None:
     """Return the URL of the gateway with the default folder, else of one on the default port; None without both."""
-    if running := OperatorFolder(gateway_folder()).running_gateway():
+    if running := running_gateway(gateway_folder()):
         return running[0]
     return f"http://127.0.0.1:{DEFAULT_PORT}" if is_listening("127.0.0.1", DEFAULT_PORT) else None
 
