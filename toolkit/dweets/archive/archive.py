@@ -312,9 +312,8 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
 
 
 def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
-    index = checked_times(frame)
     # Rounded as in the archive; else a stored row would seem later by some nanoseconds.
-    utc = (index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")).as_unit("us")
+    utc = pd.to_datetime(checked_times(frame), utc=True).as_unit("us")
     newest = None if if_exists == "append" else writer.newest(thing)
     if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):
         if if_exists == "error":

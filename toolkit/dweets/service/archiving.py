@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import tempfile
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
@@ -71,8 +70,6 @@ class Archiving:
         self._unsubscribe = await self._source.subscribe()
         try:
             await self._renew_lease()
-            if self._follower is None:
-                await run_in_thread(lambda: _check_writable(self._folder))
         except BaseException:
             await self.close()
             raise
@@ -128,15 +125,6 @@ class Archiving:
         if str(error) != self._logged:
             log.error("%s; dweets that are not archived yet stay in the store", error)
         self._logged = str(error)
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return
-    except OSError as error:
-        raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
 
 class StoreSource:
