@@ -46,8 +46,7 @@ class RequestParts(TypedDict, total=False):
 
 class HttpReply(NamedTuple):
     status: int
-    #: Names are in lower case.
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  #: the case of names does not matter
     body: bytes
 
 
@@ -208,4 +207,4 @@ def _complete_reply(response: requests.Response) -> HttpReply:
     if body is None:
         path = urlsplit(response.url).path  # a query may hold a key
         raise Unreachable(f"the answer to {response.request.method} {path} is incomplete") from None
-    return HttpReply(response.status_code, {name.lower(): value for name, value in response.headers.items()}, body)
+    return HttpReply(response.status_code, response.headers, body)
