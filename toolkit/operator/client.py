@@ -23,8 +23,6 @@ _KEY_MISSING_MESSAGE = (
     "the operator key is missing: it is in the file operator.key of the gateway's data folder. Use "
     "toolkit.connect(url, operator_key=...), or set $TOOLKIT_OPERATOR_KEY and $TOOLKIT_URL, as `toolkit lab` does"
 )
-
-
 _ROWS = list[dict[str, Any]]
 
 
