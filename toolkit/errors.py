@@ -27,8 +27,11 @@ No message holds a key, a code or a query string.
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import requires
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -78,6 +81,9 @@ class ArchiveUnusable(ToolkitError):
 class ExtraMissing(ToolkitError):
     """The call needs a library that is not installed; the message has the command that installs it."""
 
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed here; run: {install_command(extra)}")
+
 
 class GatewayError(ToolkitError):
     """A gateway of this process, or its store, does not work; see its subclasses."""
@@ -125,6 +131,8 @@ class ServiceError(ToolkitError):
     ----------
     field
         The wrong field of the request; None if the service names none.
+    retry_after
+        Seconds after which the call may succeed; None if waiting does not help.
 
     Examples
     --------
@@ -134,6 +142,7 @@ class ServiceError(ToolkitError):
     """
 
     default_status: ClassVar[int] = 400
+    retry_after: float | None = None
 
     def __init__(
         self,
@@ -143,6 +152,7 @@ class ServiceError(ToolkitError):
         status: int | None = None,
         service: str = "",
         request: str = "",
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -151,6 +161,8 @@ class ServiceError(ToolkitError):
         self.service = service
         self.request = request
         self.field: str | None = None
+        if retry_after is not None:
+            self.retry_after = retry_after
 
     def __str__(self) -> str:
         return f"{self.message} ({self.service}: {self.request})" if self.request else self.message
@@ -197,10 +209,7 @@ class RateLimited(ServiceError):
 
     default_status = 429
     retryable = True
-
-    def __init__(self, message: str, *, retry_after: float = 1.0, **details: int | str | None) -> None:
-        super().__init__(message, **details)  # type: ignore[arg-type]
-        self.retry_after = retry_after
+    retry_after: float = 1.0
 
 
 class ServiceFailure(ServiceError):
@@ -214,10 +223,7 @@ class Overloaded(ServiceFailure):
     """The service has too many texts to render; try again after ``retry_after`` seconds."""
 
     default_status = 503
-
-    def __init__(self, message: str, *, retry_after: float, **details: Any) -> None:  # noqa: ANN401
-        super().__init__(message, **details)
-        self.retry_after = retry_after
+    retry_after: float = 1.0
 
 
 class Conflict(ServiceError):
@@ -244,6 +250,17 @@ class NotEligible(ServiceError):
     """The user is not eligible for this data."""
 
     default_status = 403
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that installs the libraries of an extra, such as ``lab``."""
+    # The command names the libraries, because this package itself is on no package index.
+    wanted = []
+    for requirement in requires("gateway-toolkit") or ():
+        library, _, marker = requirement.partition(";")
+        if re.search(rf"""extra == ['"]{extra}['"]""", marker):
+            wanted.append(f"'{library.strip()}'")
+    return f"{sys.executable} -m pip install {' '.join(wanted)}"
 
 
 def counted(number: int, what: str) -> str:

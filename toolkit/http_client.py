@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 from urllib.parse import quote, urlencode, urlsplit
 from weakref import WeakSet
 
@@ -24,8 +24,6 @@ from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, U
 from toolkit.secret import Secret
 
 StrOrSecret = str | Secret
-#: Bytes, which are sent unchanged, or a JSON object whose values may be secrets at any depth.
-RequestBody = bytes | Mapping[str, object]
 #: Seconds to connect, and seconds between two reads.
 _TIMEOUT_SECONDS = (3.05, 30.0)
 
@@ -37,10 +35,18 @@ def _is_not_toolkit_call(_record: logging.LogRecord) -> bool:
     return not _IS_TOOLKIT_CALL.get()
 
 
+class RequestParts(TypedDict, total=False):
+    """What a request has besides its method and its path; values may be secrets."""
+
+    query: Mapping[str, StrOrSecret | None]
+    #: Bytes, which are sent unchanged, or a JSON object whose values may be secrets at any depth.
+    body: bytes | Mapping[str, object] | None
+    headers: Mapping[str, StrOrSecret]
+
+
 class HttpReply(NamedTuple):
     status: int
-    #: Names are in lower case.
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  #: the case of names does not matter
     body: bytes
 
 
@@ -96,34 +102,21 @@ class HttpSession:
         self._session.headers["User-Agent"] = "gateway-toolkit"
 
     def call(
-        self,
-        endpoint: Endpoint,
-        values: Mapping[str, str] | None = None,
-        *,
-        query: Mapping[str, StrOrSecret | None] | None = None,
-        body: RequestBody | None = None,
-        headers: Mapping[str, StrOrSecret] | None = None,
+        self, endpoint: Endpoint, values: Mapping[str, str] | None = None, **parts: Unpack[RequestParts]
     ) -> HttpReply:
         """Return the complete response, with any status. Redirects are not followed."""
-        values = values or {}
-        return self._read_reply(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
+        return _complete_reply(self._send(endpoint, values or {}, parts))
 
     def stream(
-        self,
-        endpoint: Endpoint,
-        values: Mapping[str, str] | None = None,
-        *,
-        query: Mapping[str, StrOrSecret | None] | None = None,
-        headers: Mapping[str, StrOrSecret] | None = None,
+        self, endpoint: Endpoint, values: Mapping[str, str] | None = None, **parts: Unpack[RequestParts]
     ) -> HttpStream | HttpReply:
         """Return an endless response as a stream, and a response with a Content-Length completely."""
-        values = values or {}
-        response = self._send(endpoint, values, query or {}, None, headers or {})
-        if response.status_code == 200 and "content-length" not in response.headers:
-            stream = HttpStream(response)
-            self._streams.add(stream)
-            return stream
-        return self._read_reply(response, endpoint, values)
+        response = self._send(endpoint, values or {}, parts)
+        if response.status_code != 200 or "content-length" in response.headers:
+            return _complete_reply(response)
+        stream = HttpStream(response)
+        self._streams.add(stream)
+        return stream
 
     def close(self) -> None:
         """End all streams; every later call raises ConnectionClosed."""
@@ -132,25 +125,7 @@ class HttpSession:
             stream.stop()
         self._session.close()
 
-    @staticmethod
-    def _read_reply(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
-        body = None
-        # In one read, because requests would read the body in many pieces of 10 KB.
-        with suppress(HTTPError, OSError):
-            body = response.raw.read(decode_content=True)
-        if body is None:
-            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} is incomplete") from None
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return HttpReply(response.status_code, headers, body)
-
-    def _send(
-        self,
-        endpoint: Endpoint,
-        values: Mapping[str, str],
-        query: Mapping[str, StrOrSecret | None],
-        body: RequestBody | None,
-        headers: Mapping[str, StrOrSecret],
-    ) -> requests.Response:
+    def _send(self, endpoint: Endpoint, values: Mapping[str, str], parts: RequestParts) -> requests.Response:
         for name, value in values.items():
             if value in ("", ".", ".."):  # HTTP libraries remove these segments, which gives another path
                 raise InvalidArgument(f"{name} cannot be {value!r}")
@@ -162,36 +137,29 @@ class HttpSession:
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         if self._process != os.getpid():  # a fork shares its sockets with its parent, and would read its answers
             self._begin()
-        outcome = self._send_revealed(endpoint.method, path, query, body, headers)
+        outcome = self._send_revealed(endpoint.method, path, parts)
         if isinstance(outcome, BaseException):
             raise outcome from None
         return outcome
 
-    def _send_revealed(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, StrOrSecret | None],
-        body: RequestBody | None,
-        headers: Mapping[str, StrOrSecret],
-    ) -> requests.Response | BaseException:
+    def _send_revealed(self, method: str, path: str, parts: RequestParts) -> requests.Response | BaseException:
         """Send a request with its secrets revealed; return an error, so that no traceback shows this frame."""
         request = f"{method} {path}"
         unanswered = f"no answer to {request} from {self.base_url}:"
-        pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
+        query, headers = _revealed(parts.get("query")), _revealed(parts.get("headers"))
         try:
-            url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
+            url = self.base_url + path + ("?" + urlencode(query, quote_via=quote) if query else "")
         except UnicodeEncodeError:
             return InvalidArgument(f"a value of {request} cannot be sent: it is not UTF-8")
-        plain = {name: v.reveal() if isinstance(v, Secret) else v for name, v in headers.items()}
+        body = parts.get("body")
         if isinstance(body, Mapping):
-            plain.setdefault("Content-Type", "application/json")
-            body = json.dumps(body, default=_reveal).encode("ascii")
+            headers.setdefault("Content-Type", "application/json")
+            body = json.dumps(body, default=Secret.reveal).encode("ascii")
         mine = _IS_TOOLKIT_CALL.set(True)
         try:
             # Streamed: the body is read later, whole or piece by piece.
             return self._session.request(
-                method, url, data=body, headers=plain, timeout=_TIMEOUT_SECONDS, stream=True, allow_redirects=False
+                method, url, data=body, headers=headers, timeout=_TIMEOUT_SECONDS, stream=True, allow_redirects=False
             )
         except requests.ConnectTimeout:
             return Unreachable(f"{unanswered} it did not accept the connection in time")
@@ -223,7 +191,20 @@ def checked_base_url(url: str) -> str:
     raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
 
 
-def _reveal(value: object) -> str:
-    if not isinstance(value, Secret):
-        raise TypeError(f"a JSON body cannot hold a {type(value).__name__}")
-    return value.reveal()
+def _revealed(values: Mapping[str, StrOrSecret | None] | None) -> dict[str, str]:
+    return {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in (values or {}).items()
+        if value is not None
+    }
+
+
+def _complete_reply(response: requests.Response) -> HttpReply:
+    body = None
+    # In one read, because requests would read the body in many pieces of 10 KB.
+    with suppress(HTTPError, OSError):
+        body = response.raw.read(decode_content=True)
+    if body is None:
+        path = urlsplit(response.url).path  # a query may hold a key
+        raise Unreachable(f"the answer to {response.request.method} {path} is incomplete") from None
+    return HttpReply(response.status_code, response.headers, body)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
+
+from cachetools import LRUCache
 
 _MOST_BUCKETS = 50_000
 
@@ -33,13 +34,8 @@ class RateLimit:
         self._burst = burst
         self._rate = calls_a_second
         self._seconds = seconds
-        # The time at which each bucket was (or would have been) empty, in the order of the latest calls.
-        # Callers choose keys, so above _MOST_BUCKETS the key with the oldest call is dropped.
-        self._empty_at: OrderedDict[Hashable, float] = OrderedDict()
-
-    @property
-    def buckets(self) -> int:
-        return len(self._empty_at)
+        # The time at which each bucket was (or would have been) empty; bounded, because callers choose keys.
+        self._empty_at: LRUCache[Hashable, float] = LRUCache(_MOST_BUCKETS)
 
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
         """Count calls and return what is left, or raise LimitReached and count nothing.
@@ -52,9 +48,6 @@ class RateLimit:
         if tokens < calls - 1e-9:
             raise LimitReached((calls - tokens) / self._rate)
         self._empty_at[key] = since + calls / self._rate
-        self._empty_at.move_to_end(key)
-        if len(self._empty_at) > _MOST_BUCKETS:
-            self._empty_at.popitem(last=False)
         return self._allowance(tokens - calls)
 
     def left(self, key: Hashable) -> Allowance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +13,9 @@ import pytest
 
 from tests.dweets.archive_rows_made import archived, numbers, rows
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.epochs import Position, Progress, missing_between
-from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.files import Position, missing_between
+from toolkit.dweets.archive.follower import Batch, Follower, Progress
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.service import archiving
 from toolkit.dweets.service.archiving import StoreSource
@@ -27,29 +27,26 @@ log = logging.getLogger("tests.follower")
 
 
 class ListSource:
-    """Delivers batches from a list; fails so many times before."""
+    """Delivers one batch of each thing; fails so many times before."""
 
-    def __init__(self, *batches: Batch, failures: int = 0) -> None:
-        self.left = list(batches)
+    def __init__(self, failures: int = 0, **batches: Batch) -> None:
+        self.left = batches
+        self.received = sum(len(batch.rows) for batch in batches.values())
         self.failures = failures
         self.is_delivered = threading.Event()
 
-    @property
-    def waiting(self) -> int:
-        return sum(len(batch.rows) for batch in self.left)
-
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
-        self.opened_by = writer
         wake()
 
-    def batches(self, *, complete: bool) -> Iterator[Batch]:
+    def things(self, *, complete: bool) -> Iterable[str]:
         if self.failures:
             self.failures -= 1
-            raise SourceUnavailable("the store is away")
-        yield from list(self.left)
+            raise StoreUnavailable("the store is away")
+        return list(self.left)
 
-    def archived(self, batch: Batch) -> None:
-        self.left.remove(batch)
+    def batches(self, thing: str) -> Generator[Batch]:
+        yield self.left[thing]
+        del self.left[thing]
         if not self.left:
             self.is_delivered.set()
 
@@ -58,7 +55,7 @@ class ListSource:
 
 
 def test_follower_retries_a_source_that_is_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = ListSource(Batch("t", 1, rows(1, 5)), failures=3)
+    source = ListSource(3, t=Batch(1, rows(1, 5)))
     with Follower(tmp_path, source, 0.01, log) as follower:
         assert source.is_delivered.wait(60)
     assert (follower.dweets, follower.received) == (5, 5)
@@ -68,7 +65,7 @@ def test_follower_retries_a_source_that_is_unavailable(tmp_path: Path, caplog: p
 
 def test_a_blocked_thing_stays_with_the_source(tmp_path: Path) -> None:
     (tmp_path / "thing=a").write_text("in the way", "utf-8")
-    source = ListSource(Batch("a", 1, rows(1, 2)), Batch("b", 1, rows(1, 3)))
+    source = ListSource(a=Batch(1, rows(1, 2)), b=Batch(1, rows(1, 3)))
     follower = Follower(tmp_path, source, 600, log)
     with pytest.raises(ArchiveUnusable):
         follower.flush()
@@ -79,19 +76,19 @@ def test_a_blocked_thing_stays_with_the_source(tmp_path: Path) -> None:
 
 
 def test_stop_without_flush_leaves_rows_with_the_source(tmp_path: Path) -> None:
-    source = ListSource(Batch("t", 1, rows(1, 2)), failures=10_000)
+    source = ListSource(10_000, t=Batch(1, rows(1, 2)))
     follower = Follower(tmp_path, source, 600, log)
     assert follower.close(flush=False) == 0
-    assert source.waiting == 2
+    assert list(source.left) == ["t"]
     archived(tmp_path, "t", [rows(1, 2)])  # the folder is unlocked
 
 
 def test_a_start_that_fails_unlocks_the_folder(tmp_path: Path) -> None:
     class Refusing(ListSource):
         def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
-            raise SourceUnavailable("no")
+            raise StoreUnavailable("no")
 
-    with pytest.raises(SourceUnavailable):
+    with pytest.raises(StoreUnavailable):
         Follower(tmp_path, Refusing(), 1.0, log)
     archived(tmp_path, "t", [rows(1, 2)])
 
@@ -181,7 +178,7 @@ def followed(store: FlakyStore, folder: Path) -> Iterator[tuple[Follower, StoreS
 def test_a_store_that_fails_between_two_reads_loses_nothing(tmp_path: Path) -> None:
     with followed(FlakyStore(700), tmp_path) as (follower, source):
         source.note_post("t")
-        with pytest.raises(SourceUnavailable):
+        with pytest.raises(StoreUnavailable):
             follower.flush()
         assert follower.flush() == 700
     assert numbers(Archive(tmp_path), "t") == list(range(1, 701))

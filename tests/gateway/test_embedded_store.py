@@ -532,7 +532,7 @@ def test_stored_range_is_whole_after_a_clock_was_set_back() -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append("a", [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
         stored = StoredRange(store.journals, "a", 5, 20, asyncio.Semaphore(1))
-        await stored.scan()
-        assert [data async for block in stored.blocks(newest_first=False) for data in block] == [b"10", b"5", b"15"]
+        for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
+            assert [data async for block in stored.blocks(newest_first=newest_first) for data in block] == expected
 
     with_store(None, work)

@@ -14,7 +14,7 @@ import toolkit
 from tests.conftest import operator_of
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.gateway import Gateway
-from toolkit.operator.folder import OperatorFolder
+from toolkit.operator.folder import running_gateway
 
 
 def test_the_key_is_private_and_survives_restarts(tmp_path: Path) -> None:
@@ -92,25 +92,25 @@ def test_the_key_is_in_no_log_repr_error_or_other_file(tmp_path: Path, caplog: p
 
 def test_the_address_is_there_while_the_gateway_runs(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
-        assert OperatorFolder(tmp_path).running_gateway() == (gateway.base_url, gateway.operator_key)
+        assert running_gateway(tmp_path) == (gateway.base_url, gateway.operator_key)
         mode = (tmp_path / "gateway.url").stat().st_mode
         assert stat.S_IMODE(mode) == 0o600
     assert not (tmp_path / "gateway.url").exists()
-    assert OperatorFolder(tmp_path).running_gateway() is None
+    assert running_gateway(tmp_path) is None
 
 
 def test_the_address_of_a_killed_gateway_is_not_believed(tmp_path: Path) -> None:
     with Gateway(tmp_path):
         pass
     (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n1\n")
-    assert OperatorFolder(tmp_path).running_gateway() is None
+    assert running_gateway(tmp_path) is None
 
 
 def test_an_address_of_an_earlier_process_gets_no_key(tmp_path: Path) -> None:
     with Gateway(tmp_path):
         # As a killed gateway leaves it, until the next one has opened its store.
         (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n1\n")
-        assert OperatorFolder(tmp_path).running_gateway() is None
+        assert running_gateway(tmp_path) is None
 
 
 def test_the_file_is_what_curl_needs(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from toolkit.cli.gateway import gateway
 from toolkit.cli.history import history
 from toolkit.cli.lab import lab
 from toolkit.cli.lock import lock
-from toolkit.cli.pipes import one_line_errors
 from toolkit.cli.post import post
+from toolkit.cli.process import one_line_errors
 from toolkit.cli.record import record
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from toolkit.cli.options import environment_option
+
 
 def _read_tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
     from toolkit.gateway.configuration import tables_of
@@ -15,13 +17,11 @@ def _read_tables(context: click.Context, parameter: click.Parameter, path: Path 
 
 
 #: The option gives a command the checked tables of the file; none without a file.
-CONFIG = click.option(
+CONFIG = environment_option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
     callback=_read_tables,
-    envvar="TOOLKIT_CONFIG",
-    show_envvar=True,
     help="Take settings, partners, clients and subscribers from this TOML or JSON file; options replace what it says. "
     "`toolkit config example` prints one.",
 )

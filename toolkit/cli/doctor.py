@@ -8,101 +8,71 @@ import shutil
 import socket
 import sys
 import tempfile
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from toolkit.cli.options import DEFAULT_PORT, is_listening
-from toolkit.extras import install_command
+from toolkit.errors import install_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
-_SUBJECT_WIDTH = 14
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that `toolkit doctor` looked for."""
-
+class Finding(NamedTuple):
     subject: str
-    #: The path or the version that was found; None if it is missing.
-    found: str | None
-    #: What does not work without the subject, and what to do.
-    cost: str
-    #: Whether nothing works without the subject.
-    needed: bool = False
+    found: object  #: the path or the version; None if it is missing
+    cost: str  #: what does not work without the subject, and what to do
 
 
 def examine() -> list[Finding]:
     """Look for everything, in the order in which a newcomer needs it; change nothing."""
-    jupyter = install_command("lab")
+    folder, jupyter = gateway_folder(), install_command("lab")
+    taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
+    mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
+    no_mail_server = "alert mails stay in the outbox, unless --smtp names a server elsewhere"
+    redis = shutil.which("redis-server") or shutil.which("valkey-server")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     return [
-        _data_folder(gateway_folder()),
-        _port(DEFAULT_PORT),
-        _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter}"),
-        _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter}"),
-        _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
-        _distribution("Dask", "dask", "archives have no .dask(): install the extra [archive]"),
-        _mail_server("127.0.0.1", 25),
-        _program("Redis", "many gateways need one elsewhere; its tests are skipped", "redis-server", "valkey-server"),
-        _program("Chromium", "tests in the browser are skipped", "chromium", "chromium-browser", "google-chrome"),
+        Finding("data folder", _if_writable(folder), f"{folder} cannot be written: give --data another folder"),
+        Finding(f"port {DEFAULT_PORT}", _if_free(DEFAULT_PORT), taken),
+        Finding("JupyterLab", _version("jupyterlab"), f"`toolkit lab` cannot start; run: {jupyter}"),
+        Finding("ipykernel", _version("ipykernel"), f"notebooks have no Python; run: {jupyter}"),
+        Finding("DuckDB", _version("duckdb"), "archives cannot be asked in SQL: install the extra [archive]"),
+        Finding("Dask", _version("dask"), "archives have no .dask(): install the extra [archive]"),
+        Finding("mail server", mail_server, no_mail_server),
+        Finding("Redis", redis, "many gateways need one elsewhere; its tests are skipped"),
+        Finding("Chromium", chromium, "tests in the browser are skipped"),
     ]
 
 
-def report(findings: list[Finding]) -> str:
-    try:
-        version = importlib.metadata.version(APPLICATION)
-    except importlib.metadata.PackageNotFoundError:
-        version = "(not installed, run from its sources)"
-    lines = [f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
-    for finding in findings:
-        mark, text = ("ok", finding.found) if finding.found else ("missing", finding.cost)
-        lines.append(f"  {mark:8} {finding.subject:{_SUBJECT_WIDTH}} {text}")
-    return "\n".join(lines)
-
-
-def _data_folder(folder: Path) -> Finding:
+def _if_writable(folder: Path) -> Path | None:
     # The folder itself may not exist yet, so the nearest existing folder above is tested.
     present = next(path for path in (folder, *folder.parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=present):
-            found: str | None = str(folder)
-    except OSError:
-        found = None
-    return Finding("data folder", found, f"{folder} cannot be written: give --data another folder", needed=True)
+    with suppress(OSError), tempfile.TemporaryFile(dir=present):
+        return folder
+    return None
 
 
-def _port(port: int) -> Finding:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", port))
-            found: str | None = "free"
-        except OSError:
-            found = None
-    cost = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
-    return Finding(f"port {port}", found, cost)
+def _if_free(port: int) -> str | None:
+    with suppress(OSError), socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))
+        return "free"
+    return None
 
 
-def _distribution(subject: str, name: str, cost: str) -> Finding:
-    try:
-        found: str | None = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        found = None
-    return Finding(subject, found, cost)
-
-
-def _program(subject: str, cost: str, *names: str) -> Finding:
-    return Finding(subject, next((path for name in names if (path := shutil.which(name))), None), cost)
-
-
-def _mail_server(host: str, port: int) -> Finding:
-    found = f"smtp://{host}:{port}" if is_listening(host, port) else None
-    return Finding("mail server", found, "alert mails stay in the outbox, unless --smtp names a server elsewhere")
+def _version(distribution: str) -> str | None:
+    with suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(distribution)
+    return None
 
 
 @click.command()
 def doctor() -> None:
     """Say what is missing on this machine, and what does not work without it."""
+    version = _version(APPLICATION) or "(not installed, run from its sources)"
+    click.echo(f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     findings = examine()
-    click.echo(report(findings))
-    sys.exit(any(finding.needed and finding.found is None for finding in findings))
+    for subject, found, cost in findings:
+        click.echo(f"  {'ok' if found else 'missing':8} {subject:14} {found or cost}")
+    sys.exit(findings[0].found is None)  # nothing works without a data folder

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.cli.config import CONFIG
-from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, STORE
+from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, STORE, environment_option
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
 if TYPE_CHECKING:
@@ -46,50 +46,40 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
     default=None,
     help="Serve the demo world also when other machines may call; its keys are public (data/demo_world.json).",
 )
-@click.option(
+@environment_option(
     "--lock",
     "locks",
     metavar="LOCK=MASTERKEY",
     multiple=True,
     callback=_parse_locks,
-    envvar="TOOLKIT_LOCKS",
-    show_envvar=True,
     help="Issue this lock with this master key. Better in $TOOLKIT_LOCKS (several with spaces between): every user of "
     "the machine can read the arguments of a command.",
 )
-@click.option(
+@environment_option(
     "--smtp",
     metavar="URL",
-    envvar="TOOLKIT_SMTP",
-    show_envvar=True,
     help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox.",
 )
 @click.option("--keep", type=click.IntRange(min=MIN_KEPT_DWEETS), help="Dweets kept of each thing.  [default: 10000]")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
-@click.option(
+@environment_option(
     "--public-url",
     metavar="URL",
-    envvar="TOOLKIT_PUBLIC_URL",
-    show_envvar=True,
     help="The https origin by which callers and browsers reach the gateway.",
 )
-@click.option(
+@environment_option(
     "--allow-host",
     "allow_hosts",
     metavar="NAME",
     multiple=True,
-    envvar="TOOLKIT_ALLOW_HOSTS",
-    show_envvar=True,
     help="Answer to this host name too, as behind a reverse proxy; may be repeated.",
 )
-@click.option(
+@environment_option(
     "--trusted-proxy",
     "trusted_proxies",
     metavar="ADDRESS",
     multiple=True,
-    envvar="TOOLKIT_TRUSTED_PROXIES",
-    show_envvar=True,
     help="Take the address of a caller from X-Forwarded-For or Forwarded of this proxy (address or network); may be "
     "repeated.",
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.pipes import json_text, write_bytes, write_text
+from toolkit.cli.process import json_text, write_bytes, write_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,7 @@ import click
 from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, at_end_signals
-from toolkit.errors import ToolkitError
-from toolkit.extras import install_command
+from toolkit.errors import ExtraMissing
 from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
 
 if TYPE_CHECKING:
@@ -32,10 +31,6 @@ _JUPYTER_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
 _IS_POSIX = os.name == "posix"
 
 
-class LabCannotStart(ToolkitError):
-    """Something that the lab needs is missing; the message says what to do."""
-
-
 def _notebook_root(folder: Path | None) -> Path:
     """Return the folder that JupyterLab shows; outside of a checkout it gets copies of the notebooks."""
     if folder is None and is_checkout():
@@ -44,7 +39,7 @@ def _notebook_root(folder: Path | None) -> Path:
     try:
         kept = copy_originals(originals(), root)
     except OSError as error:
-        raise LabCannotStart(f"the folder {root} cannot be written: {error.strerror}") from None
+        raise click.ClickException(f"the folder {root} cannot be written: {error.strerror}") from None
     for name in kept:
         click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
     return root
@@ -166,7 +161,7 @@ def lab(
     Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
     """
     if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
-        raise LabCannotStart(f"JupyterLab is not installed here; run: {install_command('lab')}")
+        raise ExtraMissing("JupyterLab", "lab")
     root = _notebook_root(folder)
     settings = _gateway_settings(config, data, port)
     # A signal while the lab starts ends the gateway and removes the folder.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from toolkit.cli.options import EXISTING_FOLDER, FOLDER, STORE
+from toolkit.cli.options import FOLDER, STORE
 
 if TYPE_CHECKING:
     from toolkit.operator.client import OperatorClient
     from toolkit.stores import Records
 
 T = TypeVar("T")
-Command = Callable[..., None]
+_DATA = click.option("--data", type=FOLDER, help="The folder of the gateway, which may be running.")
 
 
 @click.group()
@@ -27,18 +27,9 @@ def lock() -> None:
     """
 
 
-def _store_options(folder: click.Path) -> Callable[[Command], Command]:
-    """Add the options --data and --store to a command; they say where the gateway keeps everything."""
-
-    def add(command: Command) -> Command:
-        data = click.option("--data", type=folder, help="The folder of the gateway, which may be running.")
-        return data(STORE(command))
-
-    return add
-
-
 @lock.command("new")
-@_store_options(FOLDER)
+@_DATA
+@STORE
 def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once."""
     from toolkit.dweets.service.locks import Locks
@@ -52,7 +43,8 @@ def new_lock(data: Path | None, store: str | None) -> None:
 
 
 @lock.command("list")
-@_store_options(EXISTING_FOLDER)
+@_DATA
+@STORE
 def list_locks(data: Path | None, store: str | None) -> None:
     """Print each lock, the thing that uses it, and what is damaged."""
     from toolkit.dweets.service.lock_records import lock_rows
@@ -67,7 +59,8 @@ def list_locks(data: Path | None, store: str | None) -> None:
 
 @lock.command("revoke")
 @click.argument("lock_name", metavar="LOCK")
-@_store_options(EXISTING_FOLDER)
+@_DATA
+@STORE
 def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
     """Remove LOCK for good: its keys no longer work.
 
@@ -86,7 +79,8 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
 @lock.command("repair")
 @click.argument("thing", required=False)
 @click.option("--lock", "lock_name", metavar="LOCK", help="Repair a damaged lock that is on no thing.")
-@_store_options(EXISTING_FOLDER)
+@_DATA
+@STORE
 def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, store: str | None) -> None:
     """Unlock THING, whose lock is damaged.
 
@@ -125,7 +119,7 @@ def _operate(
     from toolkit.connection import connect
     from toolkit.errors import FolderInUse, InvalidArgument, ServiceError
     from toolkit.gateway.gateway import store_of
-    from toolkit.operator.folder import OperatorFolder
+    from toolkit.operator.folder import running_gateway
     from toolkit.outside_world import OutsideWorld
 
     store = _store_without_folder(folder, store)
@@ -144,7 +138,7 @@ def _operate(
     try:
         return asyncio.run(run())
     except FolderInUse as error:
-        running = OperatorFolder(folder).running_gateway()
+        running = running_gateway(folder) if folder is not None else None
         if running is None:  # a gateway that is starting, or `toolkit lock` in another terminal, has the folder
             advice = "run this command again once that gateway accepts calls, or has ended"
             raise FolderInUse(error.problem, advice) from None

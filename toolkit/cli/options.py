@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.operator.folder import OperatorFolder
+from toolkit.operator.folder import running_gateway
 from toolkit.working_folder import gateway_folder
 
 if TYPE_CHECKING:
@@ -18,28 +19,33 @@ DEFAULT_PORT = 8787
 _CONNECT_SECONDS = 0.5
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 PORT = click.IntRange(0, 65535)
 
-STORE = click.option(
+
+class EnvironmentOption(click.Option):
+    """An option that the environment variable ``TOOLKIT_`` and its name sets too."""
+
+    def __init__(self, *declarations: Any, **attributes: Any) -> None:  # noqa: ANN401
+        super().__init__(*declarations, **attributes)
+        self.show_envvar = True
+        self.envvar = f"TOOLKIT_{self.name}".upper()
+
+
+environment_option = partial(click.option, cls=EnvironmentOption)
+
+STORE = environment_option(
     "--store",
     metavar="URL",
-    envvar="TOOLKIT_STORE",
-    show_envvar=True,
     help="Keep everything in the Redis at redis://[user:password@]host[:port][/db], which many gateways may share.",
 )
-URL = click.option(
+URL = environment_option(
     "--url",
     metavar="URL",
-    envvar="TOOLKIT_URL",
-    show_envvar=True,
     help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {DEFAULT_PORT} of this machine.",
 )
-KEY = click.option(
+KEY = environment_option(
     "--key",
     metavar="KEY",
-    envvar="TOOLKIT_KEY",
-    show_envvar=True,
     help="Key of a locked thing. Better in $TOOLKIT_KEY: other users of the machine can read arguments.",
 )
 
@@ -64,7 +70,7 @@ def gateway_url(given: str | None) -> str:
 
 def local_url() -> str | None:
     """Return the URL of the gateway with the default folder, else of one on the default port; None without both."""
-    if running := OperatorFolder(gateway_folder()).running_gateway():
+    if running := running_gateway(gateway_folder()):
         return running[0]
     return f"http://127.0.0.1:{DEFAULT_PORT}" if is_listening("127.0.0.1", DEFAULT_PORT) else None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.pipes import json_text, stdin, terminal_safe, write_text
+from toolkit.cli.process import json_text, stdin, terminal_safe, write_text
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls

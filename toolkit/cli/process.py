@@ -1,17 +1,108 @@
-"""Signal handlers and log output of commands that run until a signal."""
+"""How commands read, write, log and end: JSON lines, errors in one line, closed pipes, signals."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, BinaryIO
+
+import click
+
+from toolkit.errors import InvalidArgument, ToolkitError
 
 #: Signals that end a command; Windows has no SIGHUP, the signal of a closed terminal.
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+# The exit code that a shell reports for a command that SIGINT ended.
+_SIGINT_EXIT_CODE = 130
+# A content may be nested 1,024 levels deep.
+_RECURSION_LIMIT = 5_000
+# JSON escapes for characters that terminals execute or readers cannot see, and that json.dumps leaves in texts.
+_ESCAPES = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+# Replacements for such characters in texts of others that a terminal shows: a CSV, the message of a service.
+_TERMINAL_SAFE = dict.fromkeys([*_ESCAPES, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
+
+
+class WrongArgument(click.ClickException):
+    exit_code = 2
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Report an error or warning in one line; exit with 130 at Ctrl-C, with 0 if the reader of stdout has gone.
+
+    The exit code of an error is 2 for a wrong argument, and otherwise 1.
+    """
+    recursion_limit = sys.getrecursionlimit()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _warn_in_one_line
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+            yield
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except ToolkitError as error:
+        kind = WrongArgument if isinstance(error, InvalidArgument) else click.ClickException
+        raise kind(terminal_safe(str(error))) from None
+    except KeyboardInterrupt:
+        raise SystemExit(_SIGINT_EXIT_CODE) from None
+    except BrokenPipeError:  # the reader has gone, as with `| head -1`: no error
+        _discard_stdout()
+        raise SystemExit(0) from None
+    except OSError as error:
+        _discard_stdout()
+        why = f"{error.filename or 'stdin or stdout'}: {error.strerror}" if error.strerror else str(error)
+        raise click.ClickException(why) from None
+    finally:
+        sys.setrecursionlimit(recursion_limit)
+
+
+def _warn_in_one_line(message: Warning | str, category: type[Warning], *_: object, **_named: object) -> None:
+    if category is UserWarning:  # a warning of the toolkit; deprecations in libraries do not concern users
+        click.echo(f"Warning: {terminal_safe(str(message))}", err=True)
+
+
+def stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise click.ClickException("stdin is closed")
+    return sys.stdin.buffer
+
+
+def json_text(value: Any) -> str:  # noqa: ANN401
+    """Return compact JSON without characters that a terminal would execute."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+def terminal_safe(text: str) -> str:
+    """Return a text without characters that a terminal would execute."""
+    return text.translate(_TERMINAL_SAFE)
+
+
+def write_text(text: str) -> None:
+    """Write to stdout in UTF-8, whatever the locale is."""
+    shown = terminal_safe(text) if sys.stdout is not None and sys.stdout.isatty() else text
+    write_bytes(shown.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write to stdout and flush it; do nothing if stdout is closed."""
+    if sys.stdout is not None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def _discard_stdout() -> None:
+    # At its end, Python would write the buffered rest, fail again, and print a message with another exit code.
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.pipes import json_text, write_text
+from toolkit.cli.process import json_text, write_text
 
 
 @click.command(context_settings={"show_default": True})

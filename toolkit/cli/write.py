@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from toolkit.cli.options import URL, local_url
-from toolkit.cli.pipes import stdin
+from toolkit.cli.process import stdin
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS, Format
 
 _FORMAT_OF_SUFFIX: dict[str, Format] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}

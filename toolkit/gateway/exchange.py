@@ -107,7 +107,7 @@ def _weight(parameters: list[str]) -> float:
 
 def retry_after(error: ServiceError) -> tuple[Header, ...]:
     """Return the header Retry-After, for an error that says when to try again."""
-    seconds = getattr(error, "retry_after", None)
+    seconds = error.retry_after
     return () if seconds is None else ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
 
 

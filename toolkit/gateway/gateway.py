@@ -18,6 +18,7 @@ from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.notebook_cell import close_earlier
+from toolkit.operator.folder import write_address
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -138,7 +139,8 @@ class Gateway(PublicNames):
         self.base_url = f"http://{shown}:{self._server.port}"
         #: Where the operator API answers: on a loopback address.
         self.operator_url = f"http://{_LOOPBACK.get(listens.host, shown)}:{self._server.port}"
-        self._services.operator_folder.write_address(self.operator_url)
+        if listens.folder is not None:
+            write_address(listens.folder, self.operator_url)
 
     def _log_warnings(self, own: Configuration) -> None:
         if self._demo.warning:

@@ -21,7 +21,7 @@ from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
-from toolkit.operator.folder import OperatorFolder
+from toolkit.operator.folder import kept_key, remove_address
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards.configuration import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
@@ -39,7 +39,6 @@ class Services:
         self.store = store
         self.world = world
         self._configuration = configuration
-        self.operator_folder = OperatorFolder(configuration.gateway.folder)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Application]:
@@ -51,9 +50,10 @@ class Services:
             await store.open()
             closing.push_async_callback(store.close)
             # From here on the folder is ours; a command that found an old address would send the operator key there.
-            self.operator_folder.remove_address()
-            closing.callback(self.operator_folder.remove_address)
-            self.operator_key = self.operator_folder.kept_key()
+            if (folder := settings.gateway.folder) is not None:
+                remove_address(folder)
+                closing.callback(remove_address, folder)
+            self.operator_key = kept_key(folder)
             self.rewards = RewardService(store, world, settings.rewards or RewardSettings())
             closing.push_async_callback(self.rewards.close)
             self.dweets = DweetService(store, world, settings.dweets, mail_delivery)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 
-import orjson
+import msgspec
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
@@ -25,6 +23,23 @@ _KEY_MISSING_MESSAGE = (
     "the operator key is missing: it is in the file operator.key of the gateway's data folder. Use "
     "toolkit.connect(url, operator_key=...), or set $TOOLKIT_OPERATOR_KEY and $TOOLKIT_URL, as `toolkit lab` does"
 )
+_ROWS = list[dict[str, Any]]
+
+
+class _IssuedLock(TypedDict):
+    lock: str
+    master_key: str
+    read_key: str
+
+
+class _Mail(TypedDict):
+    at: int
+    to: list[str]
+    thing: str
+    subject: str
+    text: str
+    state: str
+    error: str
 
 
 @checked_arguments
@@ -62,7 +77,7 @@ class OperatorClient(PublicNames):
             ``lock``, its name; ``master_key``, for everything; ``read_key``, for latest, history and listen. The keys
             are `Secret` and never shown again: store what ``reveal()`` returns.
         """
-        issued = self._call(wire.ISSUE_LOCK, str, "lock", "master_key", "read_key")
+        issued = self._call(wire.ISSUE_LOCK, "", _IssuedLock)
         return IssuedLock(issued["lock"], Secret(issued["master_key"]), Secret(issued["read_key"]))
 
     def locks(self) -> pd.DataFrame:
@@ -74,7 +89,7 @@ class OperatorClient(PublicNames):
             A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
             or damaged) and ``damage`` (why nobody can use it). A damaged thing may have no known lock.
         """
-        return declared_frame(self._call_for_rows(wire.GET_LOCKS, "locks"), wire.LOCK_FIELDS)
+        return declared_frame(self._call(wire.GET_LOCKS, "locks", _ROWS), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
         """Remove a lock for good, with its keys (``DELETE /operator/locks/{lock}``).
@@ -91,7 +106,7 @@ class OperatorClient(PublicNames):
         Conflict
             The lock is damaged: repair it.
         """
-        thing: str | None = self._call(wire.REVOKE_LOCK, (str, type(None)), "thing", values={"lock": lock})["thing"]
+        thing: str | None = self._call(wire.REVOKE_LOCK, "thing", str | None, lock=lock)
         return thing
 
     def repair_lock(self, thing: str | None = None, *, lock: str | None = None) -> list[str]:
@@ -111,9 +126,9 @@ class OperatorClient(PublicNames):
         """
         if (thing is None) == (lock is None):
             raise InvalidArgument("give either a thing or lock=...")
-        if thing is not None:
-            return self._call_for_sentences(wire.REPAIR_THING, thing=thing)
-        return self._call_for_sentences(wire.REPAIR_LOCK, lock=lock or "")
+        endpoint, named = (wire.REPAIR_LOCK, {"lock": lock}) if thing is None else (wire.REPAIR_THING, {"thing": thing})
+        done: list[str] = self._call(endpoint, "done", list[str], **named)
+        return done
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
@@ -137,7 +152,8 @@ class OperatorClient(PublicNames):
         NotFound
             No user with this alias had a code or gave a wrong answer lately.
         """
-        return self._call_for_sentences(wire.RESET_USER, alias=service_alias)
+        done: list[str] = self._call(wire.RESET_USER, "done", list[str], alias=service_alias)
+        return done
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
 
@@ -152,11 +168,9 @@ class OperatorClient(PublicNames):
             Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept
             or uncertain) and ``error``. Of the finished mails, only the last thousand are kept.
         """
-        mails = [
-            {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}
-            for mail in self._call_for_rows(wire.GET_OUTBOX, "mails", "at", "to")
-        ]
-        return declared_frame(mails, wire.MAIL_FIELDS)
+        mails = self._call(wire.GET_OUTBOX, "mails", list[_Mail])
+        rows = [{**mail, "at": mail["at"] * 1000, "to": ", ".join(mail["to"])} for mail in mails]
+        return declared_frame(rows, wire.MAIL_FIELDS)
 
     def decisions(self) -> pd.DataFrame:
         """Return all decisions of the reward engine (``GET /operator/rewards/decisions``).
@@ -168,7 +182,7 @@ class OperatorClient(PublicNames):
             ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; `tk.rewards.funnel` and the
             other analyses take this frame.
         """
-        return decision_frame(self._call_for_rows(wire.GET_DECISIONS, "decisions"))
+        return decision_frame(self._call(wire.GET_DECISIONS, "decisions", _ROWS))
 
     def reward_sessions(self) -> pd.DataFrame:
         """Return all reward sessions (``GET /operator/rewards/sessions``).
@@ -178,14 +192,14 @@ class OperatorClient(PublicNames):
         DataFrame
             Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
         """
-        return decision_frame(self._call_for_rows(wire.GET_REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
+        return decision_frame(self._call(wire.GET_REWARD_SESSIONS, "sessions", _ROWS), SESSION_COLUMNS)
 
     def reward_configuration(self) -> Configuration:
         """Return the rules of the reward engine, for example as the start of a what-if.
 
         ``GET /operator/rewards/configuration``.
         """
-        return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, dict, "configuration")["configuration"])
+        return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, "configuration", dict))
 
     def retention(self) -> pd.DataFrame:
         """Return how much the gateway keeps, and how long (``GET /operator/retention``).
@@ -203,7 +217,7 @@ class OperatorClient(PublicNames):
         ...     tk.operator.retention().set_index("kept").loc["dweets of each thing", "most"]
         np.int64(10000)
         """
-        return declared_frame(self._call_for_rows(wire.GET_RETENTION, "retention"), wire.RETENTION_FIELDS)
+        return declared_frame(self._call(wire.GET_RETENTION, "retention", _ROWS), wire.RETENTION_FIELDS)
 
     # -- the clock ----------------------------------------------------------------------------------------
 
@@ -233,47 +247,33 @@ class OperatorClient(PublicNames):
         """
         if not 0 <= seconds < float("inf"):
             raise InvalidArgument("seconds must be 0 or more: a clock only goes forward")
-        return self._call_for_time(wire.ADVANCE_CLOCK, orjson.dumps({"seconds": float(seconds)}))
+        return self._call_for_time(wire.ADVANCE_CLOCK, msgspec.json.encode({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------
 
-    def _call_for_sentences(self, endpoint: Endpoint, **values: str) -> list[str]:
-        done: list[str] = self._call(endpoint, list, "done", values=values)["done"]
-        return done
-
     def _call_for_time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
-        return pd.Timestamp(self._call(endpoint, int, "now", body=body)["now"], unit="ms", tz="UTC")
+        return pd.Timestamp(self._call(endpoint, "now", int, body), unit="ms", tz="UTC")
 
-    def _call_for_rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
-        rows: list[Mapping[str, Any]] = self._call(endpoint, list, name)[name]
-        if not all(isinstance(row, dict) and all(field in row for field in needed) for row in rows):
-            raise UnexpectedReply(f"the response to {endpoint} is not from a gateway")
-        return rows
-
-    def _call(
-        self,
-        endpoint: Endpoint,
-        kind: type | tuple[type, ...],
-        *names: str,
-        values: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> dict[str, Any]:
-        """Return a response whose fields `names` must be of the type `kind`, or raise the error of a refusal."""
-        if values and not all(values.values()):
+    def _call(self, endpoint: Endpoint, field: str, kind: Any, body: bytes | None = None, **values: str) -> Any:  # noqa: ANN401
+        """Return a field of a response (all of it if "") as the type `kind`, or raise the error of a refusal."""
+        if not all(values.values()):
             raise InvalidArgument("the name of a thing, a lock or a user must not be empty")
         if self._authorization is None:
             raise InvalidArgument(_KEY_MISSING_MESSAGE)
         reply = self._session.call(endpoint, values, body=body, headers={"Authorization": self._authorization})
-        request = f"{endpoint.method} {endpoint.path_for(**values or {})}"
+        request = f"{endpoint.method} {endpoint.path_for(**values)}"
+        is_refusal = reply.status >= 400
         try:
-            found = orjson.loads(reply.body)
-        except orjson.JSONDecodeError:
-            found = None
-        if reply.status >= 400 and isinstance(found, dict) and isinstance(found.get("error"), str):
-            raise wire.error_of(reply.status, found["error"], request=request)
-        if reply.status != 200 or not isinstance(found, dict) or not all(isinstance(found.get(n), kind) for n in names):
-            raise UnexpectedReply(f"the response to {request} is not from the operator API of a gateway")
-        return found
+            found = msgspec.json.decode(reply.body, type=dict[str, Any])
+            if is_refusal:
+                field, kind = "error", str
+            content = msgspec.convert(found[field] if field else found, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+            message = f"the response to {request} is not from the operator API of a gateway"
+            raise UnexpectedReply(message) from None
+        if is_refusal:
+            raise wire.error_of(reply.status, content, request=request)
+        return content
 
 
 def _authorization(key: Secret) -> Secret:

@@ -21,58 +21,52 @@ _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,64}")
 _IS_POSIX = os.name == "posix"
 
 
-class OperatorFolder:
-    """Reads and writes the files of the operator; without a folder, nothing is kept."""
+def kept_key(folder: Path | None) -> Secret:
+    """Return the key in a folder; a missing or invalid key, or one that other users could read, is replaced.
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-
-    def kept_key(self) -> Secret:
-        """Return the key of the folder; a missing or invalid key, or one that other users could read, is replaced.
-
-        Raises StoreUnavailable if the file cannot be read or written.
-        """
-        key = secrets.token_urlsafe(32)
-        if self._folder is None:
-            return Secret(key)
-        file = self._folder / "operator.key"
-        try:
-            with suppress(FileNotFoundError):
-                kept = file.read_text("ascii", "replace").strip()
-                if _KEY_PATTERN.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
-                    return Secret(kept)
-                log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
-            _write_private(file, key)
-        except OSError as error:
-            raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
+    Without a folder the key is new. Raises StoreUnavailable if the file cannot be read or written.
+    """
+    key = secrets.token_urlsafe(32)
+    if folder is None:
         return Secret(key)
+    file = folder / "operator.key"
+    try:
+        with suppress(FileNotFoundError):
+            kept = file.read_text("ascii", "replace").strip()
+            if _KEY_PATTERN.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
+                return Secret(kept)
+            log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
+        _write_private(file, key)
+    except OSError as error:
+        raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
+    return Secret(key)
 
-    def write_address(self, url: str) -> None:
-        if self._folder is not None:
-            try:
-                _write_private(self._folder / "gateway.url", f"{url}\n{os.getpid()}")
-            except OSError as error:
-                log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
-    def remove_address(self) -> None:
-        if self._folder is not None:
-            with suppress(OSError):
-                (self._folder / "gateway.url").unlink(missing_ok=True)
+def write_address(folder: Path, url: str) -> None:
+    try:
+        _write_private(folder / "gateway.url", f"{url}\n{os.getpid()}")
+    except OSError as error:
+        log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
-    def running_gateway(self) -> tuple[str, Secret] | None:
-        """Return URL and key of the gateway that has the folder open; None if there is none, or no key to read."""
-        assert self._folder is not None, "only a gateway with a folder can be found"
-        try:
-            url, process = (self._folder / "gateway.url").read_text("ascii").split()
-            key = Secret((self._folder / "operator.key").read_text("ascii").strip())
-            # A killed gateway leaves its address; another program may have the port now, and must not get the key.
-            lock = filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
-            with suppress(filelock.Timeout), lock:
-                return None
-            # A gateway that is starting has the folder, but has not yet removed the address of a killed gateway.
-            return (url, key) if process == (self._folder / "gateway.pid").read_text("ascii").strip() else None
-        except (OSError, ValueError):
+
+def remove_address(folder: Path) -> None:
+    with suppress(OSError):
+        (folder / "gateway.url").unlink(missing_ok=True)
+
+
+def running_gateway(folder: Path) -> tuple[str, Secret] | None:
+    """Return URL and key of the gateway that has the folder open; None if there is none, or no key to read."""
+    try:
+        url, process = (folder / "gateway.url").read_text("ascii").split()
+        key = Secret((folder / "operator.key").read_text("ascii").strip())
+        # A killed gateway leaves its address; another program may have the port now, and must not get the key.
+        lock = filelock.FileLock(folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
+        with suppress(filelock.Timeout), lock:
             return None
+        # A gateway that is starting has the folder, but has not yet removed the address of a killed gateway.
+        return (url, key) if process == (folder / "gateway.pid").read_text("ascii").strip() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _write_private(file: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -23,12 +22,10 @@ from tqdm.auto import tqdm
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.dweets.archive.epochs import gaps_of
-from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
+from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import follower_of
-from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
-from toolkit.dweets.archive.rows import Row, table_of, table_with
+from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
@@ -315,9 +312,8 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
 
 
 def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
-    index = checked_times(frame)
     # Rounded as in the archive; else a stored row would seem later by some nanoseconds.
-    utc = (index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")).as_unit("us")
+    utc = pd.to_datetime(checked_times(frame), utc=True).as_unit("us")
     newest = None if if_exists == "append" else writer.newest(thing)
     if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):
         if if_exists == "error":
@@ -350,14 +346,11 @@ def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any)
     pieces: list[pa.Array | str] = []
     leaves: dict[str, pa.Array] = {}
     for name in content.columns:
-        is_float = content[name].dtype.kind == "f"
-        values = leaves[name] = pa.array(content[name].to_numpy(dtype="float64" if is_float else "int64"))
-        texts = values.cast(pa.string())
-        if is_float:  # Arrow writes 21.0 as 21, which would be read as an integer
-            has_point = pc.or_(pc.match_substring(texts, "."), pc.match_substring(texts, "e"))
-            texts = pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))
-        pieces += [f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", texts]
+        values = np.ascontiguousarray(content[name], dtype="float64" if content[name].dtype.kind == "f" else "int64")
+        texts = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode("ascii").split(",")
+        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode('utf-8')}:", pa.array(texts)]
+        leaves[name] = pa.array(values)
     written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
     sequences = pa.array(np.arange(first, first + len(content)))
-    created = pa.array(times).cast(pa.timestamp("us", tz="UTC"))
+    created = pa.array(times).cast(_TIME)
     return table_with(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)

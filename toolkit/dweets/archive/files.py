@@ -9,13 +9,16 @@
 A name holds the first and last day (UTC), the epoch and the range of sequence numbers, which has no gap. A file is
 written under another name, synced and renamed, so names always match the rows, and no other index is needed. A joined
 file covers the files it was made of until those are removed; readers ignore covered files.
+
+A server numbers the dweets of a thing 1, 2, 3, ... If it restarts its numbers, because it is another server or has lost
+its data, the archive starts a new epoch. Numbers that are missing within an epoch are a gap: the server deleted those
+dweets before they were archived.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -23,12 +26,13 @@ from urllib.parse import unquote
 from toolkit.errors import ArchiveUnusable
 
 UNFINISHED = ".unfinished"
-LOCK_NAME = "writer.lock"
 _PREFIX = "thing="
 _DAY = r"(\d{4}-\d{2}-\d{2})"
 _NAME = re.compile(rf"{_DAY}_{_DAY}\.e(\d+)\.(\d+)-(\d+)\.parquet")
 # Most file systems limit a name to 255 bytes; an escaped name of a thing may be longer.
 _LONGEST_PIECE = 200
+# After a failover, a Redis store continues at the next multiple of this, which is not a gap.
+_NUMBERS_AN_EPOCH = 1_000_000_000
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
@@ -46,6 +50,27 @@ class ArchiveFile(NamedTuple):
     @property
     def rows(self) -> int:
         return self.last - self.first + 1
+
+
+class Position(NamedTuple):
+    """The epoch and sequence number of the last archived row; a thing without rows is at epoch 1, sequence 0."""
+
+    epoch: int = 1
+    sequence: int = 0
+
+
+def missing_between(last: int, first: int) -> tuple[int, int] | None:
+    """Return the first and last number missing between two consecutive rows, or None."""
+    start = max(last + 1, (first - 1) // _NUMBERS_AN_EPOCH * _NUMBERS_AN_EPOCH + 1)
+    return (start, first - 1) if start < first else None
+
+
+def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFile | None, ArchiveFile]]:
+    """Yield the gaps of a thing: first and last missing number, the file before it (or None) and the file after it."""
+    for before, file in zip([None, *files], files, strict=False):
+        last = before.last if before is not None and before.epoch == file.epoch else 0
+        if missing := missing_between(last, file.first):
+            yield *missing, before, file
 
 
 def folder_name(thing: str) -> str:
@@ -71,8 +96,7 @@ def all_files(folder: Path) -> dict[str, list[ArchiveFile]]:
 def leftover_files(folder: Path) -> Iterator[Path]:
     for place, thing in _thing_folders(folder):
         kept = {file.path for file in thing_files(folder, thing)}
-        paths = (Path(entry.path) for entry in _entries(place))
-        yield from (path for path in paths if path.suffix in (".parquet", UNFINISHED) and path not in kept)
+        yield from (path for path in _paths(place) if path.suffix in (".parquet", UNFINISHED) and path not in kept)
 
 
 def drop_covered(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
@@ -87,19 +111,19 @@ def drop_covered(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
 
 
 def _thing_folders(folder: Path, parent: str = "") -> Iterator[tuple[Path, str]]:
-    for entry in _entries(folder):
-        name = parent + entry.name
+    for path in _paths(folder):
+        name = parent + path.name
         if name.endswith(".parquet"):
-            raise _foreign(entry.path)
-        if not (name.startswith(_PREFIX) and entry.is_dir()):
+            raise _foreign(path)
+        if not (name.startswith(_PREFIX) and path.is_dir()):
             continue
         if name.endswith("~"):
-            yield from _thing_folders(Path(entry.path), name.removesuffix("~"))
+            yield from _thing_folders(path, name.removesuffix("~"))
             continue
         thing = unquote(name.removeprefix(_PREFIX), errors="replace")
         if folder_name(thing).replace("~/", "") != name:
-            raise _foreign(entry.path)
-        yield Path(entry.path), thing
+            raise _foreign(path)
+        yield path, thing
 
 
 def _listed(place: Path, thing: str) -> list[ArchiveFile]:
@@ -109,27 +133,26 @@ def _listed(place: Path, thing: str) -> list[ArchiveFile]:
             before = place.stat().st_mtime_ns
         except FileNotFoundError:
             return []
-        files = [_parsed(entry, thing) for entry in _entries(place) if entry.name.endswith(".parquet")]
+        files = [_parsed(path, thing) for path in _paths(place) if path.suffix == ".parquet"]
         if place.stat().st_mtime_ns == before:
             return files
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _paths(folder: Path) -> list[Path]:
     try:
-        with os.scandir(folder) as entries:
-            return list(entries)
+        return list(folder.iterdir())
     except OSError as error:
         raise ArchiveUnusable(f"the archive's folder {folder} cannot be read: {error.strerror}") from None
 
 
-def _parsed(entry: os.DirEntry[str], thing: str) -> ArchiveFile:
-    if match := _NAME.fullmatch(entry.name):
+def _parsed(path: Path, thing: str) -> ArchiveFile:
+    if match := _NAME.fullmatch(path.name):
         first_day, last_day, *numbers = match.groups()
-        file = ArchiveFile(Path(entry.path), thing, first_day, last_day, *map(int, numbers))
+        file = ArchiveFile(path, thing, first_day, last_day, *map(int, numbers))
         if 1 <= file.first <= file.last and file.first_day <= file.last_day:
             return file
-    raise _foreign(entry.path)
+    raise _foreign(path)
 
 
-def _foreign(path: str) -> ArchiveUnusable:
+def _foreign(path: Path) -> ArchiveUnusable:
     return ArchiveUnusable(f"{path} does not belong to this archive: move it away")

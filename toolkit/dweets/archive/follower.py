@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.files import Position, missing_between
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable, TimedOut, counted
+from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 
 # The followers of this process, by folder.
 _running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
@@ -20,22 +22,56 @@ _running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
 _PAUSE_FACTOR = 4.0
 
 
-class Batch(NamedTuple):
-    """Consecutive new rows of one thing and one epoch."""
+class Progress:
+    """The position of a thing that is being archived; gaps and new epochs are logged."""
 
-    thing: str
+    def __init__(self, thing: str, position: Position, last: Row | None, log: logging.Logger) -> None:
+        self.thing = thing
+        self.epoch, self.sequence = position
+        self._mark = last and _mark(last)
+        self._log = log
+
+    @property
+    def resume_after(self) -> int:
+        """One before the position, so that the last archived row is read again and compared."""
+        return max(self.sequence - 1, 0)
+
+    def recognises(self, first: Row | None) -> bool:
+        """Whether the server has the archived rows, given its first row after `resume_after`."""
+        if self.sequence == 0:
+            return True
+        if first is None or first.sequence < self.sequence:
+            return False
+        return first.sequence > self.sequence or _mark(first) == self._mark
+
+    def advance(self, row: Row) -> None:
+        """Go on to a row, and log the gap before it."""
+        if missing := missing_between(self.sequence, row.sequence):
+            self._log.warning("%s: gap: the server has deleted the dweets %d to %d", self.thing, *missing)
+        self.sequence, self._mark = row.sequence, _mark(row)
+
+    def start_epoch(self) -> None:
+        """Begin again at number 1, since the server has other rows than the archive."""
+        self.epoch, self.sequence, self._mark = self.epoch + 1, 0, None
+        self._log.warning("%s: the server restarted its sequence numbers; starting epoch %d", self.thing, self.epoch)
+
+
+def _mark(row: Row) -> tuple[int, int]:
+    # A hash, because contents may be large. An event stream may change line ends between JSON tokens.
+    return row.at, hash(b" ".join(row.content.split()))
+
+
+class Batch(NamedTuple):
+    """Consecutive new rows of one epoch."""
+
     epoch: int
     rows: Sequence[Row]
 
 
-class SourceUnavailable(Exception):
-    """The source cannot be read now; the follower tries again."""
-
-
 class Source(Protocol):
-    """Where a follower gets its rows from."""
+    """Where a follower gets its rows from; after StoreUnavailable, the follower tries again."""
 
-    waiting: int  #: rows that are received and not archived
+    received: int  #: rows that were collected so far; 0 if the source collects none
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
         """Begin where each thing is archived, or raise a ToolkitError if the server refuses a thing.
@@ -43,14 +79,11 @@ class Source(Protocol):
         The source collects rows in bounded memory; `wake` makes the follower write them soon.
         """
 
-    def batches(self, *, complete: bool) -> Iterator[Batch]:
-        """Yield the rows that are not archived, all of them if `complete`, else some may be left out for speed.
+    def things(self, *, complete: bool) -> Iterable[str]:
+        """Return the things that have rows to archive; unless `complete`, some may be left out for speed."""
 
-        Raises ArchiveUnusable after everything that could be read.
-        """
-
-    def archived(self, batch: Batch) -> None:
-        """Drop a batch that is on disk."""
+    def batches(self, thing: str) -> Generator[Batch]:
+        """Yield the rows of a thing that are not archived. A batch is on disk when the next one is asked for."""
 
     def stop(self) -> None:
         """Collect no more rows."""
@@ -93,7 +126,7 @@ class Follower:
     @property
     def received(self) -> int:
         """The number of dweets received so far, written or not."""
-        return self.dweets + self._source.waiting
+        return max(self.dweets, self._source.received)
 
     def flush(self) -> int:
         """Write the received dweets and return `dweets`.
@@ -105,17 +138,23 @@ class Follower:
     def _write(self, *, complete: bool) -> int:
         failure: ArchiveUnusable | None = None
         with self._flushing:
-            for batch in self._source.batches(complete=complete):
+            for thing in self._source.things(complete=complete):
                 try:
-                    self._writer.append(batch.thing, batch.rows, batch.epoch)
-                    self._source.archived(batch)
-                    self.dweets += len(batch.rows)
-                    self._writer.join(batch.thing)
-                except ArchiveUnusable as error:  # the folder of one thing may be the cause
+                    self._archive(thing)
+                except ArchiveUnusable as error:  # the folder of one thing may be the cause, so go on with the others
                     failure = error
         if failure is not None:
             raise failure
         return self.dweets
+
+    def _archive(self, thing: str) -> None:
+        before = self.dweets
+        with closing(self._source.batches(thing)) as batches:
+            for epoch, rows in batches:
+                self._writer.append(thing, rows, epoch)
+                self.dweets += len(rows)
+        if self.dweets > before:
+            self._writer.join(thing)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until this number of dweets is received (else TimedOut), write them and return `dweets`."""
@@ -163,7 +202,7 @@ class Follower:
             try:
                 self._write(complete=False)
                 self._logged = ""
-            except (ArchiveUnusable, SourceUnavailable) as error:
+            except (ArchiveUnusable, StoreUnavailable) as error:
                 if str(error) != self._logged:
                     self._log.error("%s; nothing is lost, trying again", error)
                 self._logged = str(error)

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import orjson
 
-from toolkit.dweets.archive.epochs import Progress
-from toolkit.dweets.archive.follower import Batch, Follower
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.follower import Batch, Follower, Progress
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet
-from toolkit.errors import (
-    ConnectionClosed,
-    InvalidArgument,
-    ServiceError,
-    ToolkitError,
-    UnexpectedReply,
-    Unreachable,
-)
+from toolkit.errors import ConnectionClosed, InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
@@ -52,11 +46,11 @@ class HttpSource:
     """Collects the dweets of things in a buffer, and asks for a write after `rows` of them."""
 
     def __init__(self, streams: Mapping[str, OpenStream], rows: int) -> None:
-        self.waiting = self._bytes = 0
+        self.received = self._waiting = self._bytes = 0
         self.stopped = threading.Event()
         self._open = streams
         self._due = rows
-        self._rows: dict[tuple[str, int], list[Row]] = {}
+        self._rows: dict[str, list[tuple[int, Row]]] = {thing: [] for thing in streams}
         self._changed = threading.Condition()
         self._streams: list[_ThingStream] = []
 
@@ -72,28 +66,30 @@ class HttpSource:
 
     def put(self, thing: str, epoch: int, row: Row) -> None:
         with self._changed:
-            while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
+            while self._waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
                 if self.stopped.is_set():
                     return  # the next recorder gets it, because it is not archived
                 self._changed.wait()
-            self._rows.setdefault((thing, epoch), []).append(row)
-            self.waiting += 1
+            self._rows[thing].append((epoch, row))
+            self.received += 1
+            self._waiting += 1
             self._bytes += len(row.content)
-            if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
+            if self._waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
                 self._wake()
 
-    def batches(self, *, complete: bool) -> Iterator[Batch]:  # always complete: the buffer holds all that was received
-        with self._changed:
-            batches = [Batch(thing, epoch, list(rows)) for (thing, epoch), rows in self._rows.items()]
-        yield from batches
+    def things(self, *, complete: bool) -> Iterable[str]:  # always complete: the buffer holds all that was received
+        return [thing for thing, rows in self._rows.items() if rows]
 
-    def archived(self, batch: Batch) -> None:  # it stays in the buffer until then
-        with self._changed:
-            if rest := self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]:
-                self._rows[batch.thing, batch.epoch] = rest
-            self.waiting -= len(batch.rows)
-            self._bytes -= sum(len(row.content) for row in batch.rows)
-            self._changed.notify_all()
+    def batches(self, thing: str) -> Generator[Batch]:
+        waiting = self._rows[thing].copy()
+        for epoch, numbered in groupby(waiting, key=itemgetter(0)):
+            rows = [row for _, row in numbered]
+            yield Batch(epoch, rows)
+            with self._changed:  # they stay in the buffer until they are on disk
+                del self._rows[thing][: len(rows)]
+                self._waiting -= len(rows)
+                self._bytes -= sum(len(row.content) for row in rows)
+                self._changed.notify_all()
 
     def stop(self) -> None:
         self.stopped.set()

@@ -12,10 +12,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive.parquet import Footer, read_rows
-from toolkit.dweets.archive.rows import BASE, common_schema, conformed, fits
+from toolkit.dweets.archive.tables import BASE, Footer, common_schema, conformed, fits, read_rows
 from toolkit.errors import ExtraMissing, InvalidArgument
-from toolkit.extras import install_command
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -32,7 +30,6 @@ _CONFIGURATION = {"TimeZone": "UTC", "autoinstall_known_extensions": False, "pyt
 _INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
 _DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
-_MISSING = "{} is not installed here; run: {}"
 
 
 class ArchiveQueries:
@@ -50,7 +47,7 @@ class ArchiveQueries:
         try:
             import duckdb
         except ImportError:
-            raise ExtraMissing(_MISSING.format("DuckDB", install_command("archive"))) from None
+            raise ExtraMissing("DuckDB", "archive") from None
         with self._lock:
             try:
                 if self._connection is None:
@@ -103,7 +100,7 @@ def partitions(files: Sequence[Footer]) -> dd.DataFrame:
     try:
         import dask.dataframe as dd
     except ImportError:
-        raise ExtraMissing(_MISSING.format("Dask", install_command("archive"))) from None
+        raise ExtraMissing("Dask", "archive") from None
     schema = common_schema(footer.schema for footer in files)
     groups: dict[int, list[Footer]] = {}
     before = 0

@@ -12,16 +12,16 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive.epochs import Position
 from toolkit.dweets.archive.files import (
-    LOCK_NAME,
     UNFINISHED,
     ArchiveFile,
+    Position,
     all_files,
     drop_covered,
     file_name,
@@ -29,13 +29,15 @@ from toolkit.dweets.archive.files import (
     leftover_files,
     thing_files,
 )
-from toolkit.dweets.archive.parquet import FileLimits, groups_to_join, joined_tables, last_row, read_footer, write_file
-from toolkit.dweets.archive.rows import Row, table_of
+from toolkit.dweets.archive.tables import Row, joined_tables, last_row, read_footer, table_of, write_file
 from toolkit.errors import ArchiveUnusable
 
-# Limits of one table, which bound the memory.
-_ROWS_AT_ONCE = 50_000
-_BYTES_AT_ONCE = 64 * 1024 * 1024
+
+class FileLimits(NamedTuple):
+    rows_to_end_a_day: int = 65_536  # a file with at least this many rows ends with its day
+    most_rows: int = 1_048_576
+    most_bytes: int = 256 * 1024 * 1024
+    small_files: int = 16  # this many may accumulate at the end of a thing before they are joined
 
 
 class ArchiveWriter:
@@ -50,7 +52,7 @@ class ArchiveWriter:
         self._seconds_to_remove = seconds_to_remove
         self._files: dict[str, list[ArchiveFile]] = {}
         self._removable: deque[tuple[float, Path]] = deque()
-        self._lock = filelock.FileLock(folder / LOCK_NAME, timeout=0, thread_local=False)
+        self._lock = filelock.FileLock(folder / "writer.lock", timeout=0, thread_local=False)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # locked things are archived too
             self._lock.acquire()
@@ -61,7 +63,7 @@ class ArchiveWriter:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
     def things(self) -> list[str]:
-        self._files |= {name: files for name, files in all_files(self.folder).items() if name not in self._files}
+        self._files = all_files(self.folder) | self._files
         return [name for name, files in self._files.items() if files]
 
     def position(self, thing: str) -> Position:
@@ -103,7 +105,7 @@ class ArchiveWriter:
 
     def join(self, thing: str, *, fully: bool = False) -> None:
         """Join small files: all of them if `fully`, else only where it pays."""
-        for files in groups_to_join(self._of(thing), self._limits, fully=fully):
+        for files in _groups_to_join(self._of(thing), self._limits, fully=fully):
             self._write(thing, files[0].epoch, files[0].first, files[-1].last, joined_tables(files))
             later = time.monotonic() + self._seconds_to_remove
             self._removable += [(later, file.path) for file in files]
@@ -151,18 +153,46 @@ class ArchiveWriter:
         self.close()
 
 
+def _groups_to_join(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: bool) -> Iterator[list[ArchiveFile]]:
+    """Yield groups of neighbours that should be one file.
+
+    The last group still grows. Unless `fully`, its files are joined only if as many rows follow them, so that a row is
+    rewritten a logarithmic number of times.
+    """
+    groups: list[list[ArchiveFile]] = []
+    rows = size = 0
+    for file in files:
+        rows, size = rows + file.rows, size + file.path.stat().st_size
+        if not groups or _starts_group(file, groups[-1][-1], rows, size, limits):
+            groups.append([])
+            rows, size = file.rows, file.path.stat().st_size
+        groups[-1].append(file)
+    if groups and not fully:
+        group = groups.pop()
+        behind = sum(file.rows for file in group)
+        is_due = len(group) > limits.small_files
+        while group and group[0].rows > (behind := behind - group[0].rows):
+            group = group[1:]
+        groups += [group] if is_due else []
+    yield from (group for group in groups if len(group) > 1)
+
+
+def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, limits: FileLimits) -> bool:
+    has_gap = (file.epoch, file.first) != (last.epoch, last.last + 1)
+    starts_day = rows - file.rows >= limits.rows_to_end_a_day and file.last_day > last.last_day
+    return has_gap or starts_day or rows > limits.most_rows or size > limits.most_bytes
+
+
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Split the rows at gaps, and into pieces of bounded size."""
+    """Split the rows at gaps."""
     run: list[Row] = []
-    size = 0
     for row in rows:
         if run and row.sequence <= run[-1].sequence:
             raise ValueError("rows must be in ascending order of their sequence numbers")
-        if run and (row.sequence > run[-1].sequence + 1 or len(run) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE):
+        if run and row.sequence > run[-1].sequence + 1:
             yield run
-            run, size = [], 0
+            run = []
         run.append(row)
-        size += len(row.content)
     if run:
         yield run
 

@@ -11,15 +11,13 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from toolkit.dweets.archive.epochs import Progress
-from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
-from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.follower import Batch, Follower, Progress
+from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
@@ -31,6 +29,7 @@ log = logging.getLogger("toolkit.gateway.archive")
 
 T = TypeVar("T")
 
+_FAILURES = (ArchiveUnusable, StoreUnavailable)
 _LEASE_KEY = "lease"
 # Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
@@ -71,24 +70,20 @@ class Archiving:
         self._unsubscribe = await self._source.subscribe()
         try:
             await self._renew_lease()
-            if self._follower is None:
-                await run_in_thread(lambda: _check_writable(self._folder))
-        except BaseException as error:
+        except BaseException:
             await self.close()
-            if isinstance(error, SourceUnavailable):
-                raise StoreUnavailable(str(error)) from None
             raise
         self._keeper = asyncio.ensure_future(self._keep_lease())
 
     async def close(self) -> None:
         self._is_closing.set()
-        stopping = asyncio.ensure_future(self._stop_and_release())
+        stopping = self._keeper or asyncio.ensure_future(self._keep_lease())
         await asyncio.wait([stopping], timeout=_SECONDS_TO_CLOSE)
         if not stopping.done():
             self._source.cancel()
         try:
             await stopping
-        except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
+        except _FAILURES as error:
             self._log_once(error)
         finally:
             self._unsubscribe()
@@ -105,24 +100,21 @@ class Archiving:
         elif self._follower is None:
             self._follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
 
-    async def _stop_and_release(self) -> None:
-        if self._keeper is not None:
-            await self._keeper  # not cancelled, because it may be opening the archive
+    async def _keep_lease(self) -> None:
+        """Renew the lease until `close`, then archive the rest and release the lease."""
+        while not self._is_closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
+                break
+            try:
+                await self._renew_lease()
+                self._logged = ""
+            except _FAILURES as error:
+                self._log_once(error)
         try:
             await self._stop_follower(flush=True)
         finally:
             await self._store.ephemeral.compare_and_set(_SPACE, {_LEASE_KEY: self._token}, {_LEASE_KEY: None})
-
-    async def _keep_lease(self) -> None:
-        while not self._is_closing.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
-                return
-            try:
-                await self._renew_lease()
-                self._logged = ""
-            except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
-                self._log_once(error)
 
     async def _stop_follower(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
@@ -135,26 +127,17 @@ class Archiving:
         self._logged = str(error)
 
 
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return
-    except OSError as error:
-        raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
-
-
 class StoreSource:
     """A store's dweets for a `Follower`; `subscribe`, `note_post`, `cancel` run on the loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
-        self.waiting = 0  # always 0: rows wait in the journals, not in memory
+        self.received = 0  # always 0: rows wait in the journals, not in memory
         self._store = store
         self._positions: dict[str, int] = {}
         self._posted: set[str] = set()
         self._progress: dict[str, Progress] = {}
         self._passes = 0
-        self._last_archived: Batch | None = None
+        self._has_news = False
         self._pending: Future[Any] | None = None
         self._is_cancelled = False
 
@@ -191,61 +174,45 @@ class StoreSource:
     def stop(self) -> None:
         pass  # the last pass reads all names
 
-    def batches(self, *, complete: bool) -> Iterator[Batch]:
-        failures: list[ArchiveUnusable] = []
-        for thing in self._posted.copy():
-            yield from self._batches_of(thing, failures)
+    def things(self, *, complete: bool) -> Iterator[str]:
+        yield from self._posted.copy()
         if complete or self._passes % _PASSES_A_CHECK == 0:
-            yield from self._batches_of_unposted(failures)
+            yield from self._things_by_last_post()
         self._passes += 1
-        if failures:
-            raise failures[0]
 
-    def archived(self, batch: Batch) -> None:
-        self._last_archived = batch
-        self._publish_positions({batch.thing: batch.rows[-1].sequence})
-
-    def _batches_of_unposted(self, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
+    def _things_by_last_post(self) -> Iterator[str]:
         without_news = 0
         for name in self._call_store(lambda: self._store.journals.names(_JOURNAL_PREFIX, _MOST_THINGS)):
-            without_news += 1
-            for batch in self._batches_of(name.removeprefix(_JOURNAL_PREFIX), failures):
-                without_news = 0
-                yield batch
             if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_A_FULL_CHECK:
                 return
+            self._has_news = False
+            yield name.removeprefix(_JOURNAL_PREFIX)
+            without_news = 0 if self._has_news else without_news + 1
 
-    def _batches_of(self, thing: str, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
-        is_done = False
+    def batches(self, thing: str) -> Generator[Batch]:
         self._posted.discard(thing)  # before the read, during which more may be posted
         try:
-            while batch := self._read_batch(thing):
-                yield batch
-                if self._last_archived is not batch:
-                    return
-                if len(batch.rows) < _ENTRIES_A_READ:
-                    break
-            is_done = True
-        except ArchiveUnusable as error:  # the folder of one thing may be the cause, so continue with the others
-            failures.append(error)
-        finally:
-            if not is_done:  # the next pass resumes at the end of the archive
-                self._progress.pop(thing, None)
-                self._posted.add(thing)
+            yield from self._batches_after(self._progress.get(thing) or self._resume(thing))
+        except BaseException:  # also if a batch cannot be written: the next pass resumes at the end of the archive
+            self._progress.pop(thing, None)
+            self._posted.add(thing)
+            raise
 
-    def _read_batch(self, thing: str) -> Batch | None:
-        progress = self._progress.get(thing) or self._resume(thing)
+    def _batches_after(self, progress: Progress) -> Iterator[Batch]:
         rows: list[Row] = []
-        size = 0
-        while len(rows) < _ROWS_A_FILE and size < _BYTES_A_FILE:
-            read = self._rows_after(thing, progress.sequence, _ENTRIES_A_READ)
+        size, is_end = 0, False
+        while not is_end:
+            read = self._rows_after(progress.thing, progress.sequence, _ENTRIES_A_READ)
             for row in read:
                 progress.advance(row)
             rows += read
             size += sum(len(row.content) for row in read)
-            if len(read) < _ENTRIES_A_READ:
-                break
-        return Batch(thing, progress.epoch, rows) if rows else None
+            is_end = len(read) < _ENTRIES_A_READ
+            if rows and (is_end or len(rows) >= _ROWS_A_FILE or size >= _BYTES_A_FILE):
+                self._has_news = True
+                yield Batch(progress.epoch, rows)
+                self._publish_positions({progress.thing: progress.sequence})
+                rows, size = [], 0
 
     def _resume(self, thing: str) -> Progress:
         progress = Progress(thing, self._writer.position(thing), self._writer.last(thing), log)
@@ -276,6 +243,4 @@ class StoreSource:
         try:
             return future.result()
         except CancelledError:
-            raise SourceUnavailable("the gateway stops before everything is archived") from None
-        except StoreUnavailable as error:
-            raise SourceUnavailable(str(error)) from None
+            raise StoreUnavailable("the gateway stops before everything is archived") from None

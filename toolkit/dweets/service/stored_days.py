@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import msgspec
 
@@ -22,10 +22,9 @@ _FORMULA_STARTS = tuple("=+-@\t\r")
 
 
 class StoredRange:
-    """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch); call `scan` first.
+    """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch).
 
-    All ranges share `slots`, so that only some hold entries in memory. Entries that retention drops before `blocks`
-    reads them are left out.
+    All ranges share `slots`, so that only some hold a whole read in memory.
     """
 
     def __init__(self, journals: Journals, name: str, start: int, end: int, slots: asyncio.Semaphore) -> None:
@@ -34,61 +33,44 @@ class StoredRange:
         self._start = start
         self._end = end
         self._slots = slots
-        self._blocks: list[list[int]] = []  # the numbers of the first and the last entry
-        self._oldest: Entry | None = None  # of the whole journal
-        self._size = 0  # bytes since the start of the last block, with those of other entries in between
 
-    @property
-    def is_small(self) -> bool:
-        return len(self._blocks) < 2
-
-    @property
-    def deleted(self) -> wire.DeletedDweets | None:
-        """The entries that retention has dropped, if some of them may have been in the range."""
-        if self._oldest is None or self._start >= self._oldest.at:
+    async def deleted(self) -> wire.DeletedDweets | None:
+        """Return the entries that retention has dropped, if some of them may have been in the range."""
+        oldest = next(iter(await self._journals.after(self._name, 0, 1)), None)
+        if oldest is None or self._start >= oldest.at:
             return None
-        number = (self._oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
-        return wire.DeletedDweets(number, wire.created_text(self._oldest.at)) if number else None
-
-    async def scan(self, visit: Callable[[bytes], None] = lambda record: None) -> None:
-        """Find the blocks and call `visit` with each record; an error of `visit` ends the scan."""
-        last: int | None = 0
-        while last is not None:
-            async with self._slots:
-                last = await self._scan_after(last, visit)
-
-    async def _scan_after(self, sequence: int, visit: Callable[[bytes], None]) -> int | None:
-        """Scan some entries; return the sequence number of the last one if more may follow."""
-        entries, visited = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
-        if sequence == 0 and entries:
-            self._oldest = entries[0]
-        for entry in entries:
-            self._size += len(entry.data)
-            if not self._is_inside(entry):
-                continue
-            if self._blocks and self._size <= BLOCK_BYTES:
-                self._blocks[-1][1] = entry.sequence
-            else:
-                self._blocks.append([entry.sequence, entry.sequence])
-                self._size = len(entry.data)
-            visit(entry.data)
-            visited += len(entry.data)
-            if visited > BLOCK_BYTES:  # give other requests a turn
-                visited = 0
-                await asyncio.sleep(0)
-        return entries[-1].sequence if len(entries) == _ENTRIES_A_READ else None
+        number = (oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
+        return wire.DeletedDweets(number, wire.created_text(oldest.at)) if number else None
 
     async def blocks(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
-        for first, last in self._blocks[::-1] if newest_first else self._blocks:
+        """Yield the records in blocks of bounded size; entries that retention drops before are left out."""
+        position, count = None, _ENTRIES_A_READ
+        while True:
             async with self._slots:
-                entries = await self._journals.after(self._name, first - 1, last - first + 1)
-            # After a failover numbers are missing, so the entries may reach beyond the block.
-            records = [entry.data for entry in entries if entry.sequence <= last and self._is_inside(entry)]
-            yield records[::-1] if newest_first else records
+                if newest_first:
+                    entries = (await self._journals.last(self._name, count, position))[::-1]
+                else:
+                    entries = await self._journals.after(self._name, position or 0, count)
+            block = _first_block(entries)
+            is_end = len(block) == len(entries) < count
+            # Check each entry: the times are not sorted if a clock was set back.
+            records = [entry.data for entry in block if self._start <= entry.at < self._end]
+            if block:
+                position, count = block[-1].sequence, min(2 * len(block), _ENTRIES_A_READ)
+            del entries, block  # hold only one block while the caller works
+            yield records
+            if is_end:
+                return
 
-    def _is_inside(self, entry: Entry) -> bool:
-        # Check each entry: the times are not sorted if a clock was set back.
-        return self._start <= entry.at < self._end
+
+def _first_block(entries: list[Entry]) -> list[Entry]:
+    """Return the first entries that fit into a block, at least one."""
+    size = 0
+    for number, entry in enumerate(entries):
+        size += len(entry.data)
+        if size > BLOCK_BYTES and number:
+            return entries[:number]
+    return entries
 
 
 class _DweetRecord(msgspec.Struct):
@@ -119,14 +101,12 @@ async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterato
 async def csv_names(stored: StoredRange) -> list[str]:
     """Return the names in all contents, in order of appearance; MalformedRequest if CSV cannot hold them."""
     names: dict[str, None] = {}
-
-    def collect(record: bytes) -> None:
-        names.update(dict.fromkeys(_fields(record)[1]))
-        if len(names) > wire.MAX_CSV_COLUMNS:
-            raise MalformedRequest(_TOO_MANY_COLUMNS)
-
     try:
-        await stored.scan(collect)
+        async for records in stored.blocks(newest_first=False):
+            for record in records:
+                names.update(dict.fromkeys(_fields(record)[1]))
+                if len(names) > wire.MAX_CSV_COLUMNS:
+                    raise MalformedRequest(_TOO_MANY_COLUMNS)
     except RecursionError:
         raise MalformedRequest(_NESTED_TOO_DEEPLY) from None
     return list(names)

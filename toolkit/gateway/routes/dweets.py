@@ -11,7 +11,7 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.stored_days import StoredRange, csv_names, csv_pieces, json_pieces
+from toolkit.dweets.service.stored_days import BLOCK_BYTES, StoredRange, csv_names, csv_pieces, json_pieces
 from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
@@ -113,7 +113,6 @@ class DweetRoutes(Routes):
         if kind == "csv":
             names = await csv_names(stored)
             return await _sent(stored, csv_pieces(stored, names), _CSV)
-        await stored.scan()
         callback = query.get("callback")
         return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
@@ -199,12 +198,21 @@ def _history_of(thing: CachedThing) -> Response:
 async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
     """Return the pieces as a stream if they are too large to be held at once."""
     headers: tuple[Header, ...] = ()
-    if stored.deleted:
-        headers = ((wire.GONE_HEADER.lower().encode("ascii"), stored.deleted.header_value().encode("ascii")),)
-    if stored.is_small:
-        return Response(200, b"".join([piece async for piece in pieces]), content_type, headers)
+    if deleted := await stored.deleted():
+        headers = ((wire.GONE_HEADER.lower().encode("ascii"), deleted.header_value().encode("ascii")),)
+    begun = b""
+    async for piece in pieces:
+        begun += piece
+        if len(begun) > BLOCK_BYTES:
+            break
+    else:
+        return Response(200, begun, content_type, headers)
 
     async def write_pieces(writer: StreamWriter) -> Callable[[], None]:
+        nonlocal begun
+        writer.write(begun)
+        begun = b""  # it is not held while the caller reads the rest
+        await writer.drain()
         async for piece in pieces:
             writer.write(piece)
             await writer.drain()

@@ -8,14 +8,7 @@ from functools import partial
 
 import msgspec
 
-from toolkit.errors import (
-    InvalidParameters,
-    KeyRejected,
-    MalformedRequest,
-    NotFound,
-    RateLimited,
-    ServiceError,
-)
+from toolkit.errors import InvalidParameters, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
