@@ -41,7 +41,6 @@ class Request:
     #: The address of the caller.
     client: str = ""
     body: bytes = b""
-    keep_alive: bool = True
     is_http_1_1: bool = True
     #: When it began, if responses are logged.
     started: float = 0.0
