@@ -28,7 +28,7 @@ class HttpProtocol(asyncio.Protocol):
         self._connections = connections
         self._application = connections.application
         self._limits = connections.limits
-        # Input that is not parsed yet, whether more of it stays with the system, and the request that is being answered.
+        # Input that is not parsed yet, whether more is not read for now, and the request that is being answered.
         self._slices: deque[bytes] = deque()
         self._is_paused = False
         self._current: Request | None = None

@@ -69,7 +69,8 @@ class StreamWriter:
         if self._chunked:
             self._transport.write(b"0\r\n\r\n")
         limits = self._connections.limits
-        self._deadline = self._connections.now + (limits.write_seconds if self._stream.is_finite else limits.end_seconds)
+        seconds = limits.write_seconds if self._stream.is_finite else limits.end_seconds
+        self._deadline = self._connections.now + seconds
         self._transport.close()
 
     def finish(self) -> None:
