@@ -20,7 +20,7 @@ from toolkit.errors import (
     StoreUnavailable,
 )
 from toolkit.gateway.access import Hosts, Proxies, WrongKeys
-from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
+from toolkit.gateway.exchange import Header, Request, Response, Route, Routes, header_lines
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -37,17 +37,13 @@ _PREFLIGHT: tuple[Header, ...] = (
 
 
 class Application:
-    """The services behind one HTTP server; the first one also answers for unknown paths.
-
-    The routes of `pages` are for browsers only: for other callers these paths are unknown.
-    """
+    """The services behind one HTTP server; the first one also answers for unknown paths."""
 
     def __init__(
         self,
         services: Sequence[Routes],
         hosts: Hosts | None = None,
         proxies: Proxies | None = None,
-        pages: Routes | None = None,
         wrong_key_delay: float = 0.0,
     ) -> None:
         self._hosts = hosts
@@ -57,18 +53,16 @@ class Application:
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
         self._table = [(routes, route) for routes in services for route in routes.table]
-        self._pages = [] if pages is None else [(pages, route) for route in pages.table]
         # If only the last segment is a value, one lookup finds the route; few requests go through the whole table.
         self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
         for routes, route in self._table:
             prefix, _, name = route.endpoint.template.removesuffix("}").partition("/{")
-            for method in route.methods if name.isidentifier() else ():
+            for method in route.methods if name.isidentifier() and not route.for_browsers else ():
                 self._by_prefix[method][prefix.encode("ascii")] = routes, route, name
         #: Header lines that every response of a service has; None is for input that is no request.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
-        for routes in services if pages is None else [*services, pages]:
-            headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
-            self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
+        for routes in services:
+            self.common_headers[routes] = header_lines([(b"x-content-type-options", b"nosniff"), *routes.headers])
 
     def begin(self, request: Request, *, is_proxied: bool = False) -> int:
         """Find the handler of a request whose head is complete, and return how large its body may be."""
@@ -94,9 +88,9 @@ class Application:
         return max_body
 
     def _find_in_table(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
-        for routes, route in [*self._table, *self._pages] if request.wants_page else self._table:
+        for routes, route in self._table:
             values = route.endpoint.path_values(request.raw_path) if request.method in route.methods else None
-            if values is not None:
+            if values is not None and (request.wants_page or not route.for_browsers):
                 return routes, route, values
         return self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
 
@@ -104,9 +98,9 @@ class Application:
         """Return the response to an error of a handler; after too many wrong keys it comes late."""
         if isinstance(error, KeyRejected):
             assert request.routes is not None, "it has a handler"
-            wrong = request.routes.wrong_key(error, request)
-            if wrong is not None and self._wrong_keys.is_too_many(request.client, wrong.target):
-                return asyncio.sleep(self._wrong_key_delay, self.refuse(request, wrong.too_many))
+            target = request.routes.wrong_key(error, request)
+            if target is not None and self._wrong_keys.is_too_many(request.client, target):
+                return asyncio.sleep(self._wrong_key_delay, self.refuse(request, request.routes.too_many_keys))
         return self.refuse(request, error)
 
     def refuse(self, request: Request, error: BaseException) -> Response:
@@ -127,7 +121,8 @@ class Application:
 
     def _no_route(self, request: Request) -> Response:
         assert request.routes is not None, "it was looked for"
-        fitting = [route for _, route in self._table if route.endpoint.path_values(request.raw_path) is not None]
+        services = [route for _, route in self._table if not route.for_browsers]
+        fitting = [route for route in services if route.endpoint.path_values(request.raw_path) is not None]
         allowed = sorted({method for route in fitting for method in route.methods})
         if not allowed:
             return request.routes.refuse(NotFound("we couldn't find this", status=404), request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -41,7 +41,6 @@ class Request:
     #: The address of the caller.
     client: str = ""
     body: bytes = b""
-    keep_alive: bool = True
     is_http_1_1: bool = True
     #: When it began, if responses are logged.
     started: float = 0.0
@@ -105,6 +104,10 @@ def _weight(parameters: list[str]) -> float:
         return math.nan
 
 
+def header_lines(headers: Iterable[Header]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
 def retry_after(error: ServiceError) -> tuple[Header, ...]:
     """Return the header Retry-After, for an error that says when to try again."""
     seconds = error.retry_after
@@ -121,7 +124,7 @@ class Response:
     def head(self, common: bytes, *, close: bool) -> bytes:
         """Return the status line and all headers; `common` are the header lines that every response has."""
         if self.headers:
-            common += b"".join([b"%b: %b\r\n" % header for header in self.headers])
+            common += header_lines(self.headers)
         if close:
             common += _CLOSE
         if self.status in _WITHOUT_BODY:
@@ -147,10 +150,9 @@ class Stream:
     headers: tuple[Header, ...] = ()
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
-        common += b"".join([b"%b: %b\r\n" % header for header in self.headers])
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
-        parts = _STATUS_LINES[self.status], common, self.content_type, framing, _CLOSE
-        return b"%b%bcontent-type: %b\r\n%b%b\r\n" % parts
+        parts = _STATUS_LINES[self.status], common, header_lines(self.headers), self.content_type, framing, _CLOSE
+        return b"%b%b%bcontent-type: %b\r\n%b%b\r\n" % parts
 
 
 Answer = Response | Stream
@@ -167,18 +169,13 @@ class Route(NamedTuple):
     respond: Callable[[Any], Response] = lambda response: response
     #: Whether it is cancelled when the caller closes the connection, also if the caller can still read the response.
     cancellable: bool = False
+    #: Whether it is a page: for callers who do not ask for HTML its path is unknown.
+    for_browsers: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
         method = self.endpoint.method
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
-
-
-class WrongKey(NamedTuple):
-    #: The thing, lock or client that the key was tried on, as a log may show it.
-    target: str
-    #: The error after too many of them.
-    too_many: ServiceError
 
 
 class Routes(Protocol):
@@ -191,10 +188,12 @@ class Routes(Protocol):
     headers: tuple[Header, ...] = ()
     #: Whether browsers of other origins may call (answers OPTIONS).
     cross_origin: bool = False
+    #: The error after too many wrong keys.
+    too_many_keys: ServiceError = ServiceError("too many wrong keys", status=429)
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        """Return what a wrong key was tried on; None without a key, or if the service counts wrong keys itself."""
+    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+        """Return what a wrong key was tried on, as a log may show it; None without a key."""
         return None

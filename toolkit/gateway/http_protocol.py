@@ -7,20 +7,16 @@ and no more is read from the socket.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Any
 
-from toolkit.errors import ServiceError, StoreUnavailable
 from toolkit.gateway.app import log_response
 from toolkit.gateway.connections import NEVER, Connections
 from toolkit.gateway.exchange import Answer, Request, Response, Stream
 from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
-
-log = logging.getLogger("toolkit.gateway")
 
 _SLICE_BYTES = 4096
 # Up to this size, copying the body is cheaper than a second write.
@@ -32,16 +28,13 @@ class HttpProtocol(asyncio.Protocol):
         self._connections = connections
         self._application = connections.application
         self._limits = connections.limits
-        # Requests that wait, input that is not parsed yet, and the request that is being answered.
-        self._waiting: deque[Request] = deque()
-        self._raw = b""
+        # Input that is not parsed yet, whether more is not read for now, and the request that is being answered.
+        self._slices: deque[bytes] = deque()
+        self._is_paused = False
         self._current: Request | None = None
         self._task: asyncio.Future[Any] | None = None
-        self._is_over = False  # further input is dropped
-        self._drop_bytes = 0  # how much of it, before the connection is closed
         self._stream: StreamWriter | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._stop_stream: Callable[[], None] = lambda: None
+        self._drop_bytes = 0  # how much is read behind the last request, before the connection is closed
         # When an idle connection is closed, and when a caller who does not read is disconnected.
         self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
@@ -54,6 +47,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self._reader = RequestReader(self._connections, peer[0] if peer else "")
+        self._waiting = self._reader.complete
         self._connections.open[self] = None
         if self._connections.is_stopping:
             transport.close()
@@ -62,27 +56,29 @@ class HttpProtocol(asyncio.Protocol):
         self._connections.open.pop(self, None)
         self._connections.slow.pop(self, None)
         self._cancel()
-        self._is_over = True
-        self._waiting.clear()
-        self._raw = b""
+        self._drop_input()
         if self._stream is not None:
-            self._stream.resume()
-        if self._starting is not None and not self._starting.done():
-            self._starting.cancel()
-        self._stop_stream()
+            self._stream.on_lost()
 
     def eof_received(self) -> bool:
-        self._is_over = True
+        self._reader.is_over = True
         self._cancel()
         # True keeps the connection of a caller who still reads responses.
-        return self._stream is None and (self._current is not None or bool(self._waiting))
+        return self._stream is None and not self._is_idle
 
     def _cancel(self) -> None:
         """Cancel the current request, and drop those that wait, as far as they may be cancelled: the caller left."""
         if self._current is not None and self._current.is_cancellable and self._task is not None:
             self._waiting.clear()
             self._task.cancel()
-        self._waiting = deque(takewhile(lambda request: not request.is_cancellable, self._waiting))
+        kept = list(takewhile(lambda request: not request.is_cancellable, self._waiting))
+        self._waiting.clear()
+        self._waiting.extend(kept)
+
+    def _drop_input(self) -> None:
+        self._reader.is_over = True
+        self._waiting.clear()
+        self._slices.clear()
 
     def pause_writing(self) -> None:
         self._connections.slow[self] = None
@@ -101,56 +97,50 @@ class HttpProtocol(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._write_deadline = NEVER
             self._deadline = self._connections.idle_deadline
-            self._resume_requests()
+            self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_over:
+        if self._reader.is_over:
             self._drop_bytes -= len(data)
-            if self._drop_bytes < 0 and self._stream is None and self._current is None and not self._waiting:
+            if self._drop_bytes < 0 and self._stream is None and self._is_idle:
                 self._close_when_sent()
-        elif self._raw:
-            self._raw += data
-        elif len(data) > _SLICE_BYTES or self._waiting or self._write_deadline != NEVER:
-            self._parse_slices(data)
+            return
+        if len(data) <= _SLICE_BYTES:
+            self._slices.append(data)
         else:
-            self._parse(data)
+            self._slices.extend([data[at : at + _SLICE_BYTES] for at in range(0, len(data), _SLICE_BYTES)])
+        self._go_on()
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def _parse(self, data: bytes) -> None:
-        reader = self._reader
-        for request in reader.read(data):
-            if not request.keep_alive:
-                self._is_over = True
-            if self._current is None and self._write_deadline == NEVER and not self._waiting:
+    def _go_on(self) -> None:
+        """Answer the requests that wait, and parse the rest of the input, as far as that is possible now."""
+        reader, waiting, slices = self._reader, self._waiting, self._slices
+        while True:
+            while waiting and self._current is None and self._write_deadline == NEVER:
+                request = waiting.popleft()
                 self._answer(request, request.handler, request)
-            else:
-                self._waiting.append(request)
-        if reader.awaits_continue:
-            self._send_continue()
-
-    def _parse_slices(self, data: bytes) -> None:
-        for start in range(0, len(data), _SLICE_BYTES):
-            if self._is_full:
-                self._raw = data[start:]
+            if not slices or reader.is_over or self._transport.is_closing():
+                break
+            if self._write_deadline != NEVER or (waiting and self._too_many_wait()):
+                self._is_paused = True
                 self._transport.pause_reading()
                 return
-            self._parse(data[start : start + _SLICE_BYTES])
-            if self._is_over or self._transport.is_closing():
-                return
+            if self._is_paused:
+                self._is_paused = False
+                self._transport.resume_reading()
+            reader.read(slices.popleft())
+        if reader.awaits_continue and self._is_idle:
+            reader.awaits_continue = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _too_many_wait(self) -> bool:
+        bodies = sum([len(request.body) for request in self._waiting])
+        return len(self._waiting) >= self._limits.waiting or bodies > self._limits.waiting_bytes
 
     @property
-    def _is_full(self) -> bool:
-        return (
-            self._write_deadline != NEVER
-            or len(self._waiting) >= self._limits.waiting
-            or sum(len(request.body) for request in self._waiting) > self._limits.waiting_bytes
-        )
-
-    def _send_continue(self) -> None:
-        if self._current is None and not self._waiting:
-            self._reader.awaits_continue = False
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    def _is_idle(self) -> bool:
+        return self._current is None and not self._waiting
 
     # -- responses ----------------------------------------------------------------------------------------
 
@@ -185,18 +175,7 @@ class HttpProtocol(asyncio.Protocol):
         else:
             assert request.route is not None, "only a handler of a route returns an awaitable"
             self._answer(request, request.route.respond, result)
-        if self._waiting or self._raw:
-            self._resume_requests()
-
-    def _resume_requests(self) -> None:
-        """Answer what waits, then parse the rest of the input."""
-        while self._waiting and self._current is None and self._write_deadline == NEVER:
-            request = self._waiting.popleft()
-            self._answer(request, request.handler, request)
-        if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
-            raw, self._raw = self._raw, b""
-            self._transport.resume_reading()
-            self._parse_slices(raw)
+        self._go_on()
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
         if not isinstance(response, (Response, Stream)):
@@ -211,7 +190,7 @@ class HttpProtocol(asyncio.Protocol):
         if isinstance(response, Stream):
             self._begin_stream(request, response, common)
             return
-        is_last = self._is_over and not self._waiting
+        is_last = self._reader.is_over and not self._waiting
         head = response.head(common, close=is_last)
         if request.method == "HEAD":
             transport.write(head)
@@ -220,39 +199,19 @@ class HttpProtocol(asyncio.Protocol):
         else:  # one body may have many readers, and is not copied for each
             self.unread_body = response.body
             transport.writelines((head, response.body))
+        self._deadline = self._connections.idle_deadline
         if is_last:
             self._close()
-        elif self._reader.awaits_continue:
-            self._send_continue()
-        else:
-            self._deadline = self._connections.idle_deadline
 
     def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
-        self._is_over = True
-        self._waiting.clear()
-        self._raw = b""
+        self._drop_input()
         self._transport.resume_reading()  # to notice when the reader goes
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
             self._close_when_sent()
             return
         self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
-        if self._connections.is_stopping and not stream.is_finite:
-            self._stream.end()
-        else:
-            self._starting = asyncio.ensure_future(self._start_stream(stream, self._stream))
-
-    async def _start_stream(self, stream: Stream, writer: StreamWriter) -> None:
-        try:
-            self._stop_stream = await stream.start(writer)
-        except StoreUnavailable as error:  # the reader sees a broken stream, reconnects and resumes
-            log.error("%s", error)
-            writer.abort()
-        except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
-            writer.end()
-        except BaseException:  # a bug of ours: raise it, but let no listener wait
-            writer.abort()
-            raise
+        self._stream.start()
 
     # -- the end ------------------------------------------------------------------------------------------
 
@@ -272,10 +231,10 @@ class HttpProtocol(asyncio.Protocol):
 
     def finish(self) -> None:
         """Accept no more requests, and close once those that came are answered."""
-        self._is_over = True
+        self._reader.is_over = True
         if self._stream is not None:
             self._stream.finish()
-        elif self._current is None and not self._waiting:
+        elif self._is_idle:
             self._close_when_sent()
 
     @property
@@ -298,14 +257,13 @@ class HttpProtocol(asyncio.Protocol):
         self._transport.abort()
 
     def tick(self, now: float) -> None:
-        is_receiving = self._reader.is_receiving and not self._is_over
+        is_receiving = self._reader.is_receiving
         if self._stream is not None:
             self._stream.tick(now)
         elif self._write_deadline <= now:
             self._transport.abort()
-        elif self._reader.deadline <= now and not self._raw and is_receiving:
-            self._is_over = True
-            self._waiting.append(self._reader.refuse_late())
-            self._resume_requests()
-        elif self._deadline <= now and self._current is None and self._write_deadline == NEVER and not is_receiving:
+        elif is_receiving and self._reader.deadline <= now and not self._slices:
+            self._reader.refuse_late()
+            self._go_on()
+        elif not is_receiving and self._deadline <= now and self._current is None and self._write_deadline == NEVER:
             self._close_when_sent()

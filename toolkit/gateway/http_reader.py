@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 
 import httptools
 
@@ -28,24 +29,27 @@ class RequestReader:
         self._limits = connections.limits
         self._client = client
         self._parser = httptools.HttpRequestParser(self)
-        self._complete: list[Request] = []
+        #: Requests that wait for their responses.
+        self.complete: deque[Request] = deque()
+        #: Whether the last request of the connection is complete, or no more are accepted; further input is dropped.
+        self.is_over = False
         #: By when a request that has begun must be complete.
         self.deadline = NEVER
         #: Whether the caller waits for "100 Continue".
         self.awaits_continue = False
         #: Whether the last request was refused for its body, which the caller may still send.
         self.has_refused_body = False
-        self._is_over = False
         self._target = b""
         self._fields: dict[bytes, bytes] = {}
         self._repeated: list[Header] = []  # headers whose name came before
         self._request: Request | None = None  # once its head is complete
+        self._is_last = False  # whether the connection ends with it
         #: The body as far as it has come: a list of pieces would take 25 times the bytes of tiny chunks.
         self.body = bytearray()
         self._body_bytes = self._max_body = self._overhead_bytes = 0
 
-    def read(self, data: bytes) -> list[Request]:
-        """Return the requests that this input completes; one that is refused is the last, and its handler says why."""
+    def read(self, data: bytes) -> None:
+        """Add what this input completes to `complete`; a request that is refused is the last: its handler says why."""
         before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
@@ -54,21 +58,18 @@ class RequestReader:
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except (httptools.HttpParserError, MalformedRequest) as error:
-            if not self._is_over:  # input after the last request is ignored
+            if not self.is_over:
                 self._refuse(_reason(error))
         if rest is not None:  # outside of the except clause, so that its error is not chained
-            return self._read_without_upgrade(rest)
-        complete, self._complete = self._complete, []
-        return complete
+            self._read_without_upgrade(rest)
 
     @property
     def is_receiving(self) -> bool:
-        return bool(self._target) or self._request is not None
+        return not self.is_over and (bool(self._target) or self._request is not None)
 
-    def refuse_late(self) -> Request:
+    def refuse_late(self) -> None:
         text = f"the request did not arrive within {self._limits.request_seconds:g} s"
         self._refuse(MalformedRequest(text, status=408))
-        return self._complete.pop()
 
     def _refuse(self, error: MalformedRequest) -> None:
         request = self._request
@@ -79,12 +80,11 @@ class RequestReader:
         else:
             response = self._application.refuse(request, error)
         request.handler = lambda _: response
-        request.keep_alive = False
         self.has_refused_body = error.status == 413
         self.awaits_continue = False
-        self._is_over = True
+        self.is_over = True
         self.body = bytearray()
-        self._complete.append(request)
+        self.complete.append(request)
 
     def _check_unfinished(self, overhead: int) -> None:
         """Limit a request that is not complete: its time, and its overhead (head, trailers, chunk extensions)."""
@@ -101,7 +101,7 @@ class RequestReader:
         if any(name == b"host" for name, _ in self._repeated):
             raise MalformedRequest(_ONE_HOST)
 
-    def _read_without_upgrade(self, rest: bytes) -> list[Request]:
+    def _read_without_upgrade(self, rest: bytes) -> None:
         """Parse a request for another protocol again as an ordinary one, because the parser skips its body."""
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
         headers = [header for header in (*self._fields.items(), *self._repeated) if header[0] != b"upgrade"]
@@ -109,7 +109,7 @@ class RequestReader:
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._target, version, lines)
         self._target, self._fields, self._repeated = b"", {}, []
         self._parser = httptools.HttpRequestParser(self)
-        return self.read(head + rest)
+        self.read(head + rest)
 
     # -- called by the parser -----------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class RequestReader:
             fields[name] = value
 
     def on_headers_complete(self) -> None:
-        if self._is_over:
+        if self.is_over:
             raise MalformedRequest("the request before this one was the last of its connection")
         parser, fields = self._parser, self._fields
         method = parser.get_method().decode()
@@ -149,7 +149,7 @@ class RequestReader:
         self._target, self._fields = b"", {}
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
-            request.keep_alive, request.is_http_1_1 = False, is_http_1_1
+            self._is_last, request.is_http_1_1 = True, is_http_1_1
         self._max_body = self._begin(request, is_proxied=target[0] != _SLASH)
         if b"content-length" in fields or b"transfer-encoding" in fields:
             self._expect_body(request)
@@ -188,9 +188,8 @@ class RequestReader:
         self._request = None
         self._overhead_bytes = 0
         self.deadline = NEVER
-        if not request.keep_alive:
-            self._is_over = True
-        self._complete.append(request)
+        self.is_over = self._is_last
+        self.complete.append(request)
 
 
 def _split_target(target: bytes) -> tuple[bytes, bytes]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
 from functools import lru_cache
 
+from toolkit.errors import ServiceError, StoreUnavailable
 from toolkit.gateway.connections import NEVER, Connections
 from toolkit.gateway.exchange import Stream
+
+log = logging.getLogger("toolkit.gateway")
 
 
 class StreamWriter:
@@ -15,13 +20,32 @@ class StreamWriter:
     def __init__(self, transport: asyncio.Transport, connections: Connections, stream: Stream, chunked: bool) -> None:
         self._transport = transport
         self._connections = connections
+        self._stream = stream
         self._chunked = chunked
-        self._heartbeat = stream.heartbeat
-        self._is_finite = stream.is_finite
         self._silent_since = connections.now
         self._deadline = NEVER  # by when the reader must have read the end, or the next piece
         self._is_over = False
         self._writable: asyncio.Future[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._stop: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        if self._connections.is_stopping and not self._stream.is_finite:
+            self.end()
+        else:
+            self._starting = asyncio.ensure_future(self._start())
+
+    async def _start(self) -> None:
+        try:
+            self._stop = await self._stream.start(self)
+        except StoreUnavailable as error:  # the reader sees a broken stream, reconnects and resumes
+            log.error("%s", error)
+            self.abort()
+        except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
+            self.end()
+        except BaseException:  # a bug of ours: raise it, but let no listener wait
+            self.abort()
+            raise
 
     def write(self, *pieces: bytes) -> None:
         """Send each piece as one chunk; never blocks. A reader who leaves too much unread is disconnected."""
@@ -45,22 +69,29 @@ class StreamWriter:
         if self._chunked:
             self._transport.write(b"0\r\n\r\n")
         limits = self._connections.limits
-        self._deadline = self._connections.now + (limits.write_seconds if self._is_finite else limits.end_seconds)
+        seconds = limits.write_seconds if self._stream.is_finite else limits.end_seconds
+        self._deadline = self._connections.now + seconds
         self._transport.close()
 
     def finish(self) -> None:
         """End it because the server stops."""
-        if not self._is_finite:  # its end would make it look whole
+        if not self._stream.is_finite:  # its end would make it look whole
             self.end()
 
     def abort(self) -> None:
         self._is_over = True
         self._transport.abort()  # close() would wait until the reader takes what is queued
 
+    def on_lost(self) -> None:
+        self.resume()
+        if self._starting is not None:
+            self._starting.cancel()
+        self._stop()
+
     def pause(self) -> None:
         if self._writable is None:
             self._writable = asyncio.get_running_loop().create_future()
-            if self._is_finite and not self._is_over:
+            if self._stream.is_finite and not self._is_over:
                 self._deadline = self._connections.now + self._connections.limits.write_seconds
 
     def resume(self) -> None:
@@ -73,8 +104,8 @@ class StreamWriter:
     def tick(self, now: float) -> None:
         if self._deadline <= now:
             self._transport.abort()
-        elif self._heartbeat and now - self._silent_since >= self._connections.limits.heartbeat_seconds:
-            self.write(self._heartbeat)
+        elif self._stream.heartbeat and now - self._silent_since >= self._connections.limits.heartbeat_seconds:
+            self.write(self._stream.heartbeat)
 
 
 @lru_cache(8)

@@ -16,7 +16,7 @@ from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes
 from toolkit.gateway.routes.operator import OperatorRoutes
-from toolkit.gateway.routes.pages import PageRoutes, StaticRoutes
+from toolkit.gateway.routes.pages import PageRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService
 from toolkit.identity.service.callers import IdentitySettings
@@ -76,10 +76,9 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
             OperatorRoutes(self),
-            StaticRoutes(),
+            PageRoutes(self.dweets),
         ]
-        pages, delay = PageRoutes(self.dweets), self.world.timings.wrong_key
-        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, delay)
+        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), self.world.timings.wrong_key)
 
 
 def _mail_delivery(configuration: Configuration) -> MailDelivery | None:

@@ -15,12 +15,10 @@ from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
 from toolkit.stores import Journals, Records
-from toolkit.stores.embedded_database import Database
-from toolkit.stores.embedded_journals import Append, EmbeddedJournals
-from toolkit.stores.embedded_records import ROWS, EmbeddedRecords, RecordRequest
+from toolkit.stores.embedded_database import Change, Database
+from toolkit.stores.embedded_journals import EmbeddedJournals
+from toolkit.stores.embedded_records import ROWS, EmbeddedRecords
 from toolkit.stores.group_commit import GroupCommit
-
-_Request = Append | RecordRequest
 
 
 class EmbeddedStore:
@@ -48,8 +46,8 @@ class EmbeddedStore:
             self._database = database = Database(folder, is_synced=self._folder is not None)
             await database.open()
             opened.push_async_callback(database.close)
-            self._commits: GroupCommit[_Request] = GroupCommit(self._write)
-            self._unknown: list[_Request] = []  # a write failed: these changes may have been made or not
+            self._commits: GroupCommit[Change] = GroupCommit(self._write)
+            self._has_failed = False  # the changes of the last batch may have been made or not
             self._journals = EmbeddedJournals(database, self._commits)
             self._records = EmbeddedRecords(self._now, self._commits)
             self._records.load(await database.read(lambda: list(database.items(ROWS))))
@@ -65,33 +63,30 @@ class EmbeddedStore:
         finally:
             await self._opened.aclose()
 
-    async def _write(self, requests: Sequence[_Request]) -> None:
-        if self._unknown:
-            await self._recover()
-        batch, prepared = WriteBatch(raw_mode=True), list[_Request]()
+    async def _write(self, changes: Sequence[Change]) -> None:
+        if self._has_failed:
+            await self._database.reopen()
+            # Where one cannot be read, the next recovery begins with it.
+            self._journals.recover()
+            self._records.recover(self._database)
+            self._has_failed = False
+        batch, prepared = WriteBatch(raw_mode=True), list[Change]()
         self._journals.begin()
         self._records.begin(batch)
-        for request in requests:
+        for change in changes:
             try:
-                request.prepare(batch)
+                change.result = change.prepare(batch)
             except Exception as error:  # one caller's mistake costs no other anything
-                request.fail(error)
+                change.fail(error)
             else:
-                prepared.append(request)
+                prepared.append(change)
         if not batch.is_empty():
             try:
                 await self._database.write(batch)
             except StoreUnavailable:
-                self._journals.forget()
-                self._unknown = prepared
+                self._has_failed = True
                 raise
         self._journals.announce()
-        for request in prepared:
-            request.settle()
-
-    async def _recover(self) -> None:
-        """Reopen the database after a failed write, and announce what was written all the same."""
-        await self._database.reopen()
-        while self._unknown:  # where one cannot be read, the next recovery begins with it
-            self._unknown[0].settle_after_failure(self._database)
-            del self._unknown[0]
+        self._records.announce()
+        for change in prepared:
+            change.settle()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import filelock
 from rocksdict import (
@@ -29,7 +29,7 @@ from rocksdict import (
 )
 
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
-from toolkit.stores.group_commit import failed
+from toolkit.stores.group_commit import Request, failed
 from toolkit.worker_thread import WorkerThread
 
 T = TypeVar("T")
@@ -41,6 +41,16 @@ _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
 _CLOSED_MESSAGE = "the store is closed: the gateway is stopping, or waits for room"
 _OLDER = ("gateway.sqlite", "rocksdb")
+
+
+class Change(Request[Any]):
+    """One caller's change: `prepare` puts it in a batch, and returns what the caller gets once the batch is written."""
+
+    __slots__ = ("prepare",)
+
+    def __init__(self, prepare: Callable[[WriteBatch], Any]) -> None:
+        super().__init__()
+        self.prepare = prepare
 
 
 class Database:

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
 from operator import itemgetter
-from typing import Any
 
 from rocksdict import WriteBatch
 
 from toolkit.stores import Entry, NewEntry, Subscriber
-from toolkit.stores.embedded_database import Database
-from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.embedded_database import Change, Database
+from toolkit.stores.group_commit import GroupCommit, settled
 from toolkit.stores.subscribers import Subscribers
 
 _HEAD = struct.Struct(">qH")
@@ -51,29 +50,10 @@ class _Range:
     last: int
 
 
-class Append(Request[list[Entry]]):
-    """One caller's new entries; its result are the entries with their numbers."""
-
-    __slots__ = ("entries", "floor", "journals", "keep", "name")
-
-    def __init__(
-        self, journals: EmbeddedJournals, name: str, entries: Sequence[NewEntry], keep: int | None, floor: int | None
-    ) -> None:
-        super().__init__()
-        self.journals, self.name, self.entries, self.keep, self.floor = journals, name, entries, keep, floor
-        self.result = []
-
-    def prepare(self, batch: WriteBatch) -> None:
-        self.journals.prepare(self, batch)
-
-    def settle_after_failure(self, database: Database) -> None:
-        self.journals.announce_found(self)
-
-
 class EmbeddedJournals:
     """See `toolkit.stores.Journals`."""
 
-    def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
+    def __init__(self, database: Database, commits: GroupCommit[Change]) -> None:
         self._database = database
         self._commits = commits
         self._subscribers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
@@ -89,31 +69,26 @@ class EmbeddedJournals:
     def append(
         self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
-        append = Append(self, name, entries, keep, floor)
-        if entries:
-            self._commits.submit(append)
-        else:
-            append.settle()
-        return append.future
+        if not entries:
+            return settled([])
+        change = Change(partial(self._prepare, name, entries, keep, floor))
+        self._commits.submit(change)
+        return change.future
 
     def begin(self) -> None:
         """Begin a batch: what is known of the journals is in the database."""
-        self._batch = {}
         if len(self._ranges) > _MOST_RANGES:
-            self.forget()
+            self._ranges.clear()
         if len(self._written) > _MOST_NAMES:
             self._written, self._has_all_names = {}, False
 
-    def forget(self) -> None:
-        """Read again how far the journals go."""
-        self._ranges.clear()
-
-    def prepare(self, append: Append, batch: WriteBatch) -> None:
-        """Put the entries in the batch, with their sequence numbers."""
-        known = self._ranges.get(append.name) or self._read_range(append.name)
+    def _prepare(
+        self, name: str, drafts: Sequence[NewEntry], keep: int | None, floor: int | None, batch: WriteBatch
+    ) -> list[Entry]:
+        known = self._ranges.get(name) or self._read_range(name)
         prefix, number = known.prefix, known.last
         rows, entries = [], []
-        for at, id, data in append.entries:  # noqa: A001
+        for at, id, data in drafts:  # noqa: A001
             number += 1
             text = id.encode()
             rows.append((prefix + number.to_bytes(8, "big"), _HEAD.pack(at, len(text)) + text + data))
@@ -121,13 +96,17 @@ class EmbeddedJournals:
         # Nothing may fail from here on: the batch has entries of others too.
         for key, value in rows:
             batch.put(key, value)
-        if append.keep is not None and number > append.keep:
-            self._drop(known, number, append, batch)
+        if keep is not None and number > keep:
+            end = number - keep if floor is None else min(number - keep, floor)
+            # Now and then: when the numbers pass a multiple of a quarter of what is kept.
+            step = max(keep // 4, 64)
+            if end >= known.first and known.last // step != number // step:
+                self._drop(name, known, end, batch)
         known.last = number
-        append.result = entries
-        of_batch = self._batch.pop(append.name, [])
+        of_batch = self._batch.pop(name, [])
         of_batch += entries
-        self._batch[append.name] = of_batch
+        self._batch[name] = of_batch
+        return entries
 
     def _read_range(self, name: str) -> _Range:
         prefix, first = _prefix(name), self._first(name)
@@ -136,18 +115,11 @@ class EmbeddedJournals:
         self._ranges[name] = _Range(prefix, first, last)
         return self._ranges[name]
 
-    def _drop(self, known: _Range, last: int, append: Append, batch: WriteBatch) -> None:
-        # Now and then: when the numbers pass a multiple of a quarter of what is kept.
-        assert append.keep is not None
-        step = max(append.keep // 4, 64)
-        if known.last // step == last // step:
-            return
-        end = last - append.keep if append.floor is None else min(last - append.keep, append.floor)
-        if end >= known.first:
-            first = (end + 1).to_bytes(8, "big")
-            batch.delete_range(known.prefix + known.first.to_bytes(8, "big"), known.prefix + first)
-            batch.put(b"F" + append.name.encode(), first)
-            known.first = end + 1
+    def _drop(self, name: str, known: _Range, end: int, batch: WriteBatch) -> None:
+        first = (end + 1).to_bytes(8, "big")
+        batch.delete_range(known.prefix + known.first.to_bytes(8, "big"), known.prefix + first)
+        batch.put(b"F" + name.encode(), first)
+        known.first = end + 1
 
     # -- subscribing --------------------------------------------------------------------------------------
 
@@ -166,18 +138,25 @@ class EmbeddedJournals:
 
     def announce(self) -> None:
         """Pass the entries of the batch to the subscribers, to each once."""
-        for name, entries in self._batch.items():
-            self._written.pop(name, None)
-            self._written[name] = None
-            if subscribers := self._subscribers.get(name):
-                subscribers.tell(entries)
+        written, self._batch = self._batch, {}
+        for name, entries in written.items():
+            self._announce(name, entries)
 
-    def announce_found(self, append: Append) -> None:
-        """Announce the entries whose write failed, where they are there all the same."""
-        if append.result:
-            append.result = self._after(append.name, append.result[0].sequence - 1, len(append.result))
-        self._batch = {append.name: append.result} if append.result else {}
-        self.announce()
+    def _announce(self, name: str, entries: list[Entry]) -> None:
+        self._written.pop(name, None)
+        self._written[name] = None
+        if subscribers := self._subscribers.get(name):
+            subscribers.tell(entries)
+
+    def recover(self) -> None:
+        """Announce the entries of a batch whose write failed, where they are there all the same."""
+        self._ranges.clear()
+        while self._batch:
+            name, entries = next(iter(self._batch.items()))
+            found = self._after(name, entries[0].sequence - 1, len(entries))
+            del self._batch[name]
+            if found:
+                self._announce(name, found)
 
     # -- reading: more than a few entries in the thread of the reads -----------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
 from toolkit.stores import Values
-from toolkit.stores.embedded_database import Database
-from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.embedded_database import Change, Database
+from toolkit.stores.group_commit import GroupCommit, settled
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 ROWS = b"R"
@@ -33,33 +34,8 @@ class Record(NamedTuple):
 
 
 Changes = Mapping[str, Record | None]
-
-
-class RecordRequest(Request[Any]):
-    """One call: `evaluate` gives its result and what it changes."""
-
-    __slots__ = ("_evaluate", "_records", "changes", "space")
-
-    def __init__(self, records: EmbeddedRecords, space: str, evaluate: Callable[[], tuple[Any, Changes]]) -> None:
-        super().__init__()
-        self.space = space
-        self.changes: Changes = {}
-        self._records = records
-        self._evaluate = evaluate
-
-    def prepare(self, batch: WriteBatch | None) -> None:
-        """Evaluate the call and put what it changes in the batch."""
-        self.result, self.changes = self._evaluate()
-        self._records.stage(self.space, self.changes, batch)
-
-    def settle(self) -> None:
-        self._records.apply(self.space, self.changes)
-        super().settle()
-
-    def settle_after_failure(self, database: Database) -> None:
-        """Apply what the database holds: the write failed, and the changes may have been made or not."""
-        rows = {key: database.get(_row_key(self.space, key)) for key in self.changes}
-        self._records.apply(self.space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
+#: Returns the result of a call, and what it changes.
+Evaluate = Callable[[], tuple[Any, Changes]]
 
 
 class EmbeddedRecords:
@@ -69,12 +45,14 @@ class EmbeddedRecords:
     Without `commits` the records are ephemeral, and a call is answered at once. `now` decides what has expired.
     """
 
-    def __init__(self, now: Callable[[], int], commits: GroupCommit[Any] | None = None) -> None:
+    def __init__(self, now: Callable[[], int], commits: GroupCommit[Change] | None = None) -> None:
         self._now = now
         self._commits = commits
         self._spaces: defaultdict[str, dict[str, Record]] = defaultdict(dict)
         self._subscribers: defaultdict[str, RecordSubscribers] = defaultdict(RecordSubscribers)
-        self._pending: dict[tuple[str, str], Record | None] = {}  # what this batch has changed so far
+        # What this batch has changed so far: by its place, and in order.
+        self._pending: dict[tuple[str, str], Record | None] = {}
+        self._batch: list[tuple[str, Changes]] = []
         self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
     async def get(self, space: str, key: str) -> bytes | None:
@@ -83,7 +61,7 @@ class EmbeddedRecords:
         return record and record.value
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
-        return self._request(space, lambda: (None, {key: Record(value, expires)}))
+        return self._change(space, lambda: (None, {key: Record(value, expires)}))
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
@@ -95,7 +73,7 @@ class EmbeddedRecords:
                     return False, {}
             return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
 
-        return self._request(space, evaluate)
+        return self._change(space, evaluate)
 
     def increment(
         self, space: str, key: str, limit: int | None = None, expires: int | None = None
@@ -107,7 +85,7 @@ class EmbeddedRecords:
                 return 0, {}
             return number, {key: record._replace(value=b"%d" % number)}
 
-        return self._request(space, evaluate)
+        return self._change(space, evaluate)
 
     async def scan(self, space: str) -> dict[str, bytes]:
         self._check_open()
@@ -129,7 +107,32 @@ class EmbeddedRecords:
         if self._changes_left < 0:
             self._sweep(batch)
 
-    def stage(self, space: str, changes: Changes, batch: WriteBatch | None) -> None:
+    def announce(self) -> None:
+        """Show the changes of the batch to readers and subscribers."""
+        written, self._batch = self._batch, []
+        for space, changes in written:
+            self._apply(space, changes)
+
+    def recover(self, database: Database) -> None:
+        """Show what the database holds after a failed write: the changes may have been made or not."""
+        while self._batch:
+            space, changes = self._batch[0]
+            rows = {key: database.get(_row_key(space, key)) for key in changes}
+            del self._batch[0]
+            self._apply(space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
+
+    def _change(self, space: str, evaluate: Evaluate) -> asyncio.Future[Any]:
+        if self._commits is not None:
+            change = Change(partial(self._prepare, space, evaluate))
+            self._commits.submit(change)
+            return change.future
+        self.begin(None)
+        result = self._prepare(space, evaluate, None)
+        self.announce()
+        return settled(result)
+
+    def _prepare(self, space: str, evaluate: Evaluate, batch: WriteBatch | None) -> Any:  # noqa: ANN401
+        result, changes = evaluate()
         if batch is not None:
             rows = {_row_key(space, key): record and _encoded(record) for key, record in changes.items()}
             # Nothing may fail from here on: the batch has changes of others too.
@@ -139,9 +142,10 @@ class EmbeddedRecords:
                 else:
                     batch.put(row, value)
         self._pending.update({(space, key): record for key, record in changes.items()})
+        self._batch.append((space, changes))
+        return result
 
-    def apply(self, space: str, changes: Changes) -> None:
-        """Show the changes to readers and subscribers."""
+    def _apply(self, space: str, changes: Changes) -> None:
         records = self._spaces[space]
         for key, record in changes.items():
             if record is None:
@@ -160,16 +164,6 @@ class EmbeddedRecords:
                 if batch is not None:
                     batch.delete(_row_key(space, key))
         self._changes_left = max(sum(map(len, self._spaces.values())), _LEAST_CHANGES_TO_SWEEP)
-
-    def _request(self, space: str, evaluate: Callable[[], tuple[Any, Changes]]) -> asyncio.Future[Any]:
-        request = RecordRequest(self, space, evaluate)
-        if self._commits is not None:
-            self._commits.submit(request)
-        else:
-            self.begin(None)
-            request.prepare(None)
-            request.settle()
-        return request.future
 
     def _check_open(self) -> None:
         if self._commits is not None and self._commits.is_closed:

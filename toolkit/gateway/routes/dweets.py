@@ -16,7 +16,7 @@ from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream, WrongKey
+from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import Entry
 
@@ -31,6 +31,7 @@ _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 class DweetRoutes(Routes):
     segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
+    too_many_keys = RateLimited(wire.RATE_EXCEEDED)
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:
         self._service = service
@@ -69,12 +70,12 @@ class DweetRoutes(Routes):
         # A script element shows its page no failure but one that is a script too.
         return _as_script(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
             return None
         kind, name = next(iter(request.values.items()), ("thing", ""))
         # No lock has a longer name than that, and the log and the limits keep it.
-        return WrongKey(f"the {kind} {name[: wire.MAX_THING_BYTES]!a}", RateLimited(wire.RATE_EXCEEDED))
+        return f"the {kind} {name[: wire.MAX_THING_BYTES]!a}"
 
     # -- posting ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from toolkit.errors import InvalidParameters, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.service.handwriting import Caller, HandwritingService, etag_of
@@ -26,6 +26,7 @@ _Call = Callable[[Request, Caller], Awaitable[Response]]
 
 class HandwritingRoutes(Routes):
     segments = frozenset({b"handwritings", b"render"})
+    too_many_keys = RateLimited(wire.RATE_EXCEEDED)
 
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
@@ -45,9 +46,9 @@ class HandwritingRoutes(Routes):
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.error_body(error), _JSON, (_NO_STORE, *headers))
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
         is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
-        return WrongKey("handwriting", RateLimited(wire.RATE_EXCEEDED)) if is_given else None
+        return "handwriting" if is_given else None
 
     def _admitted(self, call: _Call) -> Handler:
         """Check the key and the rate of a call; every response tells what is left of the rate."""

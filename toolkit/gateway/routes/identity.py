@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_ip_address, parse_body
@@ -25,6 +25,7 @@ SIMULATION_WARNING = (
 class IdentityRoutes(Routes):
     segments = frozenset({b"account", b"mobileauth"})
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
+    too_many_keys = refusal(2040, retry_after=1)
 
     def __init__(self, service: IdentityService, *, on_loopback: bool, public_url: str | None) -> None:
         self._service = service
@@ -46,8 +47,8 @@ class IdentityRoutes(Routes):
             status, envelope.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
         )
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        return WrongKey("mobile identity", refusal(2040, retry_after=1)) if error.code == _WRONG_CLIENT else None
+    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+        return "mobile identity" if error.code == _WRONG_CLIENT else None
 
     def _post(self, operation: wire.Operation) -> Handler:
         async def answer_operation(request: Request) -> Response:

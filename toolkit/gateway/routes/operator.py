@@ -12,7 +12,7 @@ from toolkit.dweets.service.lock_records import lock_rows, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey, retry_after
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
 from toolkit.operator import wire
 from toolkit.outside_world import SteppedClock
 from toolkit.rewards import wire as rewards_wire
@@ -28,6 +28,7 @@ _BEARER = re.compile(r"Bearer +(\S+) *", re.IGNORECASE)
 class OperatorRoutes(Routes):
     segments = frozenset({b"operator"})
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
+    too_many_keys = RateLimited(wire.TOO_MANY_WRONG_KEYS)
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -54,8 +55,8 @@ class OperatorRoutes(Routes):
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.failed(error), JSON, headers)
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        return WrongKey("the operator API", RateLimited(wire.TOO_MANY_WRONG_KEYS)) if error.status == 401 else None
+    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+        return "the operator API" if error.status == 401 else None
 
     def _route(self, endpoint: Endpoint, work: _Work, name: str = "") -> Route:
         """Return the route whose response is the object that `work` gives, or an object with it under `name`."""

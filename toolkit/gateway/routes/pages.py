@@ -40,23 +40,28 @@ _TEXT = b"text/plain; charset=utf-8"
 _HTML = b"text/html; charset=utf-8"
 _A_YEAR: Header = (b"cache-control", b"public, max-age=31536000, immutable")
 _NEVER: Header = (b"cache-control", b"no-store")
+_OF_PAGES: tuple[Header, ...] = (_NEVER, (b"vary", b"accept"), (b"referrer-policy", b"no-referrer"))
 _TEMPLATES = Path(__file__).parents[1]
 _KINDS = {".css": b"text/css; charset=utf-8", ".js": b"text/javascript; charset=utf-8"}
 _LINKS = {".css": '<link rel="stylesheet" href="{}">', ".js": '<script type="module" src="{}"></script>'}
 
 
-class _ForBrowsers(Routes):
-    def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Answer with a sentence, as a person reads it."""
-        return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT)
-
-
-class PageRoutes(_ForBrowsers):
-    headers: tuple[Header, ...] = (_NEVER, (b"vary", b"accept"), (b"referrer-policy", b"no-referrer"))
+class PageRoutes(Routes):
+    segments = frozenset({b"static"})
 
     def __init__(self, service: DweetService) -> None:
         self._service = service
-        self.table = [Route(LANDING, self._landing), Route(README, self._readme), Route(FOLLOW, self._follow)]
+        self.table = [
+            Route(LANDING, self._landing, for_browsers=True),
+            Route(README, self._readme, for_browsers=True),
+            Route(FOLLOW, self._follow, for_browsers=True),
+            Route(STATIC, _static_file),
+        ]
+
+    def refuse(self, error: ServiceError, request: Request) -> Response:
+        """Answer with a sentence, as a person reads it."""
+        headers = _OF_PAGES if request.route is not None and request.route.for_browsers else ()
+        return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT, headers)
 
     async def _landing(self, request: Request) -> Response:
         items = "\n".join(map(_item, await self._service.newest_of_public_things()))
@@ -75,22 +80,16 @@ class PageRoutes(_ForBrowsers):
             text = importlib.metadata.metadata("gateway-toolkit")["Description"]
         except importlib.metadata.PackageNotFoundError:
             raise NotFound("this toolkit runs from its sources: README.md lies beside them") from None
-        return Response(200, text.encode("utf-8"), _TEXT)
+        return Response(200, text.encode("utf-8"), _TEXT, _OF_PAGES)
 
 
-class StaticRoutes(_ForBrowsers):
-    segments = frozenset({b"static"})
-
-    def __init__(self) -> None:
-        self.table = [Route(STATIC, self._file)]
-
-    def _file(self, request: Request) -> Response:
-        version, files = _static_files()
-        if request.values["name"] not in files:
-            raise NotFound("there is no such file", status=404)
-        content_type, body = files[request.values["name"]]
-        # While gateways behind a balancer are updated, a page of one may load a file from another.
-        return Response(200, body, content_type, (_A_YEAR if request.values["version"] == version else _NEVER,))
+def _static_file(request: Request) -> Response:
+    version, files = _static_files()
+    if request.values["name"] not in files:
+        raise NotFound("there is no such file", status=404)
+    content_type, body = files[request.values["name"]]
+    # While gateways behind a balancer are updated, a page of one may load a file from another.
+    return Response(200, body, content_type, (_A_YEAR if request.values["version"] == version else _NEVER,))
 
 
 @cache
@@ -121,7 +120,8 @@ def _page(title: str, body: str, *loaded: str) -> Response:
     base = f"/static/{_static_files()[0]}"
     links = "\n".join(_LINKS[Path(one).suffix].format(f"{base}/{one}") for one in ("page.css", *loaded))
     html = _template("page_frame").substitute(title=escape(title), links=links, body=body)
-    return Response(200, html.encode("utf-8"), _HTML, ((b"content-security-policy", policy.encode("ascii")),))
+    headers = *_OF_PAGES, (b"content-security-policy", policy.encode("ascii"))
+    return Response(200, html.encode("utf-8"), _HTML, headers)
 
 
 def _item(record: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.errors import KeyRejected, ServiceError
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey, retry_after
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
 from toolkit.rewards import wire
 from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import RewardRequest, RewardService
@@ -18,6 +18,7 @@ class RewardRoutes(Routes):
     segments = frozenset({b"2.0", b"reward"})
     # Partner keys do not belong in a browser, so no other origin may call. The page's own beacons need no permission.
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
+    too_many_keys = wire.refusal("too_many_wrong_keys", seconds=1)
 
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
@@ -38,9 +39,8 @@ class RewardRoutes(Routes):
             return Response(error.status, wire.error_body(error), JSON, (_READABLE,))
         return Response(error.status, wire.error_body(error), JSON, retry_after(error))
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        is_wrong = error.code in ("bad_gatewaykey", "unknown_app")
-        return WrongKey("mobile rewards", wire.refusal("too_many_wrong_keys", seconds=1)) if is_wrong else None
+    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+        return "mobile rewards" if error.code in ("bad_gatewaykey", "unknown_app") else None
 
     async def _moment(self, request: Request) -> Response:
         _check_media_types(request)

@@ -1,4 +1,4 @@
-"""The URL of a Redis; the password in it is never shown.
+"""The URL of a Redis, whose password is never shown, and what the errors of a Redis mean.
 
 ::
 
@@ -23,11 +23,24 @@ from redis.asyncio.connection import Connection, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from toolkit.errors import InvalidArgument
 
 Host = tuple[str, int]
 
+# What redis-py raises where a server is away, refuses, or answers with something else than Redis does.
+UNREACHABLE = (RedisError, OSError, TimeoutError)
+_ADVICE = {
+    "OOM": "give it more memory (maxmemory), or keep fewer entries",
+    "MISCONF": "its snapshots fail; see its log and its disk",
+    "READONLY": "it is a replica; give its master, or redis+sentinel://",
+    "LOADING": "it is still reading its files",
+    "NOAUTH|WRONGPASS": "put its user and password into the URL",
+    "NOPERM|user executing the script|ACL failure in script": "grant its user the ACL permissions of the README",
+    "NOREPLICAS": "it has fewer replicas than min-replicas-to-write",
+}
 _SCHEMES = re.compile(r"unix|(rediss?)(?:\+(sentinel|cluster))?")
 
 
@@ -111,3 +124,15 @@ class RedisAddress:
     def _options_without(self, *names: str) -> dict[str, Any]:
         options = {name: value for name, value in self._options.items() if name not in names}
         return {**options, "ssl": issubclass(self._connection_class, SSLConnection)}
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Return what went wrong, and what to do about it."""
+    # These libraries know of addresses only, so their words hold no secret.
+    if isinstance(error, TimeoutError | RedisTimeoutError):
+        return "no answer in time"
+    text = str(error) or type(error).__name__
+    # redis-py takes the code off the text of those errors that it knows.
+    code = (isinstance(error, RedisError) and error.status_code) or text.partition(" ")[0]
+    text = text if text.startswith(code) else f"{code} {text}"
+    return " ".join([text, *(f"({advice})" for marks, advice in _ADVICE.items() if re.search(marks, text))])

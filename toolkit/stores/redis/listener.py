@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from toolkit.errors import StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
-from toolkit.stores.redis.durability import UNREACHABLE, reason_of
+from toolkit.stores.redis.address import UNREACHABLE, reason_of
 
 if TYPE_CHECKING:
     from toolkit.stores.redis.nodes import Node, Topology

@@ -25,8 +25,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request, failed
-from toolkit.stores.redis.address import Host, RedisAddress
-from toolkit.stores.redis.durability import UNREACHABLE, reason_of
+from toolkit.stores.redis.address import UNREACHABLE, Host, RedisAddress, reason_of
 from toolkit.stores.redis.listener import Listener, Subscription
 
 log = logging.getLogger("toolkit.gateway")

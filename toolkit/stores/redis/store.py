@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from redis.exceptions import ResponseError
 
 from toolkit.errors import StoreUnavailable
 from toolkit.stores import Journals, Records
-from toolkit.stores.redis.address import RedisAddress
-from toolkit.stores.redis.durability import UNREACHABLE, problem_of, reason_of, warnings_about
+from toolkit.stores.redis.address import UNREACHABLE, RedisAddress, reason_of
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.nodes import Node, Topology
 from toolkit.stores.redis.records import RedisRecords
 
 log = logging.getLogger("toolkit.gateway")
+
+_OLDEST = (7, 0)
 
 
 class RedisStore:
@@ -59,7 +61,36 @@ class RedisStore:
                     fsync = (await node.client.config_get("appendfsync")).get("appendfsync")
         except UNREACHABLE as error:
             raise StoreUnavailable(f"{node.shown} cannot be used now: {reason_of(error)}") from None
-        if problem := problem_of(info, self.address):
+        if problem := _problem_of(info, self.address):
             raise StoreUnavailable(f"{node.shown} {problem}")
-        for warning in warnings_about(info, fsync, self.address.replicas):
+        for warning in _warnings_about(info, fsync, self.address.replicas):
             log.warning("%s: %s", node.shown, warning)
+
+
+def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
+    """Return why a server cannot be the store: it is too old, a replica, or one node of a cluster."""
+    version = str(info.get("valkey_version") or info.get("redis_version", "0.0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        return f"is version {version}; it must be 7.0 or newer"
+    if info.get("role") == "slave":
+        return "is a replica; give its master, or redis+sentinel://"
+    if info.get("cluster_enabled") == 1 and address.kind != "cluster":
+        return "is a node of a cluster; give redis+cluster://"
+    return None
+
+
+def _warnings_about(info: Mapping[str, Any], fsync: str | None, replicas: int) -> list[str]:
+    """Return where this Redis guarantees less than expected; `fsync` is None where it may not be asked."""
+    found = []
+    if info.get("aof_enabled") == 0:
+        found.append(
+            "an acknowledged dweet is in its memory only; set appendonly yes and appendfsync always for the disk"
+        )
+    elif fsync not in (None, "always"):
+        found.append(f"appendfsync is {fsync}: an acknowledged dweet is on its disk within about a second, not at once")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and info.get("maxmemory"):
+        found.append(f"it forgets keys when its memory is full ({policy}); set maxmemory-policy noeviction")
+    if (connected := info.get("connected_slaves", 0)) < replicas:
+        found.append(f"{replicas} replicas must confirm what is acknowledged, and it has {connected} now")
+    return found
