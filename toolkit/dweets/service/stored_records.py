@@ -22,7 +22,7 @@ Changes = dict[str, bytes | None]
 
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
-lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
+lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
 #: Maximum number of attempts to change a record that other callers change at the same time.
 ATTEMPTS = 20
 
