@@ -38,3 +38,30 @@ def test_clock_set_back_costs_at_most_one_burst() -> None:
     with pytest.raises(LimitReached) as caught:
         limit.take("k")
     assert caught.value.retry_after == 1.0
+
+
+def test_a_charge_of_more_than_is_left_is_paid_off_first() -> None:
+    now = 0.0
+    limit = RateLimit(6.0, 0.1, lambda: now)
+    limit.charge("k", 4.0)
+    limit.charge("k", 4.0)
+    limit.charge("k", 0.5)
+    assert limit.tokens("k") == pytest.approx(-2.5)
+    assert limit.tokens("another") == 6.0
+    assert limit.left("k").remaining == 0
+    with pytest.raises(LimitReached):
+        limit.take("k")
+    now = 30.0
+    assert limit.tokens("k") == pytest.approx(0.5)
+    now = 1_000.0
+    assert limit.tokens("k") == 6.0
+
+
+def test_the_oldest_of_too_many_keys_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.rate_limit._MOST_BUCKETS", 10)
+    limit = RateLimit(6.0, 0.1, lambda: 0.0)
+    for number in range(1_000):
+        limit.charge(number, 1.0)
+    assert limit.buckets == 10
+    assert limit.tokens(0) == 6.0
+    assert limit.tokens(999) == pytest.approx(5.0)

@@ -30,7 +30,7 @@ class LimitReached(Exception):
 class RateLimit:
     """Limits the calls of each key in this process; if the clock `seconds` is set back, the bucket is empty."""
 
-    def __init__(self, burst: int, calls_a_second: float, seconds: Callable[[], float]) -> None:
+    def __init__(self, burst: float, calls_a_second: float, seconds: Callable[[], float]) -> None:
         self._burst = burst
         self._rate = calls_a_second
         self._seconds = seconds
@@ -42,21 +42,25 @@ class RateLimit:
 
         If `calls` is more than the burst, they need a full bucket and empty the bucket.
         """
-        calls = min(calls, self._burst)
-        now, since = self._now_and_empty_time(key)
-        tokens = (now - since) * self._rate
-        if tokens < calls - 1e-9:
-            raise LimitReached((calls - tokens) / self._rate)
-        self._empty_at[key] = since + calls / self._rate
-        return self._allowance(tokens - calls)
+        needed = min(calls, self._burst)
+        tokens = max(0.0, self.tokens(key))
+        if tokens < needed - 1e-9:
+            raise LimitReached((needed - tokens) / self._rate)
+        self.charge(key, needed)
+        return self._allowance(tokens - needed)
 
     def left(self, key: Hashable) -> Allowance:
-        now, since = self._now_and_empty_time(key)
-        return self._allowance((now - since) * self._rate)
+        return self._allowance(max(0.0, self.tokens(key)))
 
-    def _now_and_empty_time(self, key: Hashable) -> tuple[float, float]:
-        now = self._seconds()
-        return now, min(now, max(self._empty_at.get(key, -math.inf), now - self._burst / self._rate))
+    def tokens(self, key: Hashable) -> float:
+        """Return the calls that are left, with fractions; below 0 if the key was charged more than it had."""
+        return min(self._burst, (self._seconds() - self._empty_at.get(key, -math.inf)) * self._rate)
+
+    def charge(self, key: Hashable, calls: float) -> None:
+        """Count calls, also if the key has fewer left."""
+        earliest = self._seconds() - self._burst / self._rate  # a bucket that was empty then is full now
+        self._empty_at[key] = max(self._empty_at.get(key, -math.inf), earliest) + calls / self._rate
 
     def _allowance(self, tokens: float) -> Allowance:
-        return Allowance(self._burst, int(tokens + 1e-9), math.ceil((self._burst - tokens) / self._rate - 1e-9))
+        reset = math.ceil((self._burst - tokens) / self._rate - 1e-9)
+        return Allowance(int(self._burst), int(tokens + 1e-9), reset)

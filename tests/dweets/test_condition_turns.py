@@ -11,8 +11,7 @@ import pytest
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from toolkit.dweets.conditions import Verdict
-from toolkit.dweets.service import condition_turns
-from toolkit.dweets.service.condition_turns import Conditions, Debts, Owner
+from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.gateway import Gateway
 from toolkit.outside_world import Timings
 
@@ -113,30 +112,6 @@ def test_a_budget_that_is_used_up_is_a_fault_for_its_lock() -> None:
             assert await evaluate(conditions, other, "true", [b"1"]) == [Verdict("true", returned=True)]
 
     with_conditions(work, budget=0.6)
-
-
-def test_debts_are_paid_off_in_a_minute() -> None:
-    now = 0.0
-    debts = Debts(6.0, lambda: now)
-    debts.add("a", 3.0)
-    debts.add("a", 3.0)
-    assert (debts.of("a"), debts.of("b")) == (6.0, 0.0)
-    now = 30.0
-    assert debts.of("a") == 3.0
-    now = 61.0
-    assert debts.of("a") == 0.0
-    debts.add("a", 1.0)
-    assert debts.of("a") == pytest.approx(1.0)
-
-
-def test_debts_that_are_paid_off_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(condition_turns, "_DEBTS_BEFORE_CLEANUP", 10)
-    now = 0.0
-    debts = Debts(6.0, lambda: now)
-    for number in range(1_000):
-        now += 1.0
-        debts.add(number, 0.1)
-    assert len(debts) <= 11
 
 
 def test_the_status_says_that_the_budget_is_used_up() -> None:

@@ -127,5 +127,5 @@ def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.L
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent", "sent"])
         assert len(server.mails) == 2
-    assert [text for text in complaints(caplog) if "'mail:garage:1' is damaged" in text]
+    assert [text for text in complaints(caplog) if "'garage:1' is damaged" in text]
     assert place.records()[MAIL.key] == MAIL_DAMAGES[name]

@@ -372,7 +372,7 @@ def test_a_lock_that_others_change_all_the_time_is_given_up() -> None:
             lambda: service.locks.lock("garage", "garage-lock", "garage-key"),
             lambda: service.locks.unlock("kitchen", "kitchen-key"),
             lambda: service.locks.remove("kitchen-lock", "kitchen-key"),
-            lambda: service.set_alert("a@b.c", "kitchen", "return true", "kitchen-key"),
+            lambda: service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
         ):
             lost = 0
             with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):

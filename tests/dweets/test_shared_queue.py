@@ -70,7 +70,7 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
 async def arm(service: DweetService, condition: str = "return dweet") -> None:
     await service.locks.adopt(LOCK, KEY)
     await service.locks.lock("garage", LOCK, KEY)
-    await service.set_alert("a@b.example", "garage", condition, KEY)
+    await service.alerts.set("a@b.example", "garage", condition, KEY)
 
 
 def subjects(server: MailServer) -> list[str]:
@@ -99,7 +99,7 @@ def test_two_that_evaluate_one_alert_queue_each_mail_once() -> None:
                 await poster.post_all("garage", [json.dumps(f"message {number}").encode()], KEY)
                 if number % 20 == 19:
                     reader = (second, first)[number % 2]
-                    _, status = await reader.get_alert("garage", KEY)
+                    _, status = await reader.alerts.get("garage", KEY)
                     assert (status["message"], status["alerts_sent_today"]) == (f"message {number}", number + 1)
             await until(lambda: all_sent(second, 60))
 
@@ -157,13 +157,13 @@ def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
             late: Any = LateStore(store)
             async with services(poster, late) as (first, second):
                 await arm(first)
-                await second.get_alert("garage", KEY)
+                await second.alerts.get("garage", KEY)
                 late.journals.is_deaf = poster.journals.is_deaf = True
                 await first.post_all("garage", [b'"fire"'], KEY)
-                _, status = await second.get_alert("garage", KEY)
+                _, status = await second.alerts.get("garage", KEY)
                 assert (status["open"], status["message"]) == (True, "fire")
                 late.journals.listen()
-                _, again = await second.get_alert("garage", KEY)
+                _, again = await second.alerts.get("garage", KEY)
                 assert again == status
                 assert len(await second.email_queue.mails()) == 1
 
@@ -177,9 +177,9 @@ def test_an_alert_set_again_elsewhere_is_evaluated_as_it_is_now() -> None:
             late: Any = LateStore(store)
             async with services(idle, late) as (first, second):
                 await arm(first)
-                await second.get_alert("garage", KEY)
+                await second.alerts.get("garage", KEY)
                 late.records.is_deaf = True
-                await first.set_alert("a@b.example", "garage", "return 'new ' + dweet", KEY)
+                await first.alerts.set("a@b.example", "garage", "return 'new ' + dweet", KEY)
                 idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
                 await second.post_all("garage", [b'"fire"'], KEY)
                 await second.alerts.settle("garage")

@@ -21,6 +21,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.condition_turns import Conditions, Owner
+from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Mail, check_recipients
 from toolkit.dweets.service.stored_records import (
     SPACE,
@@ -32,13 +33,13 @@ from toolkit.dweets.service.stored_records import (
     alert_key,
     compare_and_set,
     encode_record,
-    new_version,
+    mirror,
     read_stored,
     retry_while_changed,
     thing_key,
 )
 from toolkit.dweets.service.things import journal_of
-from toolkit.errors import StoreUnavailable
+from toolkit.errors import Conflict, NotFound, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Entry, Records, Store
 
@@ -48,6 +49,7 @@ log = logging.getLogger("toolkit.gateway")
 _DWEETS_A_CHECKPOINT = 1_000
 _BYTES_A_JOB = 1024 * 1024
 _SECONDS_TO_RETRY = 1.0
+_DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
 class Alert(Record, frozen=True):
@@ -113,253 +115,233 @@ class MailCount(Record, frozen=True):
         return self.mails if self.day == day else 0
 
 
-class AlertRepository:
-    def __init__(self, records: Records) -> None:
-        self._records = records
-
-    async def subscribe(self, on_change: Callable[[str, StoredRecord[Alert] | None], None]) -> Callable[[], None]:
-        """Call `on_change` with thing and alert, now and after each change; None for a removed or damaged alert."""
-
-        def mirror(key: str, value: bytes | None) -> None:
-            kind, _, thing = key.partition(":")
-            if kind != "alert":
-                return
-            stored = None
-            try:
-                stored = None if value is None else StoredRecord(Alert.parse(key, value), value)
-            except DamagedRecord as damage:
-                log.error("the alert of the thing %a is damaged, set it again: %s; it sends no mail", thing, damage)
-            on_change(thing, stored)
-
-        return await self._records.subscribe(SPACE, mirror)
-
-    async def read(self, thing: str) -> StoredRecord[Alert] | None:
-        return await read_stored(self._records, Alert, alert_key(thing))
-
-    async def read_mail_count(self, alert: Alert) -> StoredRecord[MailCount]:
-        data = await self._records.get(SPACE, _count_key(alert))
-        count = MailCount()
-        try:
-            count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
-        except DamagedRecord as damage:
-            log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
-        return StoredRecord(count, data)
-
-    async def set(self, alert: Alert, lock_version: bytes | None) -> None:
-        expected = {thing_key(alert.thing): lock_version}
-        await compare_and_set(self._records, expected, {alert_key(alert.thing): encode_record(alert)})
-
-    async def remove(self, thing: str) -> bool:
-        key = alert_key(thing)
-
-        async def attempt() -> bool:
-            data = await self._records.get(SPACE, key)
-            if data is not None:
-                await compare_and_set(self._records, {key: data}, {key: None})
-            return data is not None
-
-        return await retry_while_changed("this alert", attempt)
-
-    async def replace(
-        self, before: StoredRecord[Alert], after: StoredRecord[Alert], mail: Mail | None, count: StoredRecord[MailCount]
-    ) -> StoredRecord[MailCount]:
-        """Replace an alert, add its mail and count it in one step; return the new count, or raise RecordChanged."""
-        key, count_key = alert_key(after.record.thing), _count_key(after.record)
-        expected: Changes = {key: before.version}
-        changes: Changes = {key: after.version}
-        if mail is not None:
-            expected[count_key] = count.version
-            day = wire.created_text(mail.at)[:10]
-            count = new_version(MailCount(day, count.record.on(day) + 1))
-            changes |= {mail.key: encode_record(mail), count_key: count.version}
-        await compare_and_set(self._records, expected, changes)
-        return count
-
-
-def _count_key(alert: Alert) -> str:
+def _mail_count_key(alert: Alert) -> str:
     return f"mails-today:{alert.lock}"
 
 
+async def _read_mail_count(records: Records, alert: Alert) -> StoredRecord[MailCount]:
+    data = await records.get(SPACE, _mail_count_key(alert))
+    count = MailCount()
+    try:
+        count = MailCount() if data is None else MailCount.parse(_mail_count_key(alert), data)
+    except DamagedRecord as damage:
+        log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
+    return StoredRecord(count, data)
+
+
 class _Evaluator:
-    """The state of one alert while this gateway evaluates its condition."""
+    """Evaluates the condition of one alert with each new dweet of its thing."""
 
-    def __init__(self, stored: StoredRecord[Alert]) -> None:
-        self.fault: str | None = None
-        self.unsubscribe: Callable[[], None] = lambda: None
-        self.task: asyncio.Task[None] | None = None
-        self.start_at(stored)
-
-    def start_at(self, stored: StoredRecord[Alert]) -> None:
-        self.stored = stored
-        self.alert = stored.record
-        self.count: StoredRecord[MailCount] = StoredRecord(MailCount(), None)
-        self.faults_in_a_row = 0
-        self.pauses = 0
-        self.is_stopped = False
-        self.is_outdated = True  # the alert and its count must be read again
-        self.has_new_dweets = True
-
-    def note_verdict(self, verdict: Verdict) -> None:
-        self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
-        self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
-        if verdict.stops:
-            self.fault = f"stopped, set the alert again: {verdict.fault}"
-        elif self.is_stopped:
-            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set the alert again: {verdict.fault}"
-        else:
-            self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
-
-
-class Alerts:
-    def __init__(self, store: Store, world: OutsideWorld) -> None:
+    def __init__(self, alert: StoredRecord[Alert], store: Store, conditions: Conditions) -> None:
         self._journals = store.journals
-        self._now = world.clock.now
-        self._settle_seconds = world.timings.settle
-        self._evaluators: dict[str, _Evaluator] = {}
-        self.conditions = Conditions(world.timings.condition_budget)
-        self._unsubscribe: Callable[[], None] = lambda: None
-        self.repository = AlertRepository(store.records)
+        self._records = store.records
+        self._conditions = conditions
+        self._pauses = 0
+        self._task: asyncio.Task[None] | None = None
+        self._start_at(alert)
+        self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
+        self.wake()
 
-    async def open(self) -> None:
-        self._unsubscribe = await self.repository.subscribe(self._mirror)
+    def _start_at(self, alert: StoredRecord[Alert]) -> None:
+        self.alert, self.version = alert
+        self.fault: str | None = None
+        self._stored_position = self.alert.position
+        self._faults_in_a_row = 0
+        self._is_stopped = False
 
-    async def close(self) -> None:
-        self._unsubscribe()
-        tasks = [evaluator.task for evaluator in self._evaluators.values() if evaluator.task is not None]
-        for thing in list(self._evaluators):
-            self._end_evaluation(thing)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self.conditions.close()
+    def wake(self) -> None:
+        """Evaluate the new dweets, with the alert as it is stored now."""
+        self._has_news = True
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._evaluate_until_done())
 
-    async def settle(self, thing: str | None = None) -> None:
-        """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
-        names = [thing] if thing is not None else list(self._evaluators)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._settle_seconds):
-                for name in names:
-                    await self._settle(name)
-
-    async def _settle(self, thing: str) -> None:
-        if thing not in self._evaluators:  # another gateway may just have set it
-            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
-                self._mirror(thing, await self.repository.read(thing))
-        newest = await self._journals.last(journal_of(thing), 1)
-        while newest and (evaluator := self._evaluators.get(thing)) is not None:
-            if evaluator.task is None:
-                if evaluator.is_stopped or evaluator.alert.position >= newest[-1].sequence:
+    async def settle(self, sequence: int) -> None:
+        """Wait until the dweets up to this sequence number are evaluated, and what they change is written."""
+        while True:
+            if self._task is None:
+                if self._is_stopped or self.alert.position >= sequence:
                     return
-                evaluator.has_new_dweets = True
-                self._start_task(evaluator)
-            assert evaluator.task is not None
-            await asyncio.wait([evaluator.task])
+                self.wake()
+            assert self._task is not None
+            await asyncio.wait([self._task])
 
-    async def status_of(self, alert: Alert) -> dict[str, Any]:
-        evaluator = self._evaluators.get(alert.thing)
-        today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
-        count = await self.repository.read_mail_count(alert)
-        return alert.status(count.record.on(today), evaluator.fault if evaluator is not None else None)
+    def end(self) -> asyncio.Future[list[Any]]:
+        """Stop; the future is done when nothing is evaluated any more."""
+        self._is_stopped = True
+        self._unsubscribe()
+        tasks = [] if self._task is None else [self._task]
+        for task in tasks:
+            task.cancel()
+        return asyncio.gather(*tasks, return_exceptions=True)
 
-    def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
-        evaluator = self._evaluators.get(thing)
-        if evaluator is not None:
-            if stored is not None and stored.version == evaluator.stored.version:
-                return  # our own change
-            self._end_evaluation(thing)
-        if stored is not None:
-            self._begin_evaluation(thing, stored)
+    def _note_new_dweets(self, entries: Sequence[Entry]) -> None:
+        if not self._is_stopped:
+            self.wake()
 
-    def _begin_evaluation(self, thing: str, stored: StoredRecord[Alert]) -> None:
-        evaluator = self._evaluators[thing] = _Evaluator(stored)
-
-        def note_new_dweets(entries: Sequence[Entry]) -> None:
-            if not evaluator.is_stopped:
-                evaluator.has_new_dweets = True
-                self._start_task(evaluator)
-
-        evaluator.unsubscribe = self._journals.subscribe(journal_of(thing), note_new_dweets)
-        self._start_task(evaluator)
-
-    def _end_evaluation(self, thing: str) -> None:
-        evaluator = self._evaluators.pop(thing)
-        evaluator.unsubscribe()
-        if evaluator.task is not None:
-            evaluator.task.cancel()
-
-    def _start_task(self, evaluator: _Evaluator) -> None:
-        if evaluator.task is None:
-            evaluator.task = asyncio.ensure_future(self._evaluate_until_done(evaluator))
-
-    async def _evaluate_until_done(self, evaluator: _Evaluator) -> None:
+    async def _evaluate_until_done(self) -> None:
         try:
-            while not evaluator.is_stopped and (evaluator.is_outdated or evaluator.has_new_dweets):
+            while self._has_news:
+                self._has_news = False
                 try:
-                    if not await retry_while_changed("this alert", lambda: self._evaluate_some(evaluator)):
-                        return
+                    await self._evaluate_some()
+                except RecordChanged:  # another gateway was faster: continue from there
+                    self._has_news = True
                 except StoreUnavailable:
-                    evaluator.is_outdated = True
+                    self._has_news = True
                     await asyncio.sleep(_SECONDS_TO_RETRY)
         finally:
-            evaluator.task = None
+            self._task = None
 
-    async def _evaluate_some(self, evaluator: _Evaluator) -> bool:
-        """Evaluate some of the new dweets; False if the alert no longer exists."""
-        if evaluator.is_outdated and not await self._reread(evaluator):
-            return False
-        async with self.conditions.turn(evaluator.alert.owner):
-            entries, verdicts = await self._evaluate(evaluator)
-        try:
-            for entry, verdict in zip(entries, verdicts, strict=False):
-                await self._apply_verdict(evaluator, entry, verdict)
-                if evaluator.is_stopped:
-                    break
-        except RecordChanged:
-            evaluator.is_outdated = True
-            raise
-        evaluator.pauses = evaluator.pauses + 1 if entries and not verdicts else 0
-        if evaluator.pauses:  # the child was killed from outside
-            await asyncio.sleep(RESTART_PAUSES[min(evaluator.pauses, len(RESTART_PAUSES)) - 1])
-        return True
-
-    async def _reread(self, evaluator: _Evaluator) -> bool:
+    async def _evaluate_some(self) -> None:
+        """Evaluate some of the new dweets, and write what they change."""
         stored = None
         with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
-            stored = await self.repository.read(evaluator.alert.thing)
-        if stored is None:
-            return False
-        count = await self.repository.read_mail_count(stored.record)
-        evaluator.start_at(stored)
-        evaluator.count, evaluator.is_outdated = count, False
-        return True
+            stored = await read_stored(self._records, Alert, alert_key(self.alert.thing))
+        if stored is not None and stored.version != self.version:
+            self._start_at(stored)
+        if stored is None or self._is_stopped:
+            self._is_stopped = True
+            return
+        async with self._conditions.turn(self.alert.owner):
+            entries, verdicts = await self._evaluate()
+        for entry, verdict in zip(entries, verdicts, strict=False):
+            await self._apply_verdict(entry, verdict)
+            if self._is_stopped:
+                return
+        self._has_news |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
+        self._pauses = self._pauses + 1 if entries and not verdicts else 0
+        if self._pauses:  # the child was killed from outside
+            await asyncio.sleep(RESTART_PAUSES[min(self._pauses, len(RESTART_PAUSES)) - 1])
 
-    async def _evaluate(self, evaluator: _Evaluator) -> tuple[list[Entry], list[Verdict]]:
+    async def _evaluate(self) -> tuple[list[Entry], list[Verdict]]:
         # Dweets are read only during the turn of an alert, so that only one alert has many dweets in memory.
-        evaluator.has_new_dweets = False
-        alert = evaluator.alert
+        alert = self.alert
         entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
         if not entries:
             return [], []
         contents = [content_of(entry.data) for entry in entries]
         ends = accumulate(map(len, contents))
         contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
-        verdicts = await self.conditions.evaluate(alert.owner, alert.condition, contents)
-        evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
-        return entries, verdicts
+        return entries, await self._conditions.evaluate(alert.owner, alert.condition, contents)
 
-    async def _apply_verdict(self, evaluator: _Evaluator, entry: Entry, verdict: Verdict) -> None:
-        evaluator.note_verdict(verdict)
-        before, evaluator.alert = evaluator.alert, evaluator.alert.after(entry, verdict)
-        is_changed = replace(evaluator.alert, position=before.position) != before
-        if is_changed or entry.sequence - evaluator.stored.record.position >= _DWEETS_A_CHECKPOINT:
-            await self._write_alert(evaluator, entry if evaluator.alert.is_triggered_after(before) else None)
+    async def _apply_verdict(self, entry: Entry, verdict: Verdict) -> None:
+        self._note_fault(verdict)
+        before, self.alert = self.alert, self.alert.after(entry, verdict)
+        is_changed = replace(self.alert, position=before.position) != before
+        if is_changed or entry.sequence - self._stored_position >= _DWEETS_A_CHECKPOINT:
+            await self._write_alert(entry if self.alert.is_triggered_after(before) else None)
 
-    async def _write_alert(self, evaluator: _Evaluator, trigger: Entry | None) -> None:
-        mail = None
-        if trigger is not None and evaluator.count.record.on(wire.created_text(trigger.at)[:10]) < wire.ALERTS_A_DAY:
-            mail = evaluator.alert.trigger_mail(trigger)
-        before, evaluator.stored = evaluator.stored, new_version(evaluator.alert)
-        # Set `stored` first: the mirror must recognise this change as our own.
+    def _note_fault(self, verdict: Verdict) -> None:
+        self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
+        self._is_stopped = verdict.stops or self._faults_in_a_row >= FAULTS_TO_STOP
+        if verdict.stops:
+            self.fault = f"stopped, set the alert again: {verdict.fault}"
+        elif self._is_stopped:
+            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set the alert again: {verdict.fault}"
+        else:
+            self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
+
+    async def _write_alert(self, trigger: Entry | None) -> None:
+        key, written = alert_key(self.alert.thing), encode_record(self.alert)
+        expected: Changes = {key: self.version}
+        changes: Changes = {key: written}
+        if trigger is not None:
+            count, count_version = await _read_mail_count(self._records, self.alert)
+            day = wire.created_text(trigger.at)[:10]
+            if count.on(day) < wire.ALERTS_A_DAY:
+                mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert)
+                expected[count_key] = count_version
+                changes[count_key] = encode_record(MailCount(day, count.on(day) + 1))
+                changes[mail.key] = encode_record(mail)
+        self.version, self._stored_position = written, self.alert.position  # the mirror must recognise our own change
+        await compare_and_set(self._records, expected, changes)
+
+
+class Alerts:
+    def __init__(self, store: Store, world: OutsideWorld, locks: Locks) -> None:
+        self._store = store
+        self._records = store.records
+        self._now = world.clock.now
+        self._settle_seconds = world.timings.settle
+        self._locks = locks
+        self._conditions = Conditions(world.timings.condition_budget)
+        self._evaluators: dict[str, _Evaluator] = {}  # by thing
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    async def open(self) -> None:
+        self._unsubscribe = await mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
+
+    async def close(self) -> None:
+        self._unsubscribe()
+        await asyncio.gather(*(self._evaluators.pop(thing).end() for thing in list(self._evaluators)))
+        self._conditions.close()
+
+    async def set(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
+        """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
+        wire.checked_thing(thing)
+        lock = await self._locks.lock_of(thing, key)
+        recipients = wire.checked_recipients(who)
+        await self._conditions.check_compiles(Owner(lock.record.lock), condition)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        position = newest[-1].sequence if newest else 0
+
+        async def attempt() -> Alert:
+            lock = await self._locks.lock_of(thing, key)
+            alert = Alert(thing, lock.record.lock, recipients, condition, position)
+            change = {alert_key(thing): encode_record(alert)}
+            await compare_and_set(self._records, {thing_key(thing): lock.version}, change)
+            return alert
+
+        return await retry_while_changed("this alert", attempt)
+
+    async def get(self, thing: str, key: str | None) -> tuple[Alert, dict[str, Any]]:
+        """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
+        wire.checked_thing(thing)
+        await self._locks.lock_of(thing, key)
+        await self.settle(thing)
         try:
-            evaluator.count = await self.repository.replace(before, evaluator.stored, mail, evaluator.count)
-        except (RecordChanged, StoreUnavailable):
-            evaluator.stored = before
-            raise
+            stored = await read_stored(self._records, Alert, alert_key(thing))
+        except DamagedRecord:
+            raise Conflict(wire.ALERT_DAMAGED) from None
+        if stored is None:
+            raise NotFound(wire.NOT_FOUND)
+        alert, evaluator = stored.record, self._evaluators.get(thing)
+        today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
+        count, _ = await _read_mail_count(self._records, alert)
+        return alert, alert.status(count.on(today), evaluator.fault if evaluator is not None else None)
+
+    async def remove(self, thing: str, key: str | None) -> None:
+        wire.checked_thing(thing)
+
+        async def attempt() -> None:
+            lock = await self._locks.lock_of(thing, key)
+            if await self._records.get(SPACE, alert_key(thing)) is None:
+                raise NotFound(wire.NOT_FOUND)
+            await compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
+
+        await retry_while_changed("this alert", attempt)
+
+    async def settle(self, thing: str | None = None) -> None:
+        """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settle_seconds):
+                for name in [thing] if thing is not None else list(self._evaluators):
+                    await self._settle(name)
+
+    async def _settle(self, thing: str) -> None:
+        if thing not in self._evaluators:  # another gateway may just have set it
+            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
+                self._mirror(thing, await read_stored(self._records, Alert, alert_key(thing)))
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        if newest and (evaluator := self._evaluators.get(thing)) is not None:
+            await evaluator.settle(newest[-1].sequence)
+
+    def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
+        evaluator = self._evaluators.get(thing)
+        if stored is None:
+            if evaluator is not None:
+                self._evaluators.pop(thing).end()
+        elif evaluator is None:
+            self._evaluators[thing] = _Evaluator(stored, self._store, self._conditions)
+        elif stored.version != evaluator.version:  # not its own change
+            evaluator.wake()

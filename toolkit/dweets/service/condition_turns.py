@@ -1,7 +1,7 @@
 """Conditions take turns in one child process, shared fairly between owners; each lock has a budget of CPU time.
 
-An owner is a lock and the recipients of its alert. Many locks whose alerts mail the same recipients share one debt, and
-a lock keeps its debt if its alert is set again with other recipients.
+An owner is a lock and the recipients of its alert. Each of the two is charged for the CPU time: many locks whose alerts
+mail the same recipients wait as one owner, and a lock gets no new budget with other recipients.
 """
 
 from __future__ import annotations
@@ -16,52 +16,33 @@ from typing import NamedTuple, TypeVar
 
 from toolkit.dweets.conditions import ConditionWorker, Verdict
 from toolkit.fair_queue import FairQueue
+from toolkit.rate_limit import RateLimit
 
 T = TypeVar("T")
 
 BUDGET_PERIOD = 60.0
-# If the debts of owners differ by less than this, the owner that has waited longest is first.
+# If owners have used about the same CPU time, up to this difference, the one that has waited longest is first.
 _SECONDS_A_RANK = 0.05
-_DEBTS_BEFORE_CLEANUP = 10_000
 
 
 class Owner(NamedTuple):
-    """The lock, and the recipients of its mails if there are any, whose debts count the CPU time of a condition."""
+    """The lock, and the recipients of its mails if there are any, which are charged for the CPU time of a condition."""
 
     lock: str
     recipients: tuple[str, ...] = ()
 
 
-class Debts:
-    """CPU seconds that a lock or a group of recipients used recently; a debt falls by one `budget` per period."""
-
-    def __init__(self, budget: float, now: Callable[[], float] = time.monotonic) -> None:
-        self.budget = budget
-        self._now = now
-        self._paid_off_at: dict[object, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._paid_off_at)
-
-    def of(self, debtor: object) -> float:
-        left = self._paid_off_at.get(debtor, 0.0) - self._now()
-        return max(0.0, left) * self.budget / BUDGET_PERIOD
-
-    def add(self, debtor: object, seconds: float) -> None:
-        now = self._now()
-        if len(self._paid_off_at) >= _DEBTS_BEFORE_CLEANUP:
-            self._paid_off_at = {key: at for key, at in self._paid_off_at.items() if at > now}
-        since = max(now, self._paid_off_at.get(debtor, 0.0))
-        self._paid_off_at[debtor] = since + seconds * BUDGET_PERIOD / self.budget
-
-
 class Conditions:
-    """All conditions of a gateway. The owner with the smallest debt gets the next turn."""
+    """All conditions of a gateway. The owner that used least CPU time recently gets the next turn.
+
+    A lock may use `budget` seconds at once, and the same again in each following period.
+    """
 
     def __init__(self, budget: float) -> None:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
         self._worker = ConditionWorker()
-        self._debts = Debts(budget)
+        self._budget = budget
+        self._seconds_left = RateLimit(budget, budget / BUDGET_PERIOD, time.monotonic)
         self._turns = FairQueue(1, rank=self._rank)
 
     @asynccontextmanager
@@ -79,8 +60,8 @@ class Conditions:
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate a condition in its owner's `turn`; once the budget is used up, each verdict is a fault."""
-        if self._debts.of(owner.lock) >= self._debts.budget:
-            over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
+        if self._seconds_left.tokens(owner.lock) <= 0:
+            over = f"it has used its {self._budget:g} seconds of CPU time for this minute"
             return [Verdict(None, over)] * len(contents)
         return await self._in_thread(owner, partial(self._worker.evaluate, source, contents))
 
@@ -91,7 +72,7 @@ class Conditions:
         self._worker.join()
 
     def _rank(self, owner: Owner) -> int:
-        return int(max(map(self._debts.of, owner)) / _SECONDS_A_RANK)
+        return int((self._budget - min(map(self._seconds_left.tokens, owner))) / _SECONDS_A_RANK)
 
     async def _in_thread(self, owner: Owner, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
@@ -101,10 +82,8 @@ class Conditions:
             try:
                 return work()
             finally:  # also if the caller was cancelled
-                loop.call_soon_threadsafe(self._charge, owner, self._worker.seconds - before)
+                seconds = self._worker.seconds - before
+                for debtor in filter(None, owner):
+                    loop.call_soon_threadsafe(self._seconds_left.charge, debtor, seconds)
 
         return await loop.run_in_executor(self._thread, measured)
-
-    def _charge(self, owner: Owner, seconds: float) -> None:
-        for debtor in filter(None, owner):
-            self._debts.add(debtor, seconds)

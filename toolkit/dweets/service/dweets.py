@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.alerts import Alert, Alerts
-from toolkit.dweets.service.condition_turns import Owner
+from toolkit.dweets.service.alerts import Alerts
 from toolkit.dweets.service.delivery import MailDelivery, check_mail_server
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.names import readable_name
 from toolkit.dweets.service.stored_days import StoredRange
-from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
 from toolkit.dweets.service.things import ActiveThings, CachedThing, Things, journal_of
-from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
+from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.secret import Secret
@@ -72,7 +70,7 @@ class DweetService:
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self.things, self.locks)
         self.active = ActiveThings(store.journals, self.locks, world.clock.now)
-        self.alerts = Alerts(store, world)
+        self.alerts = Alerts(store, world, self.locks)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving = _new_archiving(store, world, settings)
 
@@ -126,42 +124,6 @@ class DweetService:
         things = await asyncio.gather(*(self.things.load(name, 1) for name in names))
         # A thing may have been locked while the others were read.
         return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
-
-    async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
-        wire.checked_thing(thing)
-        lock = await self.locks.lock_of(thing, key)
-        recipients = wire.checked_recipients(who)
-        await self.alerts.conditions.check_compiles(Owner(lock.record.lock), condition)
-        newest = await self._store.journals.last(journal_of(thing), 1)
-        position = newest[-1].sequence if newest else 0
-
-        async def attempt() -> Alert:
-            lock = await self.locks.lock_of(thing, key)
-            alert = Alert(thing, lock.record.lock, recipients, condition, position)
-            await self.alerts.repository.set(alert, lock.version)
-            return alert
-
-        return await retry_while_changed("this alert", attempt)
-
-    async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
-        """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
-        wire.checked_thing(thing)
-        await self.locks.lock_of(thing, key)
-        await self.alerts.settle(thing)
-        try:
-            stored = await self.alerts.repository.read(thing)
-        except DamagedRecord:
-            raise Conflict(wire.ALERT_DAMAGED) from None
-        if stored is None:
-            raise NotFound(wire.NOT_FOUND)
-        return stored.record, await self.alerts.status_of(stored.record)
-
-    async def remove_alert(self, thing: str, key: str | None) -> None:
-        wire.checked_thing(thing)
-        await self.locks.lock_of(thing, key)
-        if not await self.alerts.repository.remove(thing):
-            raise NotFound(wire.NOT_FOUND)
 
 
 def _new_archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:

@@ -16,13 +16,26 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service.delivery import MailDelivery
-from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered
-from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
+from toolkit.dweets.service.mail import Mail, NotDelivered
+from toolkit.dweets.service.stored_records import (
+    SPACE,
+    Changes,
+    DamagedRecord,
+    RecordChanged,
+    StoredRecord,
+    compare_and_set,
+    encode_record,
+    mail_key,
+    mirror,
+    read_stored,
+    retry_while_changed,
+)
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records
 
 _MAILS_AT_ONCE = 4
+_DAMAGED = "the record of the alert mail %a is damaged (%s): it is not sent"
 
 
 class EmailQueue:
@@ -32,41 +45,61 @@ class EmailQueue:
         self, records: Records, delivery: MailDelivery | None, world: OutsideWorld, sender: str, finished_kept: int
     ) -> None:
         self._timings = world.timings
-        self._mails = MailRepository(records, finished_kept)
+        self._records = records
         self._delivery = delivery
         self._sender = sender
+        self._finished_kept = finished_kept
         self._now = world.clock.now
         self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
+        # By the id of the mail:
+        self._waiting: dict[str, StoredRecord[Mail]] = {}
+        self._finished: dict[str, int] = {}  # the times of the mails
         self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
-        self._claimed: set[str] = set()  # keys of the mails that this gateway is sending
+        self._claimed: set[str] = set()  # the mails that this gateway is sending
         self._is_closing = False
         self._unsubscribe: Callable[[], None] = lambda: None
-        self.mails = self._mails.all
 
     async def open(self) -> None:
-        self._unsubscribe = await self._mails.subscribe(self._schedule)
+        self._unsubscribe = await mirror(self._records, Mail, mail_key(""), _DAMAGED, self._mirror)
+
+    async def mails(self) -> list[Mail]:
+        mails = []
+        for key, value in (await self._records.scan(SPACE)).items():
+            if key.startswith(mail_key("")):
+                with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
+                    mails.append(Mail.parse(key, value))
+        return sorted(mails, key=lambda mail: (mail.at, mail.id))
 
     async def close(self) -> None:
         """Stop; deliveries that have begun get some seconds to finish."""
         self._unsubscribe()
         self._is_closing = True
         tasks = dict(self._tasks)
-        for key, task in tasks.items():
-            if key not in self._claimed:
+        for mail_id, task in tasks.items():
+            if mail_id not in self._claimed:
                 task.cancel()
         if tasks:
             _, unfinished = await asyncio.wait(tasks.values(), timeout=self._timings.mail_stop)
             for task in unfinished:
                 task.cancel()
 
-    def _schedule(self, key: str, min_seconds: float = 0.0) -> None:
-        if key in self._claimed or self._is_closing:
+    def _mirror(self, mail_id: str, stored: StoredRecord[Mail] | None) -> None:
+        self._waiting.pop(mail_id, None)
+        self._finished.pop(mail_id, None)
+        if stored is not None and stored.record.is_finished:
+            self._finished[mail_id] = stored.record.at
+        elif stored is not None:
+            self._waiting[mail_id] = stored
+        self._schedule(mail_id)
+
+    def _schedule(self, mail_id: str, min_seconds: float = 0.0) -> None:
+        if mail_id in self._claimed or self._is_closing:
             return
-        if key in self._tasks:
-            self._tasks.pop(key).cancel()
-        if (stored := self._mails.waiting.get(key)) is not None:
+        if mail_id in self._tasks:
+            self._tasks.pop(mail_id).cancel()
+        if (stored := self._waiting.get(mail_id)) is not None:
             seconds = max(min_seconds, self._seconds_until_due(stored.record))
-            self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
+            self._tasks[mail_id] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
         if mail.lease:  # counted from the last renewal that this gateway saw, because clocks of machines differ
@@ -77,22 +110,22 @@ class EmailQueue:
         return self._timings.mail_waits[min(attempts, len(self._timings.mail_waits)) - 1]
 
     async def _send(self, stored: StoredRecord[Mail], seconds: float) -> None:
-        key, pause = stored.record.key, 0.0
+        mail_id, pause = stored.record.id, 0.0
         await asyncio.sleep(seconds)
         async with self._slots:
-            self._claimed.add(key)
+            self._claimed.add(mail_id)
             try:
                 await self._process(stored)
             except (RecordChanged, StoreUnavailable):  # another gateway has it, or the store is away
                 pause = self._timings.mail_waits[0]
             finally:
-                self._claimed.discard(key)
-        del self._tasks[key]
-        self._schedule(key, pause)
+                self._claimed.discard(mail_id)
+        del self._tasks[mail_id]
+        self._schedule(mail_id, pause)
 
     async def _process(self, stored: StoredRecord[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
-        await self._mails.replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
+        await self._replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
@@ -130,8 +163,17 @@ class EmailQueue:
 
         async def attempt() -> None:
             with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
-                stored = await self._mails.read(claimed.key)
+                stored = await read_stored(self._records, Mail, claimed.key)
                 if stored is not None and stored.record.lease == claimed.lease:
-                    await self._mails.replace(stored, replace(stored.record, **changes))
+                    await self._replace(stored, replace(stored.record, **changes))
 
         await retry_while_changed("this mail", attempt)
+
+    async def _replace(self, before: StoredRecord[Mail], after: Mail) -> None:
+        """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
+        changes: Changes = {after.key: encode_record(after)}
+        surplus = len(self._finished) + after.is_finished - self._finished_kept
+        if surplus > 0:
+            oldest = sorted(self._finished, key=lambda mail_id: (self._finished[mail_id], mail_id))
+            changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))
+        await compare_and_set(self._records, {after.key: before.version}, changes)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Protocol
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.things import CachedThing, NumberedRecord, Things, notify
+from toolkit.dweets.service.things import Things, journal_of
 from toolkit.dweets.stream import Encoder
 from toolkit.errors import NotFound
-from toolkit.stores import Journals
+from toolkit.stores import Entry, Journals
 
 # Missed dweets are sent in batches; each batch waits until the one before has been sent. Frames make a batch at most
 # three times as large, which is below the limit for the unread bytes of a listener.
 _DWEETS_A_BATCH = 100
 _BYTES_A_BATCH = 256 * 1024
+# Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.
+_DWEETS_A_WRITE = 64
 _TRANSACTION_PATTERN = re.compile(r"[0-9a-f-]{36}")
 
 
@@ -32,16 +34,43 @@ class Listener(Protocol):
     def end(self) -> None: ...
 
 
+class _Feed:
+    """The listeners of one thing. Each new dweet is encoded once for all listeners of an encoding."""
+
+    def __init__(self) -> None:
+        self.listeners: set[Listener] = set()  # also those whose missed dweets are still being sent
+        self.last_sequence = 0
+        self.unsubscribe: Callable[[], None] = lambda: None
+        self._live: dict[Encoder, dict[Listener, int]] = {}
+
+    def join(self, listener: Listener, encode: Encoder, number: int) -> None:
+        """Write new dweets to a listener who has those up to `number`; the store may announce some of them later."""
+        self._live.setdefault(encode, {})[listener] = number
+
+    def leave(self, listener: Listener) -> None:
+        self.listeners.discard(listener)
+        for listeners in self._live.values():
+            listeners.pop(listener, None)
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
+        if fresh:
+            self.last_sequence = fresh[-1].sequence
+            for encode, listeners in self._live.items():
+                _write(fresh, encode, list(listeners.items()))
+
+
 class LiveStreams:
     def __init__(self, journals: Journals, things: Things, locks: Locks) -> None:
         self._journals = journals
         self._things = things
         self._locks = locks
-        self._listeners: dict[str, set[Listener]] = {}
+        self._feeds: dict[str, _Feed] = {}
 
     def end(self, thing: str) -> None:
-        for listener in self._listeners.pop(thing, ()):
-            listener.end()
+        if thing in self._feeds:
+            for listener in list(self._feeds[thing].listeners):
+                listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
         """Return the sequence number after which a stream starts; NotFound if `since` matches no dweet.
@@ -50,13 +79,10 @@ class LiveStreams:
         """
         wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
-        cached = await self._things.load(thing)
-        number = cached.last_sequence if since is None else await self._sequence_of(cached, since)
-        if number > cached.last_sequence:  # the listener got the number from another gateway, which is ahead
-            await self._things.catch_up(cached)
-            cached = await self._things.load(thing)  # another object if the cache dropped the thing
+        newest = await self._journals.last(journal_of(thing), 1)
+        last = newest[-1].sequence if newest else 0
         # Numbers above the last one are from an earlier epoch, so only new dweets are sent.
-        return min(number, cached.last_sequence)
+        return last if since is None else min(last, await self._sequence_of(journal_of(thing), since))
 
     async def listen(
         self, thing: str, key: str | None, number: int, encode: Encoder, listener: Listener
@@ -66,89 +92,89 @@ class LiveStreams:
         The stream also ends when the thing is locked; listeners with a key reconnect.
         """
         self._locks.check_reader(thing, key)
-        listeners = self._listeners.setdefault(thing, set())
-        listeners.add(listener)
+        feed = self._feeds.get(thing)
+        if feed is None:
+            feed = self._feeds[thing] = _Feed()
+            feed.unsubscribe = self._journals.subscribe(journal_of(thing), feed.publish)
+        feed.listeners.add(listener)
         with ExitStack() as stopping:
-            stopping.callback(self._remove_listener, thing, listeners, listener)
-            stopping.callback(await self._listen(thing, number, encode, listener))
+            stopping.callback(self._leave, thing, feed, listener)
+            number = await self._replay(journal_of(thing), feed, number, encode, listener)
+            feed.join(listener, encode, number)
             return stopping.pop_all().close
 
-    def _remove_listener(self, thing: str, listeners: set[Listener], listener: Listener) -> None:
-        listeners.discard(listener)
-        if not listeners and self._listeners.get(thing) is listeners:
-            del self._listeners[thing]
+    def _leave(self, thing: str, feed: _Feed, listener: Listener) -> None:
+        feed.leave(listener)
+        if not feed.listeners and self._feeds.get(thing) is feed:
+            del self._feeds[thing]
+            feed.unsubscribe()
 
-    async def _listen(self, thing: str, number: int, encode: Encoder, listener: Listener) -> Callable[[], None]:
-        while True:
-            cached = await self._things.load(thing)
-            number = await self._replay(cached, number, encode, listener)
-            if self._things.holds(cached):
-                break  # a thing that the cache has dropped gets no new dweets
-        # No await below: a dweet committed between the replay and the subscription would be missed.
-        notify(cached.entries_after(number) or [], encode, [listener.write])
-        return cached.listen(encode, listener.write)
-
-    async def _replay(self, cached: CachedThing, number: int, encode: Encoder, listener: Listener) -> int:
-        """Write missed dweets in batches, until the rest is cached and fits into one batch."""
+    async def _replay(self, journal: str, feed: _Feed, number: int, encode: Encoder, listener: Listener) -> int:
+        """Write missed dweets in batches until there are none; return the number of the last one."""
         count = 1
         while True:
-            last, missed = cached.last_sequence, cached.entries_after(number)
-            is_cached = missed is not None
-            if missed is None:
-                missed = await self._read_missed(cached, number, count)
+            last = feed.last_sequence
+            async with self._things.read_slots:
+                missed = await self._journals.after(journal, number, count)
             batch = _first_batch(missed)
-            if (not batch and last == cached.last_sequence) or (is_cached and len(batch) == len(missed)):
+            if batch:
+                _write(batch, encode, [(listener, number)])
+                number = batch[-1].sequence
+            elif last == feed.last_sequence:  # none was committed during the read, which could miss it
                 return number
             # Read about one batch of dweets next, and hold none in memory while the listener reads this batch.
             count = max(1, min(2 * len(batch), _DWEETS_A_BATCH) if len(batch) == len(missed) else len(batch))
-            if batch:
-                notify(batch, encode, [listener.write])
-                number, _ = batch[-1]
             del missed, batch
             await listener.drain()
 
-    async def _read_missed(self, cached: CachedThing, number: int, count: int) -> list[NumberedRecord]:
-        async with self._things.read_slots:
-            entries = await self._journals.after(cached.journal, number, count)
-        return [(entry.sequence, entry.data) for entry in entries]
-
-    async def _sequence_of(self, cached: CachedThing, since: str) -> int:
+    async def _sequence_of(self, journal: str, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
         at = _milliseconds(since)
         async with self._things.read_slots:
             if at is not None:
-                return await self._last_sequence_until(cached, at)
+                return await self._last_sequence_until(journal, at)
             if _TRANSACTION_PATTERN.fullmatch(since):
-                return await self._sequence_of_transaction(cached, since)
+                return await self._sequence_of_transaction(journal, since)
         raise NotFound(wire.NOT_FOUND)
 
-    async def _sequence_of_transaction(self, cached: CachedThing, transaction: str) -> int:
+    async def _sequence_of_transaction(self, journal: str, transaction: str) -> int:
         below = None
         # The newest first: a caller that resumes a stream asks for a recent one.
-        while entries := await self._journals.last(cached.journal, _DWEETS_A_BATCH, below):
+        while entries := await self._journals.last(journal, _DWEETS_A_BATCH, below):
             for entry in entries:
                 if entry.id == transaction:
                     return entry.sequence
             below = entries[0].sequence
         raise NotFound(wire.NOT_FOUND)
 
-    async def _last_sequence_until(self, cached: CachedThing, at: int) -> int:
+    async def _last_sequence_until(self, journal: str, at: int) -> int:
         """Return the number of the last dweet before the first one that is later than `at` (milliseconds)."""
         sequence = 0
-        while entries := await self._journals.after(cached.journal, sequence, _DWEETS_A_BATCH):
+        while entries := await self._journals.after(journal, sequence, _DWEETS_A_BATCH):
             # No binary search: the times are not sorted if a clock was set back.
             if (later := next((entry for entry in entries if entry.at > at), None)) is not None:
                 return later.sequence - 1
             sequence = entries[-1].sequence
-        return cached.last_sequence
+        return sequence
 
 
-def _first_batch(entries: list[NumberedRecord]) -> list[NumberedRecord]:
+def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[Listener, int]]) -> None:
+    """Write entries to listeners, to each those above its number."""
+    for start in range(0, len(entries), _DWEETS_A_WRITE):
+        some = entries[start : start + _DWEETS_A_WRITE]
+        pieces = [encode(entry.sequence, entry.data) for entry in some]
+        for listener, number in listeners:
+            known = 0 if number < some[0].sequence else sum(entry.sequence <= number for entry in some)
+            if known < len(pieces):
+                listener.write(*pieces[known:])
+
+
+def _first_batch(entries: list[Entry]) -> list[Entry]:
     """Return the first entries that fit into a batch, at least one."""
     size = 0
-    for number, (_, record) in enumerate(entries[:_DWEETS_A_BATCH]):
-        size += len(record)
+    for number, entry in enumerate(entries[:_DWEETS_A_BATCH]):
+        size += len(entry.data)
         if size > _BYTES_A_BATCH and number:
             return entries[:number]
     return entries[:_DWEETS_A_BATCH]

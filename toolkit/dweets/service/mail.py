@@ -6,11 +6,8 @@ Devices choose the text of a mail, so headers are encoded with `email.header.Hea
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import logging
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from email.charset import QP, Charset
 from email.header import Header
@@ -20,19 +17,7 @@ from email.utils import format_datetime
 from typing import Literal, NamedTuple
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.stored_records import (
-    SPACE,
-    Changes,
-    DamagedRecord,
-    Record,
-    StoredRecord,
-    compare_and_set,
-    encode_record,
-    read_stored,
-)
-from toolkit.stores import Records
-
-log = logging.getLogger("toolkit.gateway")
+from toolkit.dweets.service.stored_records import DamagedRecord, Record, mail_key
 
 _MAX_SUBJECT_CHARACTERS = 200
 # White space and control characters become one space, because a header is one line.
@@ -89,7 +74,7 @@ class Mail(Record, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"mail:{self.id}"
+        return mail_key(self.id)
 
     @property
     def is_finished(self) -> bool:
@@ -99,7 +84,20 @@ class Mail(Record, frozen=True):
         """Return the envelope and the bytes to send, the same at every attempt."""
         digest = hashlib.blake2b(self.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         name = f"{self.at}.{digest}"
-        return OutgoingMail(name, sender, self.to, _content_of(self, sender, f"<{name}@{sender.rpartition('@')[2]}>"))
+        message: Message[Header, Header] = Message(_MAIL_POLICY)
+        headers = {
+            "From": sender,
+            "To": ", ".join(self.to),
+            "Subject": self.subject,
+            "Date": format_datetime(datetime.fromtimestamp(self.at / 1000, UTC)),
+            "Message-ID": f"<{name}@{sender.rpartition('@')[2]}>",
+            "Auto-Submitted": "auto-generated",
+        }
+        for header, text in headers.items():
+            charset = "us-ascii" if _PLAIN_HEADER.fullmatch(text) else "utf-8"
+            message[header] = Header(text, charset, header_name=header)
+        message.set_payload(self.text, _TEXT_CHARSET)
+        return OutgoingMail(name, sender, self.to, message.as_bytes())
 
 
 def check_recipients(addresses: list[str]) -> None:
@@ -110,83 +108,9 @@ def check_recipients(addresses: list[str]) -> None:
         raise DamagedRecord("it has no recipient")
 
 
-class MailRepository:
-    """The alert mails of a store: the waiting ones, mirrored in memory, and the newest finished ones."""
-
-    def __init__(self, records: Records, finished_kept: int) -> None:
-        self._records = records
-        self._finished_kept = finished_kept
-        self._finished: dict[str, tuple[int, str]] = {}
-        self.waiting: dict[str, StoredRecord[Mail]] = {}  # by key
-
-    async def subscribe(self, on_change: Callable[[str], None]) -> Callable[[], None]:
-        """Mirror the mails, and call `on_change` with the key of each, now and whenever it changes."""
-
-        def mirror(key: str, value: bytes | None) -> None:
-            if key.startswith("mail:"):
-                self._mirror(key, value)
-                on_change(key)
-
-        return await self._records.subscribe(SPACE, mirror)
-
-    async def all(self) -> list[Mail]:
-        mails = []
-        for key, value in (await self._records.scan(SPACE)).items():
-            if key.startswith("mail:"):
-                with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
-                    mails.append(Mail.parse(key, value))
-        return sorted(mails, key=_sort_key)
-
-    async def read(self, key: str) -> StoredRecord[Mail] | None:
-        return await read_stored(self._records, Mail, key)
-
-    async def replace(self, before: StoredRecord[Mail], after: Mail) -> None:
-        """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
-        changes: Changes = {after.key: encode_record(after)}
-        surplus = len(self._finished) + after.is_finished - self._finished_kept
-        if surplus > 0:
-            changes.update(dict.fromkeys(sorted(self._finished, key=self._finished.__getitem__)[:surplus]))
-        await compare_and_set(self._records, {after.key: before.version}, changes)
-
-    def _mirror(self, key: str, value: bytes | None) -> None:
-        self.waiting.pop(key, None)
-        self._finished.pop(key, None)
-        if value is None:
-            return
-        try:
-            mail = Mail.parse(key, value)
-        except DamagedRecord as damage:
-            log.error("the record of the alert mail %a is damaged (%s): it is not sent", key, damage)
-            return
-        if mail.is_finished:
-            self._finished[key] = _sort_key(mail)
-        else:
-            self.waiting[key] = StoredRecord(mail, value)
-
-
-def _sort_key(mail: Mail) -> tuple[int, str]:
-    return mail.at, mail.id
-
-
 def _one_line(text: str) -> str:
     return _WHITE_SPACE.sub(" ", _without_surrogates(text)).strip(" ")
 
 
 def _without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
-
-
-def _content_of(mail: Mail, sender: str, message_id: str) -> bytes:
-    message: Message[Header, Header] = Message(_MAIL_POLICY)
-    headers = {
-        "From": sender,
-        "To": ", ".join(mail.to),
-        "Subject": mail.subject,
-        "Date": format_datetime(datetime.fromtimestamp(mail.at / 1000, UTC)),
-        "Message-ID": message_id,
-        "Auto-Submitted": "auto-generated",
-    }
-    for name, text in headers.items():
-        message[name] = Header(text, "us-ascii" if _PLAIN_HEADER.fullmatch(text) else "utf-8", header_name=name)
-    message.set_payload(mail.text, _TEXT_CHARSET)
-    return message.as_bytes()

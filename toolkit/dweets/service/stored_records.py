@@ -6,20 +6,23 @@ example after a new field was added.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import Records
+from toolkit.stores import Records, Values
+
+log = logging.getLogger("toolkit.gateway")
 
 T = TypeVar("T")
 Changes = dict[str, bytes | None]
 
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
-lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
+lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
 #: Maximum number of attempts to change a record that other callers change at the same time.
 ATTEMPTS = 20
 
@@ -64,7 +67,33 @@ async def read_stored(records: Records, kind: type[R], key: str) -> StoredRecord
     return None if data is None else StoredRecord(kind.parse(key, data), data)
 
 
-async def compare_and_set(records: Records, expected: Mapping[str, bytes | None], changes: Changes) -> None:
+async def mirror(
+    records: Records,
+    kind: type[R],
+    prefix: str,
+    complaint: str,
+    on_change: Callable[[str, StoredRecord[R] | None], None],
+) -> Callable[[], None]:
+    """Call `on_change` with the name and record of each key with a prefix, now and after each change.
+
+    A removed or damaged record is None; damage is logged as `complaint`, with the name and the reason. Returns a
+    function to stop.
+    """
+
+    def parse(key: str, value: bytes | None) -> None:
+        if not key.startswith(prefix):
+            return
+        name, stored = key.removeprefix(prefix), None
+        try:
+            stored = None if value is None else StoredRecord(kind.parse(key, value), value)
+        except DamagedRecord as damage:
+            log.error(complaint, name, damage)
+        on_change(name, stored)
+
+    return await records.subscribe(SPACE, parse)
+
+
+async def compare_and_set(records: Records, expected: Values, changes: Values) -> None:
     """Make all changes, or raise RecordChanged if one of the versions is not the expected one."""
     if not await records.compare_and_set(SPACE, expected, changes):
         raise RecordChanged

@@ -1,4 +1,4 @@
-"""A cache with the last dweets and the listeners of each thing, and the list of the things that were active last.
+"""A cache with the last dweets of each thing, and the list of the things that were active last.
 
 A thing is cached when it is read. It then subscribes to its journal, so it also gets the dweets of other gateways on
 the store. If only the latest dweet is read, only that is cached, so that a fleet of things fits into memory.
@@ -10,7 +10,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -18,20 +17,12 @@ import orjson
 
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.stream import Encoder
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
 
-#: Writes to a listener; called with one bytes object per dweet.
-Write = Callable[..., None]
-#: The sequence number and the record of a dweet.
-NumberedRecord = tuple[int, bytes]
-# Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.
-_DWEETS_A_WRITE = 64
-
 # Bytes of overhead of a thing, a dweet and a bytes object in CPython; a test measures them.
-_THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 90, 40
-# Above this size the cache drops the least recently used things; those with listeners keep their latest dweet.
+_THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 50, 40
+#: Above this size the cache drops the least recently used things.
 CACHE_BYTES = 128 * 1024 * 1024
 # Callers choose how much is read, and each read may hold some megabytes.
 _READS_AT_ONCE = 4
@@ -48,29 +39,24 @@ def _do_nothing(*_: Any) -> None:  # noqa: ANN401
     pass
 
 
-@dataclass(slots=True, eq=False)
 class CachedThing:
-    """The last `length` dweets of one thing, and its listeners by encoding.
+    """The last `length` dweets of one thing.
 
     `account` is called with every change of `size`. Entries that are committed before the call of `fill` are queued.
     """
 
-    name: str
-    account: Callable[[int], None]
-    length: int
-    journal: str = field(init=False)
-    last_sequence: int = 0
-    size: int = 0
-    unsubscribe: Callable[[], None] = _do_nothing
-    # Lists, because a deque takes 600 bytes even for one dweet.
-    _numbers: list[int] = field(default_factory=list)
-    _records: list[bytes] = field(default_factory=list)
-    _early: list[Entry] | None = field(default_factory=list)
-    _history: bytes | None = None
-    _listeners: dict[Encoder, dict[Write, None]] | None = None
+    __slots__ = ("_account", "_early", "_history", "_records", "last_sequence", "length", "name", "size", "unsubscribe")
 
-    def __post_init__(self) -> None:
-        self.journal = journal_of(self.name)
+    def __init__(self, name: str, length: int, account: Callable[[int], None]) -> None:
+        self.name = name
+        self.length = length
+        self.last_sequence = 0
+        self.size = 0
+        self.unsubscribe: Callable[[], None] = _do_nothing
+        self._account = account
+        self._records: list[bytes] = []  # a deque takes 600 bytes even for one dweet
+        self._early: list[Entry] | None = []
+        self._history: bytes | None = None
 
     def fill(self, kept: Sequence[Entry]) -> None:
         """Add the entries that were read, then those that were committed while they were read."""
@@ -80,40 +66,23 @@ class CachedThing:
         self.extend(early)
 
     def extend(self, entries: Sequence[Entry]) -> None:
-        """Add committed entries, skip known ones, and write the new ones to the listeners."""
+        """Add committed entries and skip known ones."""
         if self._early is not None:
             self._early += entries
             return
-        fresh = [(entry.sequence, entry.data) for entry in entries if entry.sequence > self.last_sequence]
+        fresh = [entry.data for entry in entries if entry.sequence > self.last_sequence]
         if not fresh:
             return
-        numbers, records, change = self._numbers, self._records, 0
-        for number, record in fresh:
-            numbers.append(number)
-            records.append(record)
-            change += len(record) + _DWEET_OVERHEAD
-        self.last_sequence = numbers[-1]
-        self._resize(change - self._trim())
-        if self._listeners:
-            for encode, writes in list(self._listeners.items()):
-                notify(fresh, encode, list(writes))
-
-    def _trim(self) -> int:
-        """Drop the encoded history and the surplus records; return the number of freed bytes."""
-        surplus = max(len(self._records) - self.length, 0)
-        freed = sum(map(len, self._records[:surplus])) + surplus * _DWEET_OVERHEAD
-        del self._numbers[:surplus], self._records[:surplus]
+        records = self._records
+        records += fresh
+        surplus = max(len(records) - self.length, 0)
+        change = sum(map(len, fresh)) - sum(map(len, records[:surplus])) + (len(fresh) - surplus) * _DWEET_OVERHEAD
+        del records[:surplus]
         if self._history is not None:
-            freed += len(self._history) + _BYTES_OVERHEAD
+            change -= len(self._history) + _BYTES_OVERHEAD
             self._history = None
-        return freed
-
-    def shrink(self) -> int:
-        """Keep only the latest dweet; return the number of freed bytes."""
-        self.length = 1
-        freed = self._trim()
-        self.size -= freed
-        return freed
+        self.last_sequence = entries[-1].sequence
+        self._resize(change)
 
     def latest(self) -> bytes | None:
         return self._records[-1] if self._records else None
@@ -126,52 +95,14 @@ class CachedThing:
             self._resize(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing at once
         return history
 
-    def entries_after(self, sequence: int) -> list[NumberedRecord] | None:
-        """Return the entries after `sequence`, or None if some of them are not cached."""
-        if self._numbers and self._numbers[0] > sequence + 1:
-            return None
-        pairs = zip(self._numbers, self._records, strict=True)
-        return [pair for pair in pairs if pair[0] > sequence]
-
-    def listen(self, encode: Encoder, write: Write) -> Callable[[], None]:
-        """Write every new dweet, encoded once for all listeners of this encoding; return a function to stop."""
-        listeners = self._listeners = self._listeners or {}
-        writes = listeners.setdefault(encode, {})
-        writes[write] = None
-
-        def stop() -> None:
-            writes.pop(write, None)
-            if not writes and listeners.get(encode) is writes:
-                del listeners[encode]
-
-        return stop
-
-    def take_listeners(self, shorter: CachedThing) -> None:
-        """Take over the listeners of `shorter`, which is the same thing with fewer cached dweets."""
-        self._listeners = shorter._listeners
-        missed = self.entries_after(shorter.last_sequence) or []
-        for encode, writes in (self._listeners or {}).items():
-            notify(missed, encode, list(writes))
-
-    @property
-    def has_listeners(self) -> bool:
-        return bool(self._listeners)
-
     def drop(self) -> None:
         """Unsubscribe, and delete references back to this object, so that its memory is freed at once."""
         self.unsubscribe()
-        self.unsubscribe = self.account = _do_nothing
+        self.unsubscribe = self._account = _do_nothing
 
     def _resize(self, change: int) -> None:
         self.size += change
-        self.account(change)
-
-
-def notify(entries: Sequence[NumberedRecord], encode: Encoder, writes: Sequence[Write]) -> None:
-    for start in range(0, len(entries), _DWEETS_A_WRITE):
-        pieces = [encode(*entry) for entry in entries[start : start + _DWEETS_A_WRITE]]
-        for write in writes:
-            write(*pieces)
+        self._account(change)
 
 
 class Things:
@@ -189,14 +120,10 @@ class Things:
     def cached(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing | None:
         """Return the thing if all of its last `length` dweets are cached and up to date."""
         thing = self._cache.get(name)
-        if thing is None or thing.length < length or not self._journals.is_live(thing.journal):
+        if thing is None or thing.length < length or not self._journals.is_live(journal_of(name)):
             return None
         self._cache.move_to_end(name)
         return thing
-
-    def holds(self, thing: CachedThing) -> bool:
-        """Whether the thing is still cached and up to date."""
-        return self._cache.get(thing.name) is thing
 
     def load(self, name: str, length: int = HISTORY_LENGTH) -> asyncio.Future[CachedThing]:
         """Return the thing once its last `length` dweets are cached; concurrent callers share one read."""
@@ -210,23 +137,19 @@ class Things:
             self._loads[key].add_done_callback(lambda _: self._loads.pop(key))
         return asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
 
-    async def catch_up(self, thing: CachedThing) -> None:
-        """Read the entries that are committed but are not in the cached thing yet."""
-        missed = await self._journals.after(thing.journal, thing.last_sequence)
-        if self.holds(thing):  # the size of a dropped thing no longer counts
-            thing.extend(missed)
-
     async def _read(self, name: str, length: int) -> CachedThing:
-        cached = self._cache.get(name)
+        journal, cached = journal_of(name), self._cache.get(name)
         if cached is not None and cached.length >= length:  # it may be out of date: the store is or was unavailable
-            await self.catch_up(cached)
+            missed = await self._journals.after(journal, cached.last_sequence)
+            if self._cache.get(name) is cached:  # the size of a dropped thing no longer counts
+                cached.extend(missed)
             return cached
-        thing = CachedThing(name, self._account, length)
+        thing = CachedThing(name, length, self._account)
         # Subscribe before reading, or a dweet between the two would be missed.
-        thing.unsubscribe = self._journals.subscribe(thing.journal, thing.extend)
+        thing.unsubscribe = self._journals.subscribe(journal, thing.extend)
         try:
             async with self.read_slots if length > 1 else nullcontext():
-                entries = await self._journals.last(thing.journal, length)
+                entries = await self._journals.last(journal, length)
         except BaseException:
             thing.drop()
             raise
@@ -236,22 +159,14 @@ class Things:
             return cached
         thing.fill(entries)
         if (shorter := self._cache.get(name)) is not None:
-            thing.take_listeners(shorter)
             self._drop(shorter)
         self._cache[name] = thing
         return thing
 
     def _account(self, change: int) -> None:
         self._cached_bytes += change
-        while self._cached_bytes > self._max_cache_bytes:
-            things = self._cache.values()
-            oldest = next((thing for thing in things if thing.length > 1 or not thing.has_listeners), None)
-            if oldest is None:
-                return
-            if oldest.has_listeners:
-                self._cached_bytes -= oldest.shrink()
-            else:
-                self._drop(oldest)
+        while self._cached_bytes > self._max_cache_bytes and self._cache:
+            self._drop(next(iter(self._cache.values())))
 
     def _drop(self, thing: CachedThing) -> None:
         del self._cache[thing.name]

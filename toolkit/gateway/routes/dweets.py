@@ -153,16 +153,16 @@ class DweetRoutes(Routes):
         return _succeeded("removing", "lock", lock)
 
     async def _set_alert(self, request: Request) -> Response:
-        alert = await self._service.set_alert(**request.values, key=request.query.get("key"))
+        alert = await self._service.alerts.set(**request.values, key=request.query.get("key"))
         return _succeeded("alerting", "alert", alert.response())
 
     async def _get_alert(self, request: Request) -> Response:
-        alert, status = await self._service.get_alert(request.values["thing"], request.query.get("key"))
+        alert, status = await self._service.alerts.get(request.values["thing"], request.query.get("key"))
         return _succeeded("getting", "alert", {"status": status, **alert.response()})
 
     async def _remove_alert(self, request: Request) -> Response:
         thing = request.values["thing"]
-        await self._service.remove_alert(thing, request.query.get("key"))
+        await self._service.alerts.remove(thing, request.query.get("key"))
         return _succeeded("removing", "alert", {"thing": thing})
 
 
