@@ -28,12 +28,13 @@ class LimitReached(Exception):
 
 
 class RateLimit:
-    """Limits the calls of each key in this process; if the clock `seconds` is set back, the bucket is empty."""
+    """Limits the calls of each key in this process; if the clock `seconds` is set back, all buckets are full again."""
 
     def __init__(self, burst: float, calls_a_second: float, seconds: Callable[[], float]) -> None:
         self._burst = burst
         self._rate = calls_a_second
         self._seconds = seconds
+        self._latest = -math.inf
         # The time at which each bucket was (or would have been) empty; bounded, because callers choose keys.
         self._empty_at: LRUCache[Hashable, float] = LRUCache(_MOST_BUCKETS)
 
@@ -54,12 +55,19 @@ class RateLimit:
 
     def tokens(self, key: Hashable) -> float:
         """Return the calls that are left, with fractions; below 0 if the key was charged more than it had."""
-        return min(self._burst, (self._seconds() - self._empty_at.get(key, -math.inf)) * self._rate)
+        return min(self._burst, (self._now() - self._empty_at.get(key, -math.inf)) * self._rate)
 
     def charge(self, key: Hashable, calls: float) -> None:
         """Count calls, also if the key has fewer left."""
-        earliest = self._seconds() - self._burst / self._rate  # a bucket that was empty then is full now
+        earliest = self._now() - self._burst / self._rate  # a bucket that was empty then is full now
         self._empty_at[key] = max(self._empty_at.get(key, -math.inf), earliest) + calls / self._rate
+
+    def _now(self) -> float:
+        now = self._seconds()
+        if now < self._latest:  # otherwise keys would have no calls until the old time is reached again
+            self._empty_at.clear()
+        self._latest = now
+        return now
 
     def _allowance(self, tokens: float) -> Allowance:
         reset = math.ceil((self._burst - tokens) / self._rate - 1e-9)
