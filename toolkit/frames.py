@@ -54,6 +54,15 @@ def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
         raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
 
 
+def utc_range(since: TimeLike | None, until: TimeLike | None) -> tuple[pd.Timestamp, pd.Timestamp]:
+    """Return both ends in UTC, None as the first or the last time that there is; InvalidArgument if one is wrong."""
+    start = utc_timestamp(datetime.min if since is None else since, "since")
+    end = utc_timestamp(datetime.max if until is None else until, "until")
+    if start > end:
+        raise InvalidArgument(f"since ({start}) is later than until ({end})")
+    return start, end
+
+
 def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
     """Return a frame as ``.csv`` or ``.parquet``; InvalidArgument for another suffix.
 

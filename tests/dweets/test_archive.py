@@ -175,6 +175,18 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
         assert str(history.index.dtype) == "datetime64[us, UTC]"
 
 
+def test_a_range_that_ends_before_it_begins_is_refused(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [])
+    with pytest.raises(InvalidArgument, match=r"since \(2026-01-02 .* is later than until \(2026-01-01 "):
+        archive.history("t", since="2026-01-02", until="2026-01-01")
+
+
+def test_sql_that_drops_the_view_costs_no_later_query(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [contents({"n": 1}, first=1)])
+    assert archive.sql("DROP VIEW dweets").empty
+    assert asked(archive, "n") == [(1,)]
+
+
 @pytest.mark.parametrize("moment", ["yesterday-ish", "2026-13-01", object(), float("nan"), pd.NaT, "99999-01-01"])
 def test_a_time_that_cannot_be_read(moment: object, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="since (must be a time|is a str or a date)"):

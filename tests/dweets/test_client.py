@@ -475,6 +475,8 @@ def test_history_reads_a_range_over_several_days() -> None:
             range(300, 600)
         )
         assert len(tk.dweets.history("roof", since="1999-01-01", until="2000-01-01")) == 0
+        with pytest.raises(InvalidArgument, match="is later than until"):
+            tk.dweets.history("roof", since="2000-01-01", until="1999-01-01")
 
 
 def test_one_frame_goes_to_many_things(tk: Connection) -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -31,7 +30,7 @@ from toolkit.dweets.arguments import checked_count, checked_name, checked_names,
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
-from toolkit.frames import TimeLike, declared_frame, utc_timestamp
+from toolkit.frames import TimeLike, declared_frame, utc_range
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -168,8 +167,7 @@ class Archive:
         pandas.DataFrame
             Oldest first, with the same index, columns and dtypes; no rows for a thing that is not archived.
         """
-        start = utc_timestamp(datetime.min if since is None else since, "since")
-        end = utc_timestamp(datetime.max if until is None else until, "until")
+        start, end = utc_range(since, until)
         names = checked_names(things)
         table = self._retry(
             lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end, n) for name in names)])

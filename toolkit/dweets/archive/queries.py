@@ -58,6 +58,9 @@ class ArchiveQueries:
                     # Only if files changed, because a new view makes DuckDB open every file again.
                     self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
                     self._viewed = paths
+                statements = self._connection.extract_statements(query)
+                if any(statement.type is not duckdb.StatementType.SELECT for statement in statements):
+                    self._viewed = None  # it may drop or replace the view
                 relation = self._connection.sql(query, params=parameters)
                 return _to_frame(pa.table({}) if relation is None else relation.to_arrow_table())
             except duckdb.Error as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_frame import times_of
 from toolkit.dweets.stream import EventReader
 from toolkit.errors import warn_caller
-from toolkit.frames import TimeLike, utc_timestamp
+from toolkit.frames import TimeLike, utc_range, utc_timestamp
 
 DweetDict = dict[str, Any]
 _DAY = pd.Timedelta(days=1)
@@ -33,9 +32,7 @@ class Selection(NamedTuple):
     @classmethod
     def checked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Selection:
         """Return the selection for arguments of a caller; raise InvalidArgument if one is wrong."""
-        start = utc_timestamp(datetime.min if since is None else since, "since")
-        end = utc_timestamp(datetime.max if until is None else until, "until")
-        return cls(None if n is None else checked_count(n), start, end)
+        return cls(None if n is None else checked_count(n), *utc_range(since, until))
 
     def select(self, records: Sequence[DweetDict]) -> list[DweetDict]:
         """Return the records that belong to the selection; `records` are oldest first."""
