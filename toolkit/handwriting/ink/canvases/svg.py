@@ -7,16 +7,20 @@ plays in a notebook and in an image file. Readers who prefer reduced motion see 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import escape
+from io import BytesIO
+from itertools import chain
 
 import numpy as np
 
 from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, layers_of, outline_curves, point_opacity
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.pen import slowness
-from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG
 from toolkit.handwriting.parameters import CMYK, RGB
+from toolkit.keyed_noise import Integers
 
 WRITING_SPEED = 11.0  # handwriting sizes per second, where the hand neither hurries nor slows down
 LIFT, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
@@ -31,36 +35,48 @@ _STYLE_ELEMENT = (
 
 
 def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    body = []
+    return _document(page, _ink_paths(page, ink, size))
+
+
+def _ink_paths(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
     for layer in layers_of(page, size):
         opacity = "" if layer.opacity is None else f' fill-opacity="{layer.opacity:.3f}"'
-        path = "".join(_path_data(curve) for _, curve in outline_curves(layer.strokes, relative=True))
-        body.append(f'<path fill="{_css_colour(ink)}"{opacity} d="{path}"/>')
-    return _document(page, "".join(body))
+        yield f'<path fill="{_css_colour(ink)}"{opacity} d="'
+        yield from (_path_data(curve) for _, curve in outline_curves(layer.strokes, relative=True))
+        yield '"/>'
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    return _document(page, _animated_strokes(page, ink, size))
+
+
+def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
     strokes, letter = page.strokes, page.stroke_letter.tolist()
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
     first_contour: dict[int, int] = {}  # of each letter: all contours of a letter appear together with the first
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
-        shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
-        shapes[shape] = shapes.get(shape, "") + _path_data(curve)
+        first = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
+        shapes[first] = shapes.get(first, "") + _path_data(curve)
     widest = np.maximum.reduceat(strokes.radius, strokes.start)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
-    middle, animation, opacity = _centre_lines(strokes), _animations(page, size), _stroke_opacity(page, size)
-    # A notebook page may contain several replays, and ids must differ within a page.
-    own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
-    body = [
-        f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
-        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}"{opacity[n]} '
-        f'style="{animation[n]}"/></g>'
-        for n in shapes
-    ]
+    centre = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64)
+    animation, opacity = _animations(page, size), _stroke_opacity(page, size)
+    digest = hashlib.blake2b(digest_size=4)
+    for shape in shapes.values():
+        digest.update(shape.encode())
+    own = digest.hexdigest()  # a notebook page may contain several replays, and ids must differ within a page
     # Attributes, not CSS: on a site that removes the style element, as code hosting sites do, the finished text shows.
     pen = f'fill="none" stroke="{_css_colour(ink)}" stroke-linecap="round" stroke-linejoin="round"'
-    return _document(page, f"{_STYLE_ELEMENT}<g {pen}>{''.join(body)}</g>")
+    yield f"{_STYLE_ELEMENT}<g {pen}>"
+    for n, shape in shapes.items():
+        line = _centre_line(centre[strokes.start[n] : strokes.start[n] + strokes.length[n]])
+        yield (
+            f'<clipPath id="s{own}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{own}-{n})">'
+            f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}"{opacity[n]} '
+            f'style="{animation[n]}"/></g>'
+        )
+    yield "</g>"
 
 
 def _animations(page: Page, size: float) -> list[str]:
@@ -99,12 +115,8 @@ def _stroke_opacity(page: Page, size: float) -> list[str]:
     return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
 
 
-def _centre_lines(strokes: Strokes) -> list[str]:
-    points = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64).tolist()
-    return [
-        "M" + " ".join(f"{x} {y}" for x, y in points[at : at + count])
-        for at, count in zip(strokes.start.tolist(), strokes.length.tolist(), strict=True)
-    ]
+def _centre_line(points: Integers) -> str:
+    return "M" + " ".join(f"{x} {y}" for x, y in points.tolist())
 
 
 def _path_data(curve: list[int]) -> str:
@@ -128,14 +140,17 @@ def _paper_elements(page: Page) -> str:
     return f'<rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{"".join(drawn)}'
 
 
-def _document(page: Page, body: str) -> bytes:
+def _document(page: Page, pieces: Iterable[str]) -> bytes:
     """Return an SVG file as large as `page`, with coordinates in hundredths of a point and the text as ARIA label."""
+    file = BytesIO()  # the pieces of a long text take 40 MB, and joining them twice as much
     label = escape("\n".join(page.layout.text))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
         f'viewBox="0 0 {page.width * POINT_UNITS:g} {page.height * POINT_UNITS:g}" role="img" aria-label="{label}">'
     )
-    return f"{head}{_paper_elements(page)}{body}</svg>\n".encode()
+    for piece in chain((head, _paper_elements(page)), pieces, ("</svg>\n",)):
+        file.write(piece.encode())
+    return file.getvalue()
 
 
 def _css_colour(ink: RGB | CMYK) -> str:
