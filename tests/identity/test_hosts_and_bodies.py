@@ -16,7 +16,7 @@ from toolkit.gateway.configuration import configuration_of
 from toolkit.gateway.exchange import Request
 from toolkit.gateway.routes.identity import IdentityRoutes
 from toolkit.identity import wire as identity_wire
-from toolkit.identity.service.body_checks import normal_ip_address
+from toolkit.identity.service.carrier import normal_ip_address
 from toolkit.identity.service.identity import IdentityService
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores.embedded import EmbeddedStore

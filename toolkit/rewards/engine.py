@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict
@@ -24,17 +24,6 @@ Details = dict[str, Any]
 #: The name of a rule, the reason if it refuses, and the numbers that it compared.
 Check = tuple[str, str | None, Details]
 T = TypeVar("T")
-
-
-class Session(NamedTuple):
-    """A live session: the id, and the times of the start and of the last moment (milliseconds since the epoch)."""
-
-    id: str
-    start: int
-    last: int
-
-    def age_s(self, at: int) -> float:
-        return max(at - self.start, 0) / 1000
 
 
 class DeviceState(msgspec.Struct, array_like=True):

@@ -9,8 +9,8 @@ from toolkit.gateway.access import Hosts, is_from_this_machine
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service.body_checks import echoable_request_id, normal_ip_address, parse_body
-from toolkit.identity.service.carrier import PhoneRequest
+from toolkit.identity.service.callers import echoable_request_id, parse_body
+from toolkit.identity.service.carrier import PhoneRequest, normal_ip_address
 from toolkit.identity.service.identity import IdentityService
 
 _WRONG_CLIENT = 1005

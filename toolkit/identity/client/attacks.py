@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolkit.errors import ServiceError
 from toolkit.identity.client.handset import Handset
@@ -19,8 +19,6 @@ from toolkit.secret import Secret
 if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.gateway import Gateway
-
-T = TypeVar("T")
 
 
 class Entry(NamedTuple):
@@ -50,14 +48,10 @@ class Scene:
         self.entries += [Entry(step, by_attacker) for step in steps[self._recorded :]]
         self._recorded = len(steps)
 
-    def refusal_of(self, work: Callable[[], object]) -> ServiceError:
-        """Call `work` as the attacker and return the error with which the service refuses the request."""
-        return self.as_attacker(lambda: _error_of(work))
-
-    def as_attacker(self, work: Callable[[], T]) -> T:
-        """Call `work` and record the requests that it sends as the attacker's."""
+    def attack(self, work: Callable[[], object]) -> object:
+        """Call `work` as the attacker and return its result, or the error with which the service refuses it."""
         self.record_requests()
-        result = work()
+        result = _result_of(work)
         self.record_requests(by_attacker=True)
         return result
 
@@ -77,7 +71,7 @@ class Scene:
         return self.client.finish_authentication(self.proof(preset))
 
 
-_Run = Callable[[Scene], ServiceError | int]
+_Run = Callable[[Scene], object]
 
 
 class Attack(NamedTuple):
@@ -125,72 +119,72 @@ def _attack(name: str, title: str, rule: str, status: int, because: str) -> Call
 
 
 @_attack("replay the final fingerprint", "Use the final fingerprint twice", "S07", 2012, _STOLEN)
-def _replay_final_fingerprint(scene: Scene) -> ServiceError:
+def _replay_final_fingerprint(scene: Scene) -> object:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
-    scene.refusal_of(lambda: scene.client.finish_authentication(proof))
+    scene.attack(lambda: scene.client.finish_authentication(proof))
     # The second use has also revoked the code that the first use returned.
-    return _error_of(lambda: scene.client.eligibility(user))
+    return _result_of(lambda: scene.client.eligibility(user))
 
 
 @_attack("replay TargetUrl", "Open TargetUrl twice", "S03", 2003, _ONCE)
-def _replay_target_url(scene: Scene) -> ServiceError:
+def _replay_target_url(scene: Scene) -> object:
     phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
     scene.client.authenticate_device(transaction, phone)
-    return scene.refusal_of(lambda: scene.client.authenticate_device(transaction, phone))
+    return scene.attack(lambda: scene.client.authenticate_device(transaction, phone))
 
 
 @_attack("first fingerprint at Finish", "Finish without any phone", "S05", 1039, _NETWORK)
-def _finish_with_first_fingerprint(scene: Scene) -> ServiceError:
+def _finish_with_first_fingerprint(scene: Scene) -> object:
     transaction = scene.client.start_authentication(scene.handset("no_challenge"))
     early = PhoneProof(transaction, transaction.secret("fingerprint"))
-    return scene.refusal_of(lambda: scene.client.finish_authentication(early))
+    return scene.attack(lambda: scene.client.finish_authentication(early))
 
 
 @_attack("plant a fingerprint", "Finish with somebody else's final fingerprint", "S16", 1000, _PKCE)
-def _finish_with_planted_fingerprint(scene: Scene) -> ServiceError:
+def _finish_with_planted_fingerprint(scene: Scene) -> object:
     own = scene.client.start_authentication(scene.handset("no_challenge"))
     planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
-    return scene.refusal_of(lambda: scene.client.finish_authentication(planted))
+    return scene.attack(lambda: scene.client.finish_authentication(planted))
 
 
 @_attack("swap the alias", "Use a code with another user's alias", "S17", 2010, _BOUND)
-def _swap_alias(scene: Scene) -> ServiceError:
+def _swap_alias(scene: Scene) -> object:
     mine, theirs = scene.user(), scene.user("prepaid")
-    return scene.refusal_of(lambda: scene.client.eligibility(_forged_user(theirs.service_alias, mine)))
+    return scene.attack(lambda: scene.client.eligibility(_forged_user(theirs.service_alias, mine)))
 
 
 @_attack("swap the client", "Use a code as another client", "S17", 2010, _SAME)
-def _swap_client(scene: Scene) -> ServiceError:
+def _swap_client(scene: Scene) -> object:
     user = scene.user()
-    return scene.refusal_of(lambda: scene.other.eligibility(user))
+    return scene.attack(lambda: scene.other.eligibility(user))
 
 
 @_attack("let the clock run", "Use an expired code", "S06", 2011, _LIFE)
-def _use_expired_code(scene: Scene) -> ServiceError:
+def _use_expired_code(scene: Scene) -> object:
     user = scene.user()
     scene.wait(301)
     # The client does not send an expired code, so the forged user has a later expiry time.
-    return scene.refusal_of(lambda: scene.client.eligibility(_forged_user(user.service_alias, user)))
+    return scene.attack(lambda: scene.client.eligibility(_forged_user(user.service_alias, user)))
 
 
 @_attack("open redirect", "Send the phone to an address of our own", "S11", 1000, _EXACT)
-def _open_redirect(scene: Scene) -> ServiceError:
+def _open_redirect(scene: Scene) -> object:
     phone = scene.handset("no_challenge")
-    return scene.refusal_of(
+    return scene.attack(
         lambda: scene.client.start_authentication(phone, final_target_url="https://evil.example/collect")
     )
 
 
 @_attack("guess the ZIP code", "Guess three times, then answer correctly", "S22", 2023, _FEW)
-def _guess_zip_code(scene: Scene) -> ServiceError:
+def _guess_zip_code(scene: Scene) -> object:
     phone = scene.handset("no_cards")
     user = scene.user(phone.name)
     scene.client.eligibility(user)
 
-    def answer(given: Secret | None) -> ServiceError:
-        return scene.refusal_of(lambda: scene.client.payment_list(user, answer=given))
+    def answer(given: Secret | None) -> object:
+        return scene.attack(lambda: scene.client.payment_list(user, answer=given))
 
     for wrong in ("00000", "11111", "22222"):
         answer(Secret(wrong, guessable=True))
@@ -198,10 +192,10 @@ def _guess_zip_code(scene: Scene) -> ServiceError:
 
 
 @_attack("link preview", "Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW)
-def _preview_link(scene: Scene) -> int:
+def _preview_link(scene: Scene) -> object:
     phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
-    status = scene.as_attacker(lambda: scene.client.preview(transaction))
+    status = scene.attack(lambda: scene.client.preview(transaction))
     scene.client.finish_authentication(scene.client.authenticate_device(transaction, phone))
     return status
 
@@ -213,19 +207,22 @@ def _forged_user(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
     return AuthenticatedUser(flow, alias, user.secret("code"), a_day_later, phone)
 
 
-def _error_of(work: Callable[[], object]) -> ServiceError:
+def _result_of(work: Callable[[], object]) -> object:
     try:
-        work()
+        return work()
     except ServiceError as error:
         return error
-    raise AssertionError("this attack was not refused")
 
 
 def run_attack(name: str, tk: Connection, gateway: Gateway) -> tuple[Outcome, list[Entry]]:
     """Run one of `ATTACKS` as a client of the demo world; return the result, and the requests in order."""
     attack, scene = ATTACKS[name], Scene(tk, gateway)
     result = attack.run(scene)
-    status, answer = (result, "Use GET.") if isinstance(result, int) else (result.code, str(result).split(" (")[0])
+    status, answer = None, "The request was answered."
+    if isinstance(result, ServiceError):
+        status, answer = result.code, str(result).split(" (")[0]
+    elif isinstance(result, int):  # the HTTP status of a preview
+        status, answer = result, "Use GET."
     outcome = Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
     scene.record_requests()
     return outcome, scene.entries

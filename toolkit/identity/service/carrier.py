@@ -175,3 +175,10 @@ class SimulatedCarrier:
 def wifi_address(address: str) -> str:
     """Return the Wi-Fi address of a phone: 128 above its mobile address in the same IPv4 /24."""
     return str(ip_address(int(ip_address(address)) + 128))
+
+
+def normal_ip_address(text: object) -> str | None:
+    """Return an IP address in its normal form, or None if it is not an address."""
+    # ip_address also accepts numbers and True; a zone such as %eth0 is valid on one machine only.
+    address = parsed_address(text) if type(text) is str and "%" not in text else None
+    return None if address is None else str(address)

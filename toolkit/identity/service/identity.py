@@ -17,8 +17,7 @@ from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
 from toolkit.identity.service import challenge
-from toolkit.identity.service.body_checks import check_fields
-from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with
+from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with, check_fields
 from toolkit.identity.service.carrier import Carrier, Payment, PhoneRequest, SimulatedCarrier, Subscriber
 from toolkit.identity.service.challenge import WrongAnswerRepository, WrongAnswers
 from toolkit.identity.service.mobile_authentication import Authentication, MobileAuthentication, Redirect, utc_second

@@ -17,9 +17,8 @@ from toolkit.errors import ServiceError
 from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
-from toolkit.identity.service.body_checks import normal_ip_address
 from toolkit.identity.service.callers import MAX_LIFE_SECONDS, Caller, IdentitySettings, is_registered
-from toolkit.identity.service.carrier import Carrier, PhoneRequest, Subscriber
+from toolkit.identity.service.carrier import Carrier, PhoneRequest, Subscriber, normal_ip_address
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store, Values
 

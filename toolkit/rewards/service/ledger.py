@@ -21,10 +21,10 @@ from msgspec.structs import replace
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards import wire
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, record_of
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, record_of
 from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse
 from toolkit.rewards.service.reward_page import View, ViewRepository
-from toolkit.rewards.service.sessions import Sessions
+from toolkit.rewards.service.sessions import Session, Sessions
 from toolkit.stores import NewEntry, Store
 
 #: The space of devices, ledger and batches: one compare-and-set changes all of them, and works in one space only.

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from toolkit.rewards.engine import Moment, Session
+from toolkit.rewards.engine import Moment
 from toolkit.stores import NewEntry, Store
 
 SESSIONS_JOURNAL = "rewards:sessions"
 _LIVE_SPACE = "reward-sessions"
 _COUNTERS_SPACE = "reward-numbers"
+
+
+class Session(NamedTuple):
+    """A live session: the id, and the times of the start and of the last moment (milliseconds since the epoch)."""
+
+    id: str
+    start: int
+    last: int
+
+    def age_s(self, at: int) -> float:
+        return max(at - self.start, 0) / 1000
 
 
 class Sessions:
@@ -36,11 +47,7 @@ class Sessions:
     async def live_sessions(self, moments: Sequence[Moment]) -> list[Session | None]:
         keys = [f"{moment.app} {moment.device}" for moment in moments]
         stored = await asyncio.gather(*(self._store.ephemeral.get(_LIVE_SPACE, key) for key in keys))
-        sessions = [None if data is None else msgspec.json.decode(data, type=Session) for data in stored]
-        return [
-            session if session and moment.at < session.last + self._lifetime else None
-            for moment, session in zip(moments, sessions, strict=True)
-        ]
+        return [None if data is None else msgspec.json.decode(data, type=Session) for data in stored]
 
     async def extend(self, app: str, device: str, session: Session, at: int) -> None:
         """Extend a live session, unless another request has extended it or the device has started a new session."""
