@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import forms_of
-from toolkit.handwriting.ink.natural.joins import Meeting, meet
 from toolkit.handwriting.ink.natural.legibility import Alphabet
-from toolkit.handwriting.ink.natural.letters import BAR, Letterform, drawn_form, letterform_of
+from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, drawn_form, letterform_of, meet
 from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import MOTION_ALLOWANCE, PUNCTUATION_GAP, ShapedWord, Shaper
