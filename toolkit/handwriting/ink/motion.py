@@ -13,7 +13,7 @@ import numpy as np
 
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
-from toolkit.handwriting.ink.shaping import Shaper
+from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 # Amplitudes and lattice widths of noise, in cap heights; angles as slopes (rise over run).
@@ -38,33 +38,32 @@ class PenPath(NamedTuple):
     end: Floats  # (words,)
 
 
-class _Letters(NamedTuple):
-    x: Floats  # (points,)
-    y: Floats  # (points,)
-    of_point: Integers  # (points,) letter of every point
-    origin_x: Floats  # (letters,)
-    origin_y: Floats  # (letters,)
-    advance: Floats  # (letters,)
+class _Letters:
+    """The letters of a page, one after another."""
+
+    def __init__(self, words: list[ShapedWord]) -> None:
+        self.strokes = Strokes.concatenate(word.strokes for word in words)
+        self.origin_x, self.origin_y, self.advance, stroke_letter = (
+            np.concatenate([getattr(word, name) for word in words])
+            for name in ("origin_x", "origin_y", "letter_advance", "stroke_letter")
+        )
+        self.stroke_word = np.repeat(np.arange(len(words)), [len(word.stroke_letter) for word in words])
+        first_letter = np.cumsum([0, *(len(word.origin_x) for word in words)])
+        self.stroke_letter = stroke_letter + first_letter[self.stroke_word]
+        self.of_point = np.repeat(self.stroke_letter, self.strokes.length)
 
 
 def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
-    words, shake = layout.words, shaper.writer.shake
-    if not words:
+    if not layout.words:
         return PenPath(Strokes.empty(), layout.line, layout.line, layout.x, layout.x)
-    strokes = Strokes.concatenate(word.strokes for word in words)
-    origin_x, origin_y, advance, stroke_letter = (
-        np.concatenate([getattr(word, name) for word in words])
-        for name in ("origin_x", "origin_y", "letter_advance", "stroke_letter")
-    )
-    stroke_word = np.repeat(np.arange(len(words)), [len(word.stroke_letter) for word in words])
-    stroke_letter = stroke_letter + np.cumsum([0, *(len(word.origin_x) for word in words)])[stroke_word]
-    letters = _Letters(strokes.x, strokes.y, np.repeat(stroke_letter, strokes.length), origin_x, origin_y, advance)
+    letters, shake = _Letters(layout.words), shaper.writer.shake
     move = _move_joined_letters if shaper.measures.joined else _move_single_letters
     x, y, size = move(letters, shake, noise)
-    x, y = _move_words(np.repeat(stroke_word, strokes.length), x, y, shake, noise, layout)
-    moved = replace(strokes, x=x, y=y, radius=strokes.radius * size)
-    end = layout.x + [word.advance for word in words]
-    return PenPath(round_corners(moved, shaper.writer.haste), stroke_word, stroke_letter, layout.x, end)
+    x, y = _move_words(np.repeat(letters.stroke_word, letters.strokes.length), x, y, shake, noise, layout)
+    moved = replace(letters.strokes, x=x, y=y, radius=letters.strokes.radius * size)
+    end = layout.x + [word.advance for word in layout.words]
+    rounded = round_corners(moved, shaper.writer.haste)
+    return PenPath(rounded, letters.stroke_word, letters.stroke_letter, layout.x, end)
 
 
 def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:
@@ -76,13 +75,11 @@ def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNois
 
 def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Bend every letter, but not the ends at which letters join."""
-    dx, dy = elastic_displacement(letters.of_point, letters.x, letters.y, noise)
-    edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN_LENGTH
-    edge = np.minimum(np.maximum(edge, 0.0), 1.0)
+    x, y, at = letters.strokes.x, letters.strokes.y, letters.of_point
+    dx, dy = elastic_displacement(at, x, y, noise)
+    edge = np.minimum(np.maximum(np.minimum(x, letters.advance[at] - x) / JOIN_LENGTH, 0.0), 1.0)
     window = 1.5 * shake * LETTER_FIELD * edge * edge * (3 - 2 * edge)
-    x = letters.x + dx * window + letters.origin_x[letters.of_point]
-    y = letters.y + dy * window + letters.origin_y[letters.of_point]
-    return x, y, np.ones(len(x))
+    return x + dx * window + letters.origin_x[at], y + dy * window + letters.origin_y[at], np.ones(len(x))
 
 
 def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
@@ -95,10 +92,10 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
     slant = shake * LETTER_SLANT * noise.drift("letter slant", index / 2.6)
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
     left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
-    dx, dy = elastic_displacement(letters.of_point, letters.x, letters.y, noise)
-    at = letters.of_point
-    y = letters.y * size[at] + dy * (shake * LETTER_FIELD)
-    x = letters.x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
+    x, y, at = letters.strokes.x, letters.strokes.y, letters.of_point
+    dx, dy = elastic_displacement(at, x, y, noise)
+    y = y * size[at] + dy * (shake * LETTER_FIELD)
+    x = x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
     return x - y * turn[at] + left[at], y + x * turn[at] + rise[at], size[at]
 
 

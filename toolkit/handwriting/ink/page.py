@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
-from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
+from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.lines import Lines, dodge
 from toolkit.handwriting.ink.motion import WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
@@ -51,7 +51,7 @@ class Page:
     def cut_text(self) -> str:
         """Return the beginning of the first line with ink outside the page."""
         text = "" if self.cut_line is None else self.layout.text[self.cut_line]
-        return text.replace(STRUCK_MARK, "").strip()[:_MAX_CUT_TEXT]
+        return text.strip()[:_MAX_CUT_TEXT]
 
     @property
     def ink_share(self) -> float:

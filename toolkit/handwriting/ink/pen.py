@@ -9,7 +9,6 @@ stops, and smaller where the hand is fast or the ink starts late. Plain ink has 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, tangents
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.wire import Pen
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
+from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
 # Lengths in cap heights; widenings and thinnings are shares of the width.
 CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight
@@ -97,27 +96,18 @@ class InkFlow:
         return replace(self, flow=self.flow[points], path=self.path[points], share=self.share[points])
 
 
-class _Travel(NamedTuple):
+class _Travel:
     """The way of the pen over the paper; lengths in cap heights, one value for each point."""
 
-    stroke: Integers  # number of the stroke
-    flags: npt.NDArray[np.uint8]  # of the stroke
-    path: Floats  # length of the line since the beginning of the page
-    arc: Floats  # ... since the beginning of the stroke
-    left: Floats  # ... up to the end of the stroke
-    whole: Floats  # ... of the stroke
-    slow: Floats  # how slow the hand is, from 0 to 1
-    pressure: Floats  # variance about 1
-
-    @classmethod
-    def of(cls, strokes: Strokes, noise: KeyedNoise) -> _Travel:
-        start, stroke = strokes.start, strokes.stroke_of_point
-        step = strokes.steps()
-        path = np.cumsum(step) - step
-        arc = path - path[start][stroke]
-        whole = arc[start + strokes.length - 1][stroke]
-        pressure = noise.drift("pressure", path / LONG_PRESSURE)
-        return cls(stroke, strokes.flags[stroke], path, arc, whole - arc, whole, slowness(strokes, arc), pressure)
+    def __init__(self, strokes: Strokes, noise: KeyedNoise) -> None:
+        start, stroke, step = strokes.start, strokes.stroke_of_point, strokes.steps()
+        self.stroke, self.flags = stroke, strokes.flags[stroke]
+        self.path = np.cumsum(step) - step  # length of the line since the beginning of the page
+        self.arc = self.path - self.path[start][stroke]  # ... since the beginning of the stroke
+        self.whole = self.arc[start + strokes.length - 1][stroke]  # ... of the stroke
+        self.left = self.whole - self.arc  # ... up to the end of the stroke
+        self.slow = slowness(strokes, self.arc)
+        self.pressure = noise.drift("pressure", self.path / LONG_PRESSURE)
 
 
 def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
@@ -131,7 +121,7 @@ def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tupl
         contrast *= kind.contrast
     if not len(strokes.x):
         return strokes, None if kind is None else InkFlow(kind, strokes.x, strokes.x, strokes.x, noise)
-    travel = _Travel.of(strokes, noise)
+    travel = _Travel(strokes, noise)
     strokes = replace(strokes, radius=nib * _relative_width(strokes, travel, contrast, noise))
     return (strokes, None) if kind is None else _written_with(kind, strokes, travel, noise)
 

@@ -80,7 +80,7 @@ class StopWatch:
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks a character."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper_of(parameters).missing(text):
+    if missing := _shaper_of(parameters.handwriting, parameters.natural).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text.rstrip() if parameters.is_letter else text
 
@@ -105,15 +105,15 @@ def _paginated(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]
     If a page has too many letters, the strokes of letters have fewer points.
     """
     text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
+    shaper = _shaper_of(parameters.handwriting, parameters.natural)
     # A letter is first cut into pages; another text has one page, so its points are known before.
-    every = 1 if parameters.is_letter else max(1, -(-_shaper_of(parameters).points(text) // limit))
+    every = 1 if parameters.is_letter else max(1, -(-shaper.points(text) // limit))
     while True:
-        shaper = _shaper_of(parameters, every)
+        shaper = _shaper_of(parameters.handwriting, parameters.natural, every)
         layout = _broken_lines(parameters, text, shaper)
+        spaced = parameters
         if parameters.line_spacing is None:
             spaced = replace(parameters, line_spacing=clear_line_spacing(shaper, layout))
-        else:
-            spaced = parameters
         pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_letter else [layout]
         most = max(shaper.points("".join(page.text)) for page in pages)
         if most <= limit * every:
@@ -171,12 +171,8 @@ def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoi
     return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
 
 
-def _shaper_of(parameters: Parameters, every: int = 1) -> Shaper:
-    return _shaper(parameters.handwriting, parameters.natural, every)
-
-
 @cache
-def _shaper(handwriting: Handwriting, natural: bool, every: int) -> Shaper:
+def _shaper_of(handwriting: Handwriting, natural: bool, every: int = 1) -> Shaper:
     return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer, natural), every)
 
 

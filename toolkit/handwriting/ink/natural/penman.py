@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import accumulate
 from string import ascii_lowercase, digits
@@ -13,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import forms_of
-from toolkit.handwriting.ink.natural.joins import Meeting, meet
 from toolkit.handwriting.ink.natural.legibility import Alphabet
-from toolkit.handwriting.ink.natural.letters import BAR, Letterform, drawn_form, letterform_of
+from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, drawn_form, letterform_of, meet
 from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import MOTION_ALLOWANCE, PUNCTUATION_GAP, ShapedWord, Shaper
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
+from toolkit.keyed_noise import Integers, KeyedNoise, unit
 
 MAX_FORMS = 5  # of one letter by one writer
 BLEND_LENGTH = 0.3  # cap heights from a join, over which both strokes bend towards each other
@@ -54,17 +52,27 @@ class _Piece(NamedTuple):
     delayed: int
 
 
-@dataclass(frozen=True, slots=True)
 class Draft:
     """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
 
-    strokes: Strokes
-    word: Integers  # (strokes,)
-    delayed: Integers  # (strokes,)
-    letter: Integers  # (points,)
-    choices: list[ChosenLetter]
-    letter_word: Integers  # (letters,)
-    advance: Floats  # (words,)
+    def __init__(self, choices: list[ChosenLetter], advance: list[float]) -> None:
+        self.choices = choices
+        pieces = list(_pieces(choices))
+        letter, new, flags, delayed = (
+            np.array([piece[column] for piece in pieces], dtype)
+            for column, dtype in enumerate((np.int64, bool, np.int64, np.int64), 1)
+        )
+        count = np.array([len(piece.points) for piece in pieces], np.int64)
+        first, last = np.nonzero(new)[0], np.nonzero(np.roll(new, -1))[0]  # piece of each stroke
+        flags = (flags[first] & ~ENDS_IN_INK) | (flags[last] & ENDS_IN_INK)
+        x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
+        self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
+        _blend(self.strokes, (np.cumsum(count) - count)[~new])
+        self.advance = np.array(advance, np.float64)  # (words,)
+        self.letter_word = np.array([choice.word for choice in choices], np.int64)  # (letters,)
+        self.word = self.letter_word[letter[first]]  # (strokes,)
+        self.delayed = delayed[first]  # (strokes,)
+        self.letter = np.repeat(letter, count)  # (points,)
 
 
 class Penman:
@@ -122,24 +130,7 @@ class Penman:
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else least)
 
     def draft(self, words: list[ShapedWord], noise: KeyedNoise) -> Draft:
-        choices, advance = self._choose(words, noise)
-        pieces = list(_pieces(choices))
-        letter, new, flags, delayed = (
-            np.array([piece[column] for piece in pieces], dtype)
-            for column, dtype in enumerate((np.int64, bool, np.int64, np.int64), 1)
-        )
-        count = np.array([len(piece.points) for piece in pieces], np.int64)
-        begin = np.cumsum(count) - count
-        first, last = np.nonzero(new)[0], np.nonzero(np.roll(new, -1))[0]  # piece of each stroke
-        flags = (flags[first] & ~ENDS_IN_INK) | (flags[last] & ENDS_IN_INK)
-        x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
-        strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
-        _blend(strokes, begin[~new])
-        letter_word = np.array([choice.word for choice in choices], np.int64)
-        word = letter_word[letter[first]]
-        return Draft(strokes, word, delayed[first], np.repeat(letter, count), choices, letter_word, advance)
-
-    def _choose(self, words: list[ShapedWord], noise: KeyedNoise) -> tuple[list[ChosenLetter], Floats]:
+        """Choose a form for each letter of a page."""
         count = sum(len(word.glyphs) for word in words)
         chance = iter(unit(noise.hashes("form", count)).tolist())
         pen = iter(unit(noise.hashes("join", count)).tolist())
@@ -167,7 +158,7 @@ class Penman:
                 choices.append(ChosenLetter(form, number, x, y, meeting, joins, "", spacing))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
             advance.append(word.advance + shift)
-        return choices, np.array(advance, np.float64)
+        return Draft(choices, advance)
 
     def _keeps_pen_down(self, pair: str, run: int, draw: float) -> bool:
         if self.joined:
