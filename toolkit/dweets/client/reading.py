@@ -64,7 +64,8 @@ def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
         if selection.n is not None and len(selection.select(records)) >= selection.n:
             break
     found = selection.select(records)
-    if deleted is not None and len(found) != selection.n and selection.since < utc_timestamp(deleted.before, "before"):
+    # Some of the deleted dweets may belong to the selection.
+    if deleted and len(found) != selection.n and selection.since < times_of([{"created": deleted.before}])[0]:
         calls.warn_of_deleted(deleted, thing)
     return found
 

@@ -18,7 +18,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.arguments import Key
-from toolkit.dweets.widgets.exploration import RULES, Findings, HistorySource, View, explore, fields_of
+from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
 from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
@@ -149,7 +149,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.rule = sized(interval, label=_LABEL, tip="Put the numbers on a regular axis")
         shown = ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how)
         self.how = sized(shown, label=_LABEL, tip="What is shown of each interval; choose one under Resample first")
-        self.reload_button = button("Reload", "refresh", "Read the things again", self._refresh)
+        self.reload_button = button("Reload", "refresh", "Read the things again", lambda: self._reload(asked=True))
         self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
         self.gap_factor = _factor(
             "spacing", 1.5, 1.01, "Silence longer than so many times the usual spacing is a gap; tick Gaps first"
@@ -192,7 +192,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _observe_controls(self) -> None:
         for control in (self.things, self.day):
-            control.observe(self._reload, "value")
+            control.observe(lambda _change: self._reload(), "value")
         for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
@@ -240,15 +240,13 @@ rows, file, reload_button, download_button, save_button, copy_button
             raise InvalidArgument(f"{time!r} is no time axis; times are in {', '.join(self.time.options)}")
 
     @in_turn
-    def _reload(self, _change: object = None) -> None:
+    def _reload(self, *, asked: bool = False) -> None:
+        """Read the chosen things; if a person asked for it, offer all things again, and read any number of rows."""
         if not self._quiet:
             with self.working("Loading"):
-                self._load(self.fields.value, self.time.value)
-
-    def _refresh(self) -> None:
-        with self.working("Loading"):
-            self._offer_things()
-            self._load(self.fields.value, self.time.value, also_many=True)
+                if asked:
+                    self._offer_things()
+                self._load(self.fields.value, self.time.value, also_many=asked)
 
     # -- showing ----------------------------------------------------------------------------------------------
 
@@ -276,21 +274,17 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._shown = things, day
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        said = findings.sentence(things, day)
-        self._draw_chart(findings, empty=said)
+        said, view = findings.sentence(things, day), findings.view
+        of_all_times = replace(view, start="", end="")
+        if of_all_times != self._drawn:  # the chart has all times: after a zoom, no data is sent again
+            fields, marks, regular = findings.drawn_fields, findings.marks, bool(view.rule)
+            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=said)
+            self._drawn = of_all_times
         if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
                 self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
         self.say(said)
-
-    def _draw_chart(self, findings: Findings, *, empty: str) -> None:
-        """Draw the history of all times; after a zoom, no data is sent again."""
-        of_all_times = replace(findings.view, start="", end="")
-        if of_all_times != self._drawn:
-            fields, marks, regular = findings.drawn_fields, findings.marks, bool(findings.view.rule)
-            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=empty)
-        self._drawn = of_all_times
 
     # -- files ------------------------------------------------------------------------------------------------
 
