@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import SessionClosed, Unreachable
+from toolkit.public_names import Closable
 from toolkit.secret import Secret
 
 _PATH = "/done"
@@ -18,7 +19,7 @@ _SOCKET_SECONDS = 5.0
 
 
 @checked_arguments
-class FinalTargetListener:
+class FinalTargetListener(Closable):
     """Listens on a free port of 127.0.0.1 for one request to ``/done``.
 
     Pass the listener as ``start_authentication(final_target_url=...)``. No page and no log shows the fingerprint.
@@ -61,12 +62,6 @@ class FinalTargetListener:
         self._is_done.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
-
-    def __enter__(self) -> FinalTargetListener:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _serve(self) -> None:
         with self._server:
