@@ -9,8 +9,6 @@
 The import loads neither pandas nor matplotlib nor ipywidgets: the first use of a name that needs them does.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from toolkit import dweets, errors, handwriting, identity, rewards

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
-from toolkit.public_names import PublicNames
+from toolkit.public_names import Closable, PublicNames
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def connect(
     return Connection(gateway, dict(base_urls or {}), dict(credentials or {}), operator_key)
 
 
-class Connection(PublicNames):
+class Connection(PublicNames, Closable):
     """Clients of all services. Made by `connect`.
 
     If a key is missing, the call that needs it raises InvalidArgument. After `close`, every call raises
@@ -198,12 +198,6 @@ class Connection(PublicNames):
                 "To try the service: toolkit.connect(toolkit.Gateway.demo())"
             )
         return found
-
-    def __enter__(self) -> Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):

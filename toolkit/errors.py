@@ -31,7 +31,6 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import requires
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -254,6 +253,8 @@ class NotEligible(ServiceError):
 
 def install_command(extra: str) -> str:
     """Return the pip command that installs the libraries of an extra, such as ``lab``."""
+    from importlib.metadata import requires  # seldom needed, and it takes as long as all other imports of this module
+
     # The command names the libraries, because this package itself is on no package index.
     wanted = []
     for requirement in requires("gateway-toolkit") or ():

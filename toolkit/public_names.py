@@ -1,11 +1,12 @@
-"""Names that a person sees: tab completion of clients, and names of a package that are imported at their first use."""
+"""What public classes share: names for tab completion, an end; and names that a package imports when they are used."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn
+from typing import NoReturn, Self
 
 
 class PublicNames:
@@ -17,6 +18,20 @@ class PublicNames:
     def __reduce__(self) -> NoReturn:
         name = type(self).__name__
         raise TypeError(f"a {name} is neither copied nor pickled: call toolkit.connect(URL) in each process instead")
+
+
+class Closable(ABC):
+    """Is closed by `close`, or at the end of a ``with`` statement."""
+
+    @abstractmethod
+    def close(self) -> object:
+        """End everything that runs, and free what is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

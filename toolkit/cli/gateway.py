@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, STORE, environment_option
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
-
-if TYPE_CHECKING:
-    from toolkit.secret import Secret
-
-MIN_KEPT_DWEETS = 500
-LOG_LEVELS = ("debug", "info", "warning", "error")
+from toolkit.secret import Secret
 
 
 def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
     # No message shows the argument: it holds a key.
-    from toolkit.secret import Secret
-
     locks: dict[str, Secret] = {}
     for text in texts:
         lock, _, key = text.partition("=")
@@ -60,7 +53,7 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
     metavar="URL",
     help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox.",
 )
-@click.option("--keep", type=click.IntRange(min=MIN_KEPT_DWEETS), help="Dweets kept of each thing.  [default: 10000]")
+@click.option("--keep", type=click.IntRange(min=500), help="Dweets kept of each thing.  [default: 10000]")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
 @environment_option(
@@ -86,7 +79,7 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
 @click.option("--cors/--no-cors", default=None, help="Whether web pages of other origins may read answers.")
 @click.option(
     "--log-level",
-    type=click.Choice(LOG_LEVELS),
+    type=click.Choice(("debug", "info", "warning", "error")),
     default="warning",
     help="What goes to stderr; info has a line for each call.",
 )

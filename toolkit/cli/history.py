@@ -11,6 +11,7 @@ import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, write_bytes, write_text
+from toolkit.dweets.wire import HISTORY_LENGTH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,6 @@ def history(
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
         raise click.UsageError("give one of --csv, --parquet and --json")
     from toolkit.dweets.client.reading import Selection, kept_records
-    from toolkit.dweets.wire import HISTORY_LENGTH
 
     calls = dweet_calls(url)
     if (since, until, last) == (None, None, None):

@@ -19,7 +19,7 @@ import click
 from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, at_end_signals
-from toolkit.errors import ExtraMissing
+from toolkit.errors import CannotServe, ExtraMissing
 from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | Non
 
 
 def _start_gateway(settings: dict[str, Any]) -> Gateway:
-    from toolkit.errors import CannotServe
     from toolkit.gateway import Gateway
 
     if "port" in settings["gateway"]:

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+import orjson
 
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, stdin, terminal_safe, write_text
+from toolkit.dweets import wire
+from toolkit.dweets.arguments import checked_name
+from toolkit.dweets.content import checked_content, coerced
+from toolkit.errors import MalformedRequest, ToolkitError, Unreachable
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -37,8 +42,6 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
       toolkit post kitchen celsius=21.5 window=open
       sensor | toolkit post kitchen -
     """  # noqa: D301 - click keeps the lines behind \b as they are
-    from toolkit.dweets import wire
-    from toolkit.dweets.arguments import checked_name
     from toolkit.dweets.client.calls import checked_records
 
     is_stream = content == ("-",)
@@ -56,10 +59,6 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
 
 def _content_of_arguments(arguments: Sequence[str]) -> bytes:
     """Return KEY=VALUE arguments as JSON; values become numbers, booleans or null as in a GET request."""
-    import orjson
-
-    from toolkit.dweets.content import coerced
-
     values = {}
     for number, argument in enumerate(arguments, 1):
         name, equals, value = argument.partition("=")
@@ -76,8 +75,6 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
 
 def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
     """Post lines as they arrive; a ClickException names a line that was not posted, and how many were."""
-    from toolkit.errors import ToolkitError, Unreachable
-
     sent = 0
     for lines in _line_batches(source):
         contents, refusal = _checked_lines(lines)
@@ -112,9 +109,6 @@ def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
 
 def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
     """Return the contents before the first invalid line, and what is wrong with that line."""
-    from toolkit.dweets.content import checked_content
-    from toolkit.errors import MalformedRequest
-
     contents: list[bytes] = []
     for number, line in lines:
         try:

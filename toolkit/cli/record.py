@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from toolkit.cli.options import FOLDER, URL, gateway_url
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
-
-if TYPE_CHECKING:
-    from toolkit.secret import Secret
+from toolkit.errors import counted
+from toolkit.secret import Secret
 
 
 def _read_keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
     # Keys come from the environment or a prompt, never from an argument, which every user of the machine can read.
-    from toolkit.secret import Secret
-
     keys: dict[str, Secret] = {}
     for text in os.environ.get("TOOLKIT_KEYS", "").split():
         thing, _, key = text.rpartition("=")
@@ -54,7 +50,6 @@ def record(
     dweet that the gateway keeps is missing, none is written twice. `tk.dweets.archive(FOLDER)` can read at any time.
     """
     from toolkit.connection import connect
-    from toolkit.errors import counted
 
     log_to_stderr("toolkit.recording", "warning")
     named = {thing: key for thing, key in keys.items() if thing in things}

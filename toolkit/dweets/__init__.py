@@ -7,8 +7,6 @@ Read ``wire`` first (the protocol), then one side: ``service`` (the gateway), ``
 The analysis of a history needs no connection: ``toolkit.dweets.gaps(frame)``, or ``frame.dweets.gaps()``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from toolkit.public_names import lazy_names

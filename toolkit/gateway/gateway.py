@@ -20,7 +20,7 @@ from toolkit.gateway.services import Services
 from toolkit.notebook_cell import close_earlier
 from toolkit.operator.folder import write_address
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
-from toolkit.public_names import PublicNames
+from toolkit.public_names import Closable, PublicNames
 from toolkit.secret import Secret
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -36,7 +36,7 @@ DEMO_SEED = 2026
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-class Gateway(PublicNames):
+class Gateway(PublicNames, Closable):
     """A running gateway, served from a daemon thread of this process.
 
     It stops with `close`, at the end of a ``with`` statement, with the process, when it is garbage-collected, and when
@@ -197,12 +197,6 @@ class Gateway(PublicNames):
     def close(self) -> None:
         """Answer the requests at hand, then close every socket and file. Calling it again does nothing."""
         self._server.stop()
-
-    def __enter__(self) -> Gateway:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):  # a traceback of the constructor shows it

@@ -3,8 +3,6 @@
 A simulated phone that works with any gateway: ``toolkit.identity.Handset("mine", address=..., device_ip=...)``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from toolkit.public_names import lazy_names

@@ -3,8 +3,6 @@
 The analysis needs no connection: ``toolkit.rewards.funnel(decisions)``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from toolkit.public_names import lazy_names

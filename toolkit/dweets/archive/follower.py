@@ -15,6 +15,7 @@ from toolkit.dweets.archive.files import Position, missing_between
 from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
+from toolkit.public_names import Closable
 
 # The followers of this process, by folder.
 _running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
@@ -94,7 +95,7 @@ def follower_of(folder: Path) -> Follower | None:
     return _running.get(folder.resolve())
 
 
-class Follower:
+class Follower(Closable):
     """Archives the dweets of a source every `seconds`, or earlier if many wait. Returned by ``tk.dweets.record``.
 
     Attributes
@@ -180,12 +181,6 @@ class Follower:
             return self.flush() if flush else self.dweets
         finally:
             self._writer.close()
-
-    def __enter__(self) -> Follower:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "running"

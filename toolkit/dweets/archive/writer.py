@@ -31,6 +31,7 @@ from toolkit.dweets.archive.files import (
 )
 from toolkit.dweets.archive.tables import Row, joined_tables, last_row, read_footer, table_of, write_file
 from toolkit.errors import ArchiveUnusable
+from toolkit.public_names import Closable
 
 
 class FileLimits(NamedTuple):
@@ -40,7 +41,7 @@ class FileLimits(NamedTuple):
     small_files: int = 16  # this many may accumulate at the end of a thing before they are joined
 
 
-class ArchiveWriter:
+class ArchiveWriter(Closable):
     """Appends to an archive. The folder is created if missing and locked until `close`.
 
     Joined files are removed after `seconds_to_remove`, because a reader may have listed them but not opened them yet.
@@ -145,12 +146,6 @@ class ArchiveWriter:
     def close(self) -> None:
         self._remove_until(float("inf"))
         self._lock.release()
-
-    def __enter__(self) -> ArchiveWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _groups_to_join(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: bool) -> Iterator[list[ArchiveFile]]:

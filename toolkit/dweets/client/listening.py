@@ -14,6 +14,7 @@ from toolkit.dweets.arguments import checked_count
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
+from toolkit.public_names import Closable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,7 @@ class Dweet(NamedTuple):
         return {"thing": self.thing, "created": self.time, "content": self.content}
 
 
-class Listener:
+class Listener(Closable):
     """Iterate over the dweets of a thing as they arrive. Made by ``tk.dweets.listen``.
 
     It reconnects and resumes after the last dweet. `close` may be called from any thread.
@@ -105,12 +106,6 @@ class Listener:
             return  # another thread is reading: it wakes up and ends the stream
         if stream is not None:
             stream.close()
-
-    def __enter__(self) -> Listener:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _read(self) -> Generator[Dweet, None, None]:
         stream, attempts = self._stream, 0

@@ -16,6 +16,7 @@ from toolkit.dweets.arguments import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
+from toolkit.public_names import Closable
 
 Receipt = dict[str, Any]
 
@@ -67,7 +68,7 @@ def _rows_by_thing(
     return [(str(name), rest.iloc[its], np.asarray(its)) for name, its in places.items()]
 
 
-class Playback:
+class Playback(Closable):
     """Sends rows in the background, each when it is due. Made by ``tk.dweets.replay``.
 
     Attributes
@@ -110,12 +111,6 @@ class Playback:
         """Stop the playback now and return how many rows were sent."""
         self._stopped.set()
         return self.wait(timeout=60)
-
-    def __enter__(self) -> Playback:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "playing" if self._thread.is_alive() else "ended"

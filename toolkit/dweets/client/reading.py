@@ -16,7 +16,7 @@ from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_frame import times_of
 from toolkit.dweets.stream import EventReader
 from toolkit.errors import warn_caller
-from toolkit.frames import TimeLike, utc_range, utc_timestamp
+from toolkit.frames import TimeLike, utc_range
 
 DweetDict = dict[str, Any]
 _DAY = pd.Timedelta(days=1)

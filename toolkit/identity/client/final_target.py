@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import SessionClosed, Unreachable
+from toolkit.public_names import Closable
 from toolkit.secret import Secret
 
 _PATH = "/done"
@@ -18,7 +19,7 @@ _SOCKET_SECONDS = 5.0
 
 
 @checked_arguments
-class FinalTargetListener:
+class FinalTargetListener(Closable):
     """Listens on a free port of 127.0.0.1 for one request to ``/done``.
 
     Pass the listener as ``start_authentication(final_target_url=...)``. No page and no log shows the fingerprint.
@@ -60,12 +61,6 @@ class FinalTargetListener:
         """Stop listening; a second call does nothing."""
         self._is_done.set()
         self._thread.join()
-
-    def __enter__(self) -> FinalTargetListener:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _serve(self) -> None:
         with self._server:

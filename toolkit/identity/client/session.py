@@ -18,6 +18,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.flow import State
+from toolkit.public_names import Closable
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class AuthenticatedUser(Holder):
 
 
 @checked_arguments
-class IdentitySession:
+class IdentitySession(Closable):
     """Authenticates one phone and holds its secrets. Made by ``tk.identity.session()``.
 
     Examples
@@ -221,12 +222,6 @@ class IdentitySession:
         for holder in self._holders:
             holder.forget()
         self._holders.clear()
-
-    def __enter__(self) -> IdentitySession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"
