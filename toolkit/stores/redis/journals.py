@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from asyncio import Future
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -79,7 +80,7 @@ class RedisJournals:
 
     def append(
         self, name: str, drafts: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
-    ) -> asyncio.Future[list[Entry]]:
+    ) -> Future[list[Entry]]:
         if not drafts:
             return settled([])
         return self.topology.submit(lambda: Append(self, name, drafts, keep, floor))
@@ -169,7 +170,7 @@ class JournalSubscription(Subscription):
         if self.position is None:  # else own entries have come first
             self.position = newest[0].sequence if newest else 0
 
-    def _read_newest(self) -> asyncio.Future[list[Entry]]:
+    def _read_newest(self) -> Future[list[Entry]]:
         # In the order of the writes, so that whatever this gateway appends from now on comes after it.
         given = self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1
         return self._topology.submit(lambda: Command(*given, read=entries_of))
