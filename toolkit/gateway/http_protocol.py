@@ -149,13 +149,6 @@ class HttpProtocol(asyncio.Protocol):
             answer = self._connections.application.fail(request, error)
         self._send(request, answer)
 
-    def _answer_when_done(self, request: Request, answer: Awaitable[Any]) -> None:
-        self._current = request
-        if not isinstance(answer, asyncio.Future):
-            answer = self._task = asyncio.ensure_future(answer)
-            self._connections.hold(answer)
-        answer.add_done_callback(self._answered)
-
     def _answered(self, done: asyncio.Future[Any]) -> None:
         request, self._current = self._current, None
         assert request is not None
@@ -176,8 +169,13 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on()
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
+        """Send a response once it is there."""
         if not isinstance(response, (Response, Stream)):
-            self._answer_when_done(request, response)
+            self._current = request
+            if not isinstance(response, asyncio.Future):
+                response = self._task = asyncio.ensure_future(response)
+                self._connections.hold(response)
+            response.add_done_callback(self._answered)
             return
         if request.started:
             log_response(request, response.status)

@@ -122,14 +122,9 @@ class EmbeddedJournals:
     # -- subscribing --------------------------------------------------------------------------------------
 
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
-        end = self._subscribers.setdefault(name, Subscribers()).add(subscriber)
-
-        def stop() -> None:
-            end()
-            if not self._subscribers.get(name, True):
-                del self._subscribers[name]
-
-        return stop
+        if name not in self._subscribers:
+            self._subscribers[name] = Subscribers(lambda: self._subscribers.pop(name))
+        return self._subscribers[name].add(subscriber)
 
     def is_live(self, name: str) -> bool:
         return True  # subscribers are in the process that commits

@@ -6,8 +6,8 @@ whose values are read. All commands of a space go to Redis in one order, and the
 
 from __future__ import annotations
 
-from asyncio import Future
 import json
+from asyncio import Future
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Any
