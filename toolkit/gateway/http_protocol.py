@@ -120,15 +120,14 @@ class HttpProtocol(asyncio.Protocol):
                 self._answer(request, request.handler, request)
             if not slices or reader.is_over:
                 break
-            if self._write_deadline != NEVER or (waiting and self._too_many_wait()):
-                self._is_paused = True
-                self._transport.pause_reading()
+            is_full = self._write_deadline != NEVER or (len(waiting) > 0 and self._too_many_wait())
+            if is_full != self._is_paused and not self._transport.is_closing():
+                self._is_paused = is_full
+                (self._transport.pause_reading if is_full else self._transport.resume_reading)()
+            if is_full:
                 return
-            if self._is_paused:
-                self._is_paused = False
-                self._transport.resume_reading()
             reader.read(slices.popleft())
-        if reader.awaits_continue and self._is_idle:
+        if reader.awaits_continue and self._is_idle and not reader.is_over:
             reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
