@@ -62,9 +62,6 @@ class Proxies:
         self._networks = [_checked_network(one) for one in trusted]
         self._trusts = lru_cache(1_024)(self._is_trusted)
 
-    def __bool__(self) -> bool:
-        return bool(self._networks)
-
     def resolve(self, request: Request) -> None:
         """Replace the proxy's address by that of its caller: the last one in its headers that is no trusted proxy."""
         if not self._trusts(request.client):

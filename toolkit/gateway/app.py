@@ -47,7 +47,7 @@ class Application:
         wrong_key_delay: float = 0.0,
     ) -> None:
         self._hosts = hosts
-        self._proxies = proxies or None
+        self._proxies = proxies
         self._wrong_keys = WrongKeys()
         self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]

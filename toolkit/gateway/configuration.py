@@ -89,15 +89,7 @@ class Configuration(Table, frozen=True):
 
 
 def configuration_of(source: Source | None, changes: Mapping[str, Mapping[str, object]] | None = None) -> Configuration:
-    """Read and check a configuration, and put other values over it.
-
-    Parameters
-    ----------
-    source
-        A path or a dict; None is an empty one.
-    changes
-        Values by table and key that replace those of the source; None changes nothing.
-    """
+    """Read and check a configuration with other values, by table and key; None changes nothing."""
     return _checked(overlaid(tables_of(source), changes or {}))
 
 

@@ -60,9 +60,8 @@ LIMITS = Limits()
 class Connections:
     """The open connections of one server, with one timer for all: a timer for each request would cost more."""
 
-    def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
+    def __init__(self, application: Application) -> None:
         self.application = application
-        self.limits = limits
         self.open: dict[HttpProtocol, None] = {}  # the oldest first
         #: Connections whose callers do not read; the one that has waited longest comes first.
         self.slow: dict[HttpProtocol, None] = {}
@@ -81,7 +80,7 @@ class Connections:
 
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
-        self.idle_deadline = now + self.limits.idle_seconds
+        self.idle_deadline = now + LIMITS.idle_seconds
         date = _date_line()
         self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):
@@ -91,7 +90,7 @@ class Connections:
 
     def _bound_bodies(self) -> None:
         sizes = {connection: size for connection in self.open if (size := connection.body_bytes)}
-        surplus = sum(sizes.values()) - self.limits.body_bytes
+        surplus = sum(sizes.values()) - LIMITS.body_bytes
         for connection in sorted(sizes, key=lambda one: one.body_deadline) if surplus > 0 else ():
             if surplus > 0 and connection.body_deadline < NEVER:
                 surplus -= sizes[connection]
@@ -99,7 +98,7 @@ class Connections:
 
     def bound_unread(self) -> None:
         """Disconnect the slowest readers while too much is on its way."""
-        while len(self.slow) > 1 and self._unread_bytes() > self.limits.unread_bytes:
+        while len(self.slow) > 1 and self._unread_bytes() > LIMITS.unread_bytes:
             slowest = next(iter(self.slow))
             del self.slow[slowest]
             slowest.abort()
@@ -120,7 +119,7 @@ class Connections:
         for connection in tuple(self.open):
             connection.finish()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.limits.grace_seconds
+        deadline = loop.time() + LIMITS.grace_seconds
         while (self.open or self._tasks) and loop.time() < deadline:
             await asyncio.sleep(0.002)
         for task in tuple(self._tasks):

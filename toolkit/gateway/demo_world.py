@@ -35,14 +35,13 @@ class DemoWorld:
         if not is_served:
             _refuse_public_keys(own)
         missing = [name for name in ("rewards", "identity") if getattr(own, name) is None]
+        refused = " and ".join(f"mobile {name}" for name in missing if not is_served)
         #: What does not work since the demo world is not served; empty if nothing.
-        self.warning = ""
-        if missing and not is_served:
-            self.warning = f"no key is taken by {' and '.join(f'mobile {name}' for name in missing)}: {_WHAT_TO_DO}"
-        given = [data["credentials"][name] for name in missing if is_served]
+        self.warning = f"no key is taken by {refused}: {_WHAT_TO_DO}" if refused else ""
+        given = missing if is_served else []
         #: The keys of the services that have the demo world's callers, by their names on the wire.
-        self.credentials = {name: Secret(value) for credentials in given for name, value in credentials.items()}
-        completed = replace(own, **{name: getattr(demo, name) for name in missing}) if is_served else own
+        self.credentials = {key: Secret(text) for name in given for key, text in data["credentials"][name].items()}
+        completed = replace(own, **{name: getattr(demo, name) for name in given})
         identity, mine = completed.identity or IdentitySettings(), own.identity
         self._presets: dict[str, Any] = {}
         if mine is None or not (mine.carrier or mine.carriers or mine.subscribers):

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from toolkit.gateway.app import log_response
-from toolkit.gateway.connections import NEVER, Connections
+from toolkit.gateway.connections import LIMITS, NEVER, Connections
 from toolkit.gateway.exchange import Answer, Request, Response, Stream
 from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
@@ -26,8 +26,6 @@ _SMALL_BYTES = 16 * 1024
 class HttpProtocol(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._application = connections.application
-        self._limits = connections.limits
         # Input that is not parsed yet, whether more is not read for now, and the request that is being answered.
         self._slices: deque[bytes] = deque()
         self._is_paused = False
@@ -86,7 +84,7 @@ class HttpProtocol(asyncio.Protocol):
             self._stream.pause()
             return
         size = self._transport.get_write_buffer_size()
-        self._write_deadline = self._connections.now + self._limits.write_seconds + size / self._limits.write_rate
+        self._write_deadline = self._connections.now + LIMITS.write_seconds + size / LIMITS.write_rate
         self._connections.bound_unread()
 
     def resume_writing(self) -> None:
@@ -120,23 +118,22 @@ class HttpProtocol(asyncio.Protocol):
             while waiting and self._current is None and self._write_deadline == NEVER:
                 request = waiting.popleft()
                 self._answer(request, request.handler, request)
-            if not slices or reader.is_over or self._transport.is_closing():
+            if not slices or reader.is_over:
                 break
-            if self._write_deadline != NEVER or (waiting and self._too_many_wait()):
-                self._is_paused = True
-                self._transport.pause_reading()
+            is_full = self._write_deadline != NEVER or (len(waiting) > 0 and self._too_many_wait())
+            if is_full != self._is_paused and not self._transport.is_closing():
+                self._is_paused = is_full
+                (self._transport.pause_reading if is_full else self._transport.resume_reading)()
+            if is_full:
                 return
-            if self._is_paused:
-                self._is_paused = False
-                self._transport.resume_reading()
             reader.read(slices.popleft())
-        if reader.awaits_continue and self._is_idle:
+        if reader.awaits_continue and self._is_idle and not reader.is_over:
             reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _too_many_wait(self) -> bool:
         bodies = sum([len(request.body) for request in self._waiting])
-        return len(self._waiting) >= self._limits.waiting or bodies > self._limits.waiting_bytes
+        return len(self._waiting) >= LIMITS.waiting or bodies > LIMITS.waiting_bytes
 
     @property
     def _is_idle(self) -> bool:
@@ -148,15 +145,8 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = make(argument)
         except Exception as error:  # a bug of ours is answered with 500
-            answer = self._application.fail(request, error)
+            answer = self._connections.application.fail(request, error)
         self._send(request, answer)
-
-    def _answer_when_done(self, request: Request, answer: Awaitable[Any]) -> None:
-        self._current = request
-        if not isinstance(answer, asyncio.Future):
-            answer = self._task = asyncio.ensure_future(answer)
-            self._connections.hold(answer)
-        answer.add_done_callback(self._answered)
 
     def _answered(self, done: asyncio.Future[Any]) -> None:
         request, self._current = self._current, None
@@ -169,7 +159,7 @@ class HttpProtocol(asyncio.Protocol):
         if error := done.exception():
             if not isinstance(error, Exception):
                 raise error
-            self._send(request, self._application.fail(request, error))
+            self._send(request, self._connections.application.fail(request, error))
         elif isinstance(result := done.result(), (Response, Stream)):
             self._send(request, result)
         else:
@@ -178,13 +168,19 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on()
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
+        """Send a response once it is there."""
         if not isinstance(response, (Response, Stream)):
-            self._answer_when_done(request, response)
+            self._current = request
+            if not isinstance(response, asyncio.Future):
+                response = self._task = asyncio.ensure_future(response)
+                self._connections.hold(response)
+            response.add_done_callback(self._answered)
             return
         if request.started:
             log_response(request, response.status)
         transport = self._transport
         if transport.is_closing():
+            self._drop_input()
             return
         common = self._connections.common_headers[request.routes]
         if isinstance(response, Stream):
@@ -217,9 +213,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def _close(self) -> None:
         if self._reader.has_refused_body:  # the caller may still send it, and reads the response behind it
-            self._drop_bytes = self._limits.dropped_bytes
+            self._drop_bytes = LIMITS.dropped_bytes
             self._transport.write_eof()
-            self._deadline = self._connections.now + self._limits.drop_seconds
+            self._deadline = self._connections.now + LIMITS.drop_seconds
         else:
             self._close_when_sent()
 
@@ -227,7 +223,7 @@ class HttpProtocol(asyncio.Protocol):
         """Close once everything is sent, or when the time for writing is over."""
         self._transport.close()
         self._deadline = NEVER
-        self._write_deadline = self._connections.now + self._limits.write_seconds
+        self._write_deadline = self._connections.now + LIMITS.write_seconds
 
     def finish(self) -> None:
         """Accept no more requests, and close once those that came are answered."""

@@ -8,7 +8,7 @@ from collections import deque
 import httptools
 
 from toolkit.errors import MalformedRequest
-from toolkit.gateway.connections import NEVER, Connections
+from toolkit.gateway.connections import LIMITS, NEVER, Connections
 from toolkit.gateway.exchange import Header, Request, Response
 
 _ONE_HOST = "a request of HTTP/1.1 names its host once"
@@ -24,9 +24,7 @@ class RequestReader:
 
     def __init__(self, connections: Connections, client: str) -> None:
         self._connections = connections
-        self._application = connections.application
         self._begin = connections.application.begin
-        self._limits = connections.limits
         self._client = client
         self._parser = httptools.HttpRequestParser(self)
         #: Requests that wait for their responses.
@@ -68,7 +66,7 @@ class RequestReader:
         return not self.is_over and (bool(self._target) or self._request is not None)
 
     def refuse_late(self) -> None:
-        text = f"the request did not arrive within {self._limits.request_seconds:g} s"
+        text = f"the request did not arrive within {LIMITS.request_seconds:g} s"
         self._refuse(MalformedRequest(text, status=408))
 
     def _refuse(self, error: MalformedRequest) -> None:
@@ -78,7 +76,7 @@ class RequestReader:
             request.routes = request.route = None
             response = Response(error.status, error.message.encode("ascii"), b"text/plain")
         else:
-            response = self._application.refuse(request, error)
+            response = self._connections.application.refuse(request, error)
         request.handler = lambda _: response
         self.has_refused_body = error.status == 413
         self.awaits_continue = False
@@ -89,15 +87,15 @@ class RequestReader:
     def _check_unfinished(self, overhead: int) -> None:
         """Limit a request that is not complete: its time, and its overhead (head, trailers, chunk extensions)."""
         if self.deadline == NEVER:
-            self.deadline = self._connections.now + self._limits.request_seconds
+            self.deadline = self._connections.now + LIMITS.request_seconds
         self._overhead_bytes += overhead
-        if self._overhead_bytes > self._limits.head_bytes:
+        if self._overhead_bytes > LIMITS.head_bytes:
             raise MalformedRequest("the head of the request is too large", status=431)
         self._check_headers()
 
     def _check_headers(self) -> None:
-        if len(self._fields) + len(self._repeated) > self._limits.headers:
-            raise MalformedRequest(f"a request has at most {self._limits.headers} headers", status=431)
+        if len(self._fields) + len(self._repeated) > LIMITS.headers:
+            raise MalformedRequest(f"a request has at most {LIMITS.headers} headers", status=431)
         if any(name == b"host" for name, _ in self._repeated):
             raise MalformedRequest(_ONE_HOST)
 
@@ -137,15 +135,15 @@ class RequestReader:
                 return  # the parser raises HttpParserUpgrade after the head
             is_http_1_1 = _is_http_1_1(parser.get_http_version())
             is_kept = is_kept and is_http_1_1
-        if self._repeated or len(fields) > self._limits.headers:
+        if self._repeated or len(fields) > LIMITS.headers:
             self._check_headers()
             self._join_forwarding()
         if is_http_1_1 and b"host" not in fields:
             raise MalformedRequest(_ONE_HOST)
         target = self._target
         path, query = _split_target(target)
-        if query.count(b"&") >= self._limits.query_fields:
-            raise MalformedRequest(f"a query has at most {self._limits.query_fields:,} fields", status=431)
+        if query.count(b"&") >= LIMITS.query_fields:
+            raise MalformedRequest(f"a query has at most {LIMITS.query_fields:,} fields", status=431)
         self._target, self._fields = b"", {}
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
@@ -171,7 +169,7 @@ class RequestReader:
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
         self._body_bytes += len(piece)
-        if self._body_bytes > (self._max_body or self._limits.dropped_bytes):
+        if self._body_bytes > (self._max_body or LIMITS.dropped_bytes):
             raise MalformedRequest(f"the body is larger than {self._max_body} bytes", status=413)
         if self._max_body:  # else it is dropped
             self.body += piece

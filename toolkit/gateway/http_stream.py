@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from toolkit.errors import ServiceError, StoreUnavailable
-from toolkit.gateway.connections import NEVER, Connections
+from toolkit.gateway.connections import LIMITS, NEVER, Connections
 from toolkit.gateway.exchange import Stream
 
 log = logging.getLogger("toolkit.gateway")
@@ -55,7 +55,7 @@ class StreamWriter:
         transport.write(_chunks(pieces) if self._chunked else b"".join(pieces))
         self._silent_since = self._connections.now
         # Only if the transport has said that its buffer is full: asking for its size costs as much as writing.
-        if self._writable is not None and transport.get_write_buffer_size() > self._connections.limits.stream_bytes:
+        if self._writable is not None and transport.get_write_buffer_size() > LIMITS.stream_bytes:
             self.abort()
 
     async def drain(self) -> None:
@@ -68,8 +68,7 @@ class StreamWriter:
         self._is_over = True
         if self._chunked:
             self._transport.write(b"0\r\n\r\n")
-        limits = self._connections.limits
-        seconds = limits.write_seconds if self._stream.is_finite else limits.end_seconds
+        seconds = LIMITS.write_seconds if self._stream.is_finite else LIMITS.end_seconds
         self._deadline = self._connections.now + seconds
         self._transport.close()
 
@@ -92,7 +91,7 @@ class StreamWriter:
         if self._writable is None:
             self._writable = asyncio.get_running_loop().create_future()
             if self._stream.is_finite and not self._is_over:
-                self._deadline = self._connections.now + self._connections.limits.write_seconds
+                self._deadline = self._connections.now + LIMITS.write_seconds
 
     def resume(self) -> None:
         if self._writable is not None:
@@ -104,7 +103,7 @@ class StreamWriter:
     def tick(self, now: float) -> None:
         if self._deadline <= now:
             self._transport.abort()
-        elif self._stream.heartbeat and now - self._silent_since >= self._connections.limits.heartbeat_seconds:
+        elif self._stream.heartbeat and now - self._silent_since >= LIMITS.heartbeat_seconds:
             self.write(self._stream.heartbeat)
 
 

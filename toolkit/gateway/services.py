@@ -78,7 +78,8 @@ class Services:
             OperatorRoutes(self),
             PageRoutes(self.dweets),
         ]
-        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), self.world.timings.wrong_key)
+        proxies = Proxies(gateway.trusted_proxies) if gateway.trusted_proxies else None
+        return Application(routes, gateway.hosts, proxies, self.world.timings.wrong_key)
 
 
 def _mail_delivery(configuration: Configuration) -> MailDelivery | None:

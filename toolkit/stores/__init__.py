@@ -6,7 +6,7 @@ survives ``kill -9`` and power loss.
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -45,7 +45,7 @@ class Journals(Protocol):
 
     def append(
         self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
-    ) -> asyncio.Future[list[Entry]]:
+    ) -> Future[list[Entry]]:
         """Append all entries in order or none; done when they are committed.
 
         With `keep`, older entries than about the last `keep` are dropped now and then; never one of the last `keep`,
@@ -83,16 +83,14 @@ class Records(Protocol):
 
     def get(self, space: str, key: str) -> Awaitable[bytes | None]: ...
 
-    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]: ...
+    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]: ...
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
-    ) -> asyncio.Future[bool]:
+    ) -> Future[bool]:
         """Make all changes if every expected value still stands (None: absent); None in `changes` removes."""
 
-    def increment(
-        self, space: str, key: str, limit: int | None = None, expires: int | None = None
-    ) -> asyncio.Future[int]:
+    def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
         """Add one and return the new count, or 0 and change nothing where it would pass `limit`.
 
         `expires` is set with the first count and kept by later ones.

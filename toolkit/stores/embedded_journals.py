@@ -13,8 +13,8 @@ journal lie together and in order.
 
 from __future__ import annotations
 
-import asyncio
 import struct
+from asyncio import Future
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -68,12 +68,10 @@ class EmbeddedJournals:
 
     def append(
         self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
-    ) -> asyncio.Future[list[Entry]]:
+    ) -> Future[list[Entry]]:
         if not entries:
             return settled([])
-        change = Change(partial(self._prepare, name, entries, keep, floor))
-        self._commits.submit(change)
-        return change.future
+        return self._commits.submit(Change(partial(self._prepare, name, entries, keep, floor))).future
 
     def begin(self) -> None:
         """Begin a batch: what is known of the journals is in the database."""
@@ -124,14 +122,9 @@ class EmbeddedJournals:
     # -- subscribing --------------------------------------------------------------------------------------
 
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
-        end = self._subscribers.setdefault(name, Subscribers()).add(subscriber)
-
-        def stop() -> None:
-            end()
-            if not self._subscribers.get(name, True):
-                del self._subscribers[name]
-
-        return stop
+        if name not in self._subscribers:
+            self._subscribers[name] = Subscribers(lambda: self._subscribers.pop(name))
+        return self._subscribers[name].add(subscriber)
 
     def is_live(self, name: str) -> bool:
         return True  # subscribers are in the process that commits
@@ -168,7 +161,7 @@ class EmbeddedJournals:
                 return found
         return await self._database.read(lambda: self._last(name, count, below))
 
-    def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
+    def after(self, name: str, sequence: int, count: int | None = None) -> Future[list[Entry]]:
         return self._database.read(lambda: self._after(name, sequence, count))
 
     async def names(self, prefix: str, count: int) -> list[str]:

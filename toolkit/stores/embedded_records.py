@@ -5,7 +5,7 @@ A row is ``R``, the length of the space (2 bytes), the space, the key; its value
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import Future
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -60,12 +60,12 @@ class EmbeddedRecords:
         record = self._live(self._spaces[space].get(key))
         return record and record.value
 
-    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
+    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]:
         return self._change(space, lambda: (None, {key: Record(value, expires)}))
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
-    ) -> asyncio.Future[bool]:
+    ) -> Future[bool]:
         def evaluate() -> tuple[bool, Changes]:
             for key, value in expected.items():
                 record = self._find(space, key)
@@ -75,9 +75,7 @@ class EmbeddedRecords:
 
         return self._change(space, evaluate)
 
-    def increment(
-        self, space: str, key: str, limit: int | None = None, expires: int | None = None
-    ) -> asyncio.Future[int]:
+    def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
         def evaluate() -> tuple[int, Changes]:
             record = self._find(space, key) or Record(b"0", expires)
             number = int(record.value) + 1
@@ -121,11 +119,9 @@ class EmbeddedRecords:
             del self._batch[0]
             self._apply(space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
 
-    def _change(self, space: str, evaluate: Evaluate) -> asyncio.Future[Any]:
+    def _change(self, space: str, evaluate: Evaluate) -> Future[Any]:
         if self._commits is not None:
-            change = Change(partial(self._prepare, space, evaluate))
-            self._commits.submit(change)
-            return change.future
+            return self._commits.submit(Change(partial(self._prepare, space, evaluate))).future
         self.begin(None)
         result = self._prepare(space, evaluate, None)
         self.announce()

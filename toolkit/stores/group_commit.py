@@ -57,14 +57,15 @@ class GroupCommit(Generic[T]):
         self._task: asyncio.Task[None] | None = None
         self.is_closed = False
 
-    def submit(self, item: T) -> None:
+    def submit(self, item: T) -> T:
         """Add an item to the next batch, which starts on the next turn of the loop if none is being written."""
         if self.is_closed:
             item.fail(StoreUnavailable("the gateway is stopping"))
-            return
+            return item
         self._waiting.append(item)
         if self._task is None:
             self._task = self._loop.create_task(self._write_all())
+        return item
 
     async def close(self) -> None:
         """Refuse new items and wait for those that were submitted."""

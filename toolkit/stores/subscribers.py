@@ -13,10 +13,14 @@ RecordSubscriber = Callable[[str, bytes | None], None]
 
 
 class Subscribers(Generic[P]):
-    """Callbacks that are called in the order of their subscription; one that fails does not stop the others."""
+    """Callbacks that are called in the order of their subscription; one that fails does not stop the others.
 
-    def __init__(self) -> None:
+    `on_last` is called when the last of them has ended.
+    """
+
+    def __init__(self, on_last: Callable[[], object] = lambda: None) -> None:
         self._callbacks: list[Callable[P, None]] = []
+        self._on_last = on_last
 
     def __bool__(self) -> bool:
         return bool(self._callbacks)
@@ -28,6 +32,8 @@ class Subscribers(Generic[P]):
         def stop() -> None:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
+                if not self._callbacks:
+                    self._on_last()
 
         return stop
 

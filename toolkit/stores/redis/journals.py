@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from asyncio import Future
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -79,7 +80,7 @@ class RedisJournals:
 
     def append(
         self, name: str, drafts: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
-    ) -> asyncio.Future[list[Entry]]:
+    ) -> Future[list[Entry]]:
         if not drafts:
             return settled([])
         return self.topology.submit(lambda: Append(self, name, drafts, keep, floor))
@@ -128,22 +129,10 @@ class RedisJournals:
         subscription = self.subscriptions.get(name)
         if subscription is None:
             subscription = self.subscriptions[name] = JournalSubscription(self, name)
-        end = subscription.subscribers.add(subscriber)
-
-        def stop() -> None:
-            end()
-            if not subscription.subscribers:
-                asyncio.get_running_loop().call_later(_SECONDS_TO_LINGER, self._forget, subscription)
-
-        return stop
+        return subscription.subscribers.add(subscriber)
 
     def is_live(self, name: str) -> bool:
         return name in self.subscriptions and self.subscriptions[name].is_live
-
-    def _forget(self, subscription: JournalSubscription) -> None:
-        if not subscription.subscribers and self.subscriptions.get(subscription.name) is subscription:
-            del self.subscriptions[subscription.name]
-            subscription.close()
 
 
 class JournalSubscription(Subscription):
@@ -155,11 +144,19 @@ class JournalSubscription(Subscription):
     def __init__(self, journals: RedisJournals, name: str) -> None:
         super().__init__(journals.topology, *journals.place(name))
         self.name = name
-        self.subscribers: Subscribers[[Sequence[Entry]]] = Subscribers()
+        self.subscribers: Subscribers[[Sequence[Entry]]] = Subscribers(self._close_later)
         self.position: int | None = None  # the number delivered last; None until it is known where to begin
         self._journals = journals
         self._newest = self._read_newest()
         self.refresh()
+
+    def _close_later(self) -> None:
+        asyncio.get_running_loop().call_later(_SECONDS_TO_LINGER, self._close_if_unused)
+
+    def _close_if_unused(self) -> None:
+        if not self.subscribers and self._journals.subscriptions.get(self.name) is self:
+            del self._journals.subscriptions[self.name]
+            self.close()
 
     async def begin(self) -> None:
         """Find out where to begin, unless that is known; raise StoreUnavailable while Redis is away."""
@@ -169,7 +166,7 @@ class JournalSubscription(Subscription):
         if self.position is None:  # else own entries have come first
             self.position = newest[0].sequence if newest else 0
 
-    def _read_newest(self) -> asyncio.Future[list[Entry]]:
+    def _read_newest(self) -> Future[list[Entry]]:
         # In the order of the writes, so that whatever this gateway appends from now on comes after it.
         given = self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1
         return self._topology.submit(lambda: Command(*given, read=entries_of))

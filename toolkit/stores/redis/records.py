@@ -6,8 +6,8 @@ whose values are read. All commands of a space go to Redis in one order, and the
 
 from __future__ import annotations
 
-import asyncio
 import json
+from asyncio import Future
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Any
@@ -30,25 +30,23 @@ class RedisRecords:
         values = self.topology.key(tag_of(space), self._kind)
         return [values, values + b":expiries"]
 
-    def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+    def get(self, space: str, key: str) -> Future[bytes | None]:
         return self.read(space, self.value_of, b"HGET", key)
 
-    def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
+    def scan(self, space: str) -> Future[dict[str, bytes]]:
         return self.read(space, self.living, b"HGETALL")
 
-    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
+    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]:
         arguments = b"compare_and_set", _optional(expires), 0, *_flat({key: value})
         return self._change(space, arguments, lambda _: (None, {key: value}))
 
-    def increment(
-        self, space: str, key: str, limit: int | None = None, expires: int | None = None
-    ) -> asyncio.Future[int]:
+    def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
         arguments = b"increment", key, _optional(limit), _optional(expires)
         return self._change(space, arguments, lambda count: (count, {key: b"%d" % count} if count else {}))
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
-    ) -> asyncio.Future[bool]:
+    ) -> Future[bool]:
         changes = dict(changes)
         arguments = b"compare_and_set", _optional(expires), len(expected), *_flat(expected), *_flat(changes)
         return self._change(space, arguments, lambda is_done: (bool(is_done), changes if is_done else {}))
@@ -62,13 +60,13 @@ class RedisRecords:
         # No waiting from here on: this subscriber hears of every later change.
         return subscription.subscribers.begin(space, subscriber, subscription.values)
 
-    def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> asyncio.Future[Any]:
+    def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> Future[Any]:
         """Read values in the order of the writes: a caller reads what this gateway was asked to write before."""
         return self.topology.submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
 
     def _change(
         self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Values]]
-    ) -> asyncio.Future[Any]:
+    ) -> Future[Any]:
         def apply(response: Any) -> Any:  # noqa: ANN401
             result, changes = read(response)
             if space in self.subscriptions:
