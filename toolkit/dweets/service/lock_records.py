@@ -6,12 +6,9 @@ is damaged or lost, the thing stays locked for everybody.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
-import logging
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -26,18 +23,15 @@ from toolkit.dweets.service.stored_records import (
     compare_and_set,
     encode_record,
     lock_key,
-    read_stored,
     retry_while_changed,
     thing_key,
 )
 from toolkit.errors import Conflict, NotFound
 from toolkit.stores import Records
 
-log = logging.getLogger("toolkit.gateway")
-
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
-_REPAIR_ADVICE = "`toolkit lock repair` frees it"
+REPAIR_ADVICE = "`toolkit lock repair` frees it"
 
 
 class LockRecord(Record, frozen=True):
@@ -163,77 +157,6 @@ class LockTable:
         return record.thing if isinstance(record, LockRecord) else None
 
 
-class LockRepository:
-    """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
-
-    `on_lock` is called with each thing that becomes locked, by a caller or by damage.
-    """
-
-    def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
-        self._records = records
-        self._on_lock = on_lock
-        self._changed: set[str] = set()
-        self._reported: dict[str, LockDamage] = {}
-        self._unsubscribe: Callable[[], None] = lambda: None
-        self.table = LockTable()
-
-    async def open(self) -> None:
-        """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
-        self._unsubscribe = await self._records.subscribe(SPACE, self._mirror)
-        self._report()
-
-    def close(self) -> None:
-        self._unsubscribe()
-
-    async def read(self, key: str) -> StoredRecord[LockRecord] | None:
-        return await read_stored(self._records, LockRecord, key)
-
-    async def add(self, record: LockRecord) -> None:
-        """Add a lock, or raise RecordChanged if its name exists."""
-        key = lock_key(record.lock)
-        await compare_and_set(self._records, {key: None}, {key: encode_record(record)})
-
-    async def attach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
-        """Put a free lock on an unlocked thing, or raise RecordChanged."""
-        expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
-        used = encode_record(replace(lock.record, thing=thing))
-        await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
-
-    async def detach(self, lock: StoredRecord[LockRecord]) -> None:
-        """Take a lock off its thing and remove the alert, or raise RecordChanged."""
-        thing = lock.record.thing
-        assert thing is not None
-        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
-        free = encode_record(replace(lock.record, thing=None))
-        expected = {of_lock: lock.version, of_thing: lock.version}
-        await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
-
-    def _mirror(self, key: str, value: bytes | None) -> None:
-        kind, _, name = key.partition(":")
-        if kind not in ("lock", "thing"):
-            return
-        if not self._changed:  # report later, when both records of a thing have arrived
-            asyncio.get_running_loop().call_soon(self._report)
-        self._changed |= self.table.apply(key, value)
-        if kind == "thing" and value is not None:
-            self._on_lock(name)
-
-    def _report(self) -> None:
-        """Log new damage, and call `on_lock` with the things that are locked by damage."""
-        changed, self._changed = self._changed, set()
-        for key in changed:
-            damage = self.table.damage_at(key)
-            if damage is None:
-                self._reported.pop(key, None)
-            elif self._reported.get(key) != damage:
-                self._reported[key] = damage
-                kind, _, name = key.partition(":")
-                what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, _REPAIR_ADVICE)
-                if kind == "thing":
-                    self._on_lock(name)
-
-
 async def lock_rows(records: Records) -> list[dict[str, str | None]]:
     _, table = await _scan(records)
     return table.rows()
@@ -253,7 +176,7 @@ async def revoke(records: Records, lock: str) -> str | None:
         thing = record.thing if isinstance(record, LockRecord) else None
         keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
         if any(map(table.damage_at, keys)):
-            raise Conflict(f"the lock {lock!a} is damaged: {_REPAIR_ADVICE}")
+            raise Conflict(f"the lock {lock!a} is damaged: {REPAIR_ADVICE}")
         changes: Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
         await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
         return thing
