@@ -21,6 +21,7 @@ Dialect = Literal["open", "strict"]
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SIDES = ("width", "height")
 _Parsers: TypeAlias = Mapping[str, Callable[[str], Any]]
 
 
@@ -65,21 +66,14 @@ def parameters_of(
     if text_problem := _text_problem(text, wire.MAX_LETTER_LENGTH if is_letter else wire.MAX_TEXT_LENGTH):
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
-    layout_parsers: _Parsers = {
-        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
-        "handwriting_color": partial(_parse_colour, kind=kind, strict=dialect == "strict"),
-        # The sides of a letter are not rounded, so that the lines are the same in every format.
-        "width": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
-        "height": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
-        "min_padding": partial(_parse_distance, kind=kind),
-        "margin": partial(_parse_margin, kind=kind),
-        "align": partial(_parse_word, words=wire.ALIGNS),
-    }
-    given = {"handwriting_color": black, **_parse_fields(query, layout_parsers, problems)}
+    parsers = _parsers_of(kind, is_strict=dialect == "strict", is_letter=is_letter)
+    given = {"handwriting_color": black, **_parse_fields(query, parsers, problems)}
     problems += _room_problems(given)
-    given |= _parse_fields(query, _VARIATION_PARSERS, problems)
     if is_letter:
-        given = {"line_spacing": None, **given, "is_letter": True, **_letter_fields(query, kind, given, problems)}
+        problems += [Problem(side, wire.LETTER_SIDE.format(side)) for side in _SIDES if given.get(side, 1.0) is None]
+        first_page = {} if kind == "pdf" else {"page_number": 1}
+        margin = {} if "min_padding" in given else {"margin": Margin(0.0, 0.0, 0.0, 0.0)}
+        given = {"line_spacing": None, **first_page, **margin, **given, "is_letter": True}
     return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
 
 
@@ -97,18 +91,6 @@ def _room_problems(given: Mapping[str, Any]) -> list[Problem]:
     if padding is not None and (margin is not None or "align" in given):
         problems.append(Problem("min_padding", wire.PADDING_CENTRES))
     return problems
-
-
-def _letter_fields(
-    query: Mapping[str, str], kind: Format, given: Mapping[str, Any], problems: list[Problem]
-) -> dict[str, Any]:
-    for side in ("width", "height"):
-        if given.get(side, 1.0) is None:
-            problems.append(Problem(side, wire.LETTER_SIDE.format(side)))
-    fields: dict[str, Any] = {} if kind == "pdf" else {"page_number": 1}
-    if "min_padding" not in given:
-        fields["margin"] = given.get("margin", Margin(0.0, 0.0, 0.0, 0.0))
-    return fields | _parse_fields(query, {"page_number": partial(_parse_integer, least=1)}, problems)
 
 
 def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
@@ -247,13 +229,26 @@ def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     return hit
 
 
-_VARIATION_PARSERS: _Parsers = {
-    "line_spacing": partial(_parse_number, most=wire.MAX_LINE_SPACING),
-    "line_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
-    "word_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
-    "random_seed": _parse_seed,
-    "pen": partial(_parse_word, words=wire.PENS),
-    "natural": lambda text: _parse_word(text, wire.SWITCH_VALUES) == "true",
-    "paper": partial(_parse_word, words=wire.PAPERS),
-    "corrections": partial(_parse_number, most=wire.MAX_CORRECTIONS),
-}
+def _parsers_of(kind: Format, *, is_strict: bool, is_letter: bool) -> _Parsers:
+    # The sides of a letter are not rounded, so that the lines are the same in every format.
+    parse_side = partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter)
+    parsers: dict[str, Callable[[str], Any]] = {
+        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
+        "handwriting_color": partial(_parse_colour, kind=kind, strict=is_strict),
+        "width": parse_side,
+        "height": parse_side,
+        "min_padding": partial(_parse_distance, kind=kind),
+        "margin": partial(_parse_margin, kind=kind),
+        "align": partial(_parse_word, words=wire.ALIGNS),
+        "line_spacing": partial(_parse_number, most=wire.MAX_LINE_SPACING),
+        "line_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
+        "word_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
+        "random_seed": _parse_seed,
+        "pen": partial(_parse_word, words=wire.PENS),
+        "natural": lambda text: _parse_word(text, wire.SWITCH_VALUES) == "true",
+        "paper": partial(_parse_word, words=wire.PAPERS),
+        "corrections": partial(_parse_number, most=wire.MAX_CORRECTIONS),
+    }
+    if is_letter:
+        parsers["page_number"] = partial(_parse_integer, least=1)
+    return parsers
