@@ -79,23 +79,22 @@ def main() -> None:
 def work(job: Job) -> Iterator[Outcome | str | float | None]:
     """Yield an outcome per content, or the fault of the compilation; then the CPU seconds used."""
     began = time.process_time()
-    yield from _job_answers(*job)
+    source, contents = job
+    limit_cpu(CPU_SECONDS)
+    compiled = compiled_condition(source)
+    if contents is None:
+        yield compiled.fault
+    else:
+        yield from _outcomes(compiled, contents)
+    limit_cpu(0)
     yield time.process_time() - began
 
 
-def _job_answers(source: str, contents: Sequence[bytes] | None) -> Iterator[Outcome | str | None]:
-    limit_cpu(CPU_SECONDS)
-    compiled = compiled_condition(source)
-    limit_cpu(0)
-    if contents is None:
-        yield compiled.fault
-        return
+def _outcomes(compiled: CompiledCondition, contents: Sequence[bytes]) -> Iterator[Outcome]:
     until = time.monotonic() + JOB_SECONDS
     for content in contents:
         limit_cpu(CPU_SECONDS)
-        outcome = _evaluate(compiled, content)
-        limit_cpu(0)
-        yield outcome
+        yield _evaluate(compiled, content)
         if time.monotonic() > until:
             return
 

@@ -136,17 +136,13 @@ class LockTable:
     def rows(self) -> list[dict[str, str | None]]:
         """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is unknown."""
         rows: list[dict[str, str | None]] = []
-        lock: str | None
-        thing: str | None
-        for key in sorted(self._stored):
+        for key, (record, _) in sorted(self._stored.items()):
             kind, _, name = key.partition(":")
-            if kind == "lock":
-                lock, thing = name, self._thing_of(key)
-            elif name not in self._claims:  # other things are in the row of their lock
-                record = self.record(key)
-                lock, thing = record.lock if isinstance(record, LockRecord) else None, name
-            else:
-                continue
+            if kind == "thing" and name in self._claims:
+                continue  # it is in the row of its lock
+            known = record if isinstance(record, LockRecord) else None
+            lock = name if kind == "lock" else known.lock if known else None
+            thing = name if kind == "thing" else known.thing if known else None
             damage = self.damage_at(key) or (self.damage_at(thing_key(thing)) if thing is not None else None)
             state = "damaged" if damage else "free" if thing is None else "in use"
             rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage.reason if damage else None})
