@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from urllib.parse import parse_qsl
 
@@ -84,3 +85,10 @@ def content_of(record: bytes) -> bytes:
     # Count from the time, which has a fixed length: the name of the thing may contain the word "content".
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]
+
+
+@lru_cache(128)  # the list of active things is polled
+def keywords_of(record: bytes) -> list[str]:
+    """Return the names of the fields of a dweet record."""
+    content = orjson.loads(content_of(record))
+    return list(content) if isinstance(content, dict) else []

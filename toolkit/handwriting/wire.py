@@ -77,7 +77,6 @@ MAX_LINE_SPACING = 5.0
 MAX_VARIANCE = 1.0
 MAX_CORRECTIONS = 1.0
 MAX_QUERY_BYTES = 256 * 1024
-_MAX_SHOWN_CHARACTERS = 80
 
 # -- error texts, which clients may compare: do not change them --------------------------------------------
 
@@ -98,7 +97,6 @@ PADDING_CENTRES = "min_padding centres the text: give it without margin and alig
 LETTER_SIDE = "{} must be a distance: a letter has pages of one size"
 LETTER_BODY = 'the body must be a JSON object such as {"text": "Dear Ada"}'
 NO_LINE_FITS = "a line of this size does not fit between the margins: use a larger page or a smaller handwriting_size"
-SEED_OUT_OF_RANGE = "random_seed is out of range"
 MISSING_CHARACTERS = "text has characters this handwriting cannot write"
 QUEUE_FULL = "too many texts wait to be rendered, try again later"
 TOO_BUSY = "the gateway is too busy to render this text now, try again later"
@@ -112,12 +110,6 @@ def points_of(distance: str) -> float | None:
     """Convert a distance such as ``4 in``, ``12cm`` or ``20.5px`` to points; None if it cannot be parsed."""
     hit = _DISTANCE_PATTERN.fullmatch(distance)
     return float(hit[1]) * _POINTS_OF_UNIT[hit[2].lower()] if hit else None
-
-
-def unreadable_message(field: str, value: str) -> str:
-    shown = value.encode("utf-8", "replace").decode("utf-8")
-    shown = shown if len(shown) <= _MAX_SHOWN_CHARACTERS else shown[:_MAX_SHOWN_CHARACTERS] + "..."
-    return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
 
 
 def error_body(error: ServiceError) -> bytes:

@@ -170,6 +170,7 @@ class _Evaluator:
         self._is_stopped = True
         self._unsubscribe()
         tasks = [] if self._task is None else [self._task]
+        self._task = None  # a task that is cancelled before its first step does not do it
         for task in tasks:
             task.cancel()
         return asyncio.gather(*tasks, return_exceptions=True)
@@ -279,15 +280,13 @@ class Alerts:
     async def set(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
         wire.checked_thing(thing)
-        lock = await self._locks.lock_of(thing, key)
-        recipients = wire.checked_recipients(who)
-        await self._conditions.check_compiles(Owner(lock.record.lock), condition)
-        newest = await self._store.journals.last(journal_of(thing), 1)
-        position = newest[-1].sequence if newest else 0
 
         async def attempt() -> Alert:
             lock = await self._locks.lock_of(thing, key)
-            alert = Alert(thing, lock.record.lock, recipients, condition, position)
+            recipients = wire.checked_recipients(who)
+            await self._conditions.check_compiles(Owner(lock.record.lock), condition)
+            newest = await self._store.journals.last(journal_of(thing), 1)
+            alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
             change = {alert_key(thing): encode_record(alert)}
             await compare_and_set(self._records, {thing_key(thing): lock.version}, change)
             return alert

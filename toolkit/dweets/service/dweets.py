@@ -69,7 +69,7 @@ class DweetService:
         self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self.things, self.locks)
-        self.active = ActiveThings(store.journals, self.locks, world.clock.now)
+        self.active = ActiveThings(store.journals, self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving = _new_archiving(store, world, settings)
@@ -117,13 +117,6 @@ class DweetService:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return StoredRange(self._store.journals, journal_of(thing), *_time_range(date, hour), self.things.read_slots)
-
-    async def newest_of_public_things(self) -> list[bytes]:
-        """Return the newest dweet of each of the active things."""
-        names = [str(each["thing"]) for each in await self.active.find()]
-        things = await asyncio.gather(*(self.things.load(name, 1) for name in names))
-        # A thing may have been locked while the others were read.
-        return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
 
 def _new_archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:

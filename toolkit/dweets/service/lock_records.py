@@ -6,12 +6,9 @@ is damaged or lost, the thing stays locked for everybody.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
-import logging
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -26,18 +23,15 @@ from toolkit.dweets.service.stored_records import (
     compare_and_set,
     encode_record,
     lock_key,
-    read_stored,
     retry_while_changed,
     thing_key,
 )
 from toolkit.errors import Conflict, NotFound
 from toolkit.stores import Records
 
-log = logging.getLogger("toolkit.gateway")
-
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
-_REPAIR_ADVICE = "`toolkit lock repair` frees it"
+REPAIR_ADVICE = "`toolkit lock repair` frees it"
 
 
 class LockRecord(Record, frozen=True):
@@ -142,17 +136,13 @@ class LockTable:
     def rows(self) -> list[dict[str, str | None]]:
         """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is unknown."""
         rows: list[dict[str, str | None]] = []
-        lock: str | None
-        thing: str | None
-        for key in sorted(self._stored):
+        for key, (record, _) in sorted(self._stored.items()):
             kind, _, name = key.partition(":")
-            if kind == "lock":
-                lock, thing = name, self._thing_of(key)
-            elif name not in self._claims:  # other things are in the row of their lock
-                record = self.record(key)
-                lock, thing = record.lock if isinstance(record, LockRecord) else None, name
-            else:
-                continue
+            if kind == "thing" and name in self._claims:
+                continue  # it is in the row of its lock
+            known = record if isinstance(record, LockRecord) else None
+            lock = name if kind == "lock" else known.lock if known else None
+            thing = name if kind == "thing" else known.thing if known else None
             damage = self.damage_at(key) or (self.damage_at(thing_key(thing)) if thing is not None else None)
             state = "damaged" if damage else "free" if thing is None else "in use"
             rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage.reason if damage else None})
@@ -161,77 +151,6 @@ class LockTable:
     def _thing_of(self, key: str) -> str | None:
         record = self.record(key)
         return record.thing if isinstance(record, LockRecord) else None
-
-
-class LockRepository:
-    """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
-
-    `on_lock` is called with each thing that becomes locked, by a caller or by damage.
-    """
-
-    def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
-        self._records = records
-        self._on_lock = on_lock
-        self._changed: set[str] = set()
-        self._reported: dict[str, LockDamage] = {}
-        self._unsubscribe: Callable[[], None] = lambda: None
-        self.table = LockTable()
-
-    async def open(self) -> None:
-        """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
-        self._unsubscribe = await self._records.subscribe(SPACE, self._mirror)
-        self._report()
-
-    def close(self) -> None:
-        self._unsubscribe()
-
-    async def read(self, key: str) -> StoredRecord[LockRecord] | None:
-        return await read_stored(self._records, LockRecord, key)
-
-    async def add(self, record: LockRecord) -> None:
-        """Add a lock, or raise RecordChanged if its name exists."""
-        key = lock_key(record.lock)
-        await compare_and_set(self._records, {key: None}, {key: encode_record(record)})
-
-    async def attach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
-        """Put a free lock on an unlocked thing, or raise RecordChanged."""
-        expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
-        used = encode_record(replace(lock.record, thing=thing))
-        await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
-
-    async def detach(self, lock: StoredRecord[LockRecord]) -> None:
-        """Take a lock off its thing and remove the alert, or raise RecordChanged."""
-        thing = lock.record.thing
-        assert thing is not None
-        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
-        free = encode_record(replace(lock.record, thing=None))
-        expected = {of_lock: lock.version, of_thing: lock.version}
-        await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
-
-    def _mirror(self, key: str, value: bytes | None) -> None:
-        kind, _, name = key.partition(":")
-        if kind not in ("lock", "thing"):
-            return
-        if not self._changed:  # report later, when both records of a thing have arrived
-            asyncio.get_running_loop().call_soon(self._report)
-        self._changed |= self.table.apply(key, value)
-        if kind == "thing" and value is not None:
-            self._on_lock(name)
-
-    def _report(self) -> None:
-        """Log new damage, and call `on_lock` with the things that are locked by damage."""
-        changed, self._changed = self._changed, set()
-        for key in changed:
-            damage = self.table.damage_at(key)
-            if damage is None:
-                self._reported.pop(key, None)
-            elif self._reported.get(key) != damage:
-                self._reported[key] = damage
-                kind, _, name = key.partition(":")
-                what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, _REPAIR_ADVICE)
-                if kind == "thing":
-                    self._on_lock(name)
 
 
 async def lock_rows(records: Records) -> list[dict[str, str | None]]:
@@ -253,7 +172,7 @@ async def revoke(records: Records, lock: str) -> str | None:
         thing = record.thing if isinstance(record, LockRecord) else None
         keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
         if any(map(table.damage_at, keys)):
-            raise Conflict(f"the lock {lock!a} is damaged: {_REPAIR_ADVICE}")
+            raise Conflict(f"the lock {lock!a} is damaged: {REPAIR_ADVICE}")
         changes: Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
         await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
         return thing

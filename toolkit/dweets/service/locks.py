@@ -7,18 +7,27 @@ stays locked for everybody until the operator repairs it.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from enum import Enum
-from typing import TypeVar
+
+from msgspec.structs import replace
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.lock_records import LockRecord, LockRepository, hash_of_key
+from toolkit.dweets.service.lock_records import REPAIR_ADVICE, LockDamage, LockRecord, LockTable, hash_of_key
 from toolkit.dweets.service.stored_records import (
+    SPACE,
     DamagedRecord,
     RecordChanged,
     StoredRecord,
+    alert_key,
+    compare_and_set,
+    encode_record,
     lock_key,
+    read_stored,
     retry_while_changed,
     thing_key,
 )
@@ -26,7 +35,7 @@ from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingA
 from toolkit.secret import Secret
 from toolkit.stores import Records
 
-T = TypeVar("T")
+log = logging.getLogger("toolkit.gateway")
 
 
 class Fit(Enum):
@@ -68,10 +77,26 @@ REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
 
 
 class Locks:
+    """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
+
+    `on_lock` is called with each thing that becomes locked, by a caller or by damage.
+    """
+
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
-        self._repository = LockRepository(records, on_lock)
-        self._table = self._repository.table
-        self.open, self.close = self._repository.open, self._repository.close
+        self._records = records
+        self._on_lock = on_lock
+        self._table = LockTable()
+        self._changed: set[str] = set()
+        self._reported: dict[str, LockDamage] = {}
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    async def open(self) -> None:
+        """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
+        self._unsubscribe = await self._records.subscribe(SPACE, self._mirror)
+        self._report()
+
+    def close(self) -> None:
+        self._unsubscribe()
 
     def is_locked(self, thing: str) -> bool:
         return thing in self._table.locked
@@ -88,16 +113,16 @@ class Locks:
 
     async def issue(self) -> wire.IssuedLock:
         lock, master, read = f"lock-{secrets.token_hex(6)}", secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        await self._repository.add(_new_record(lock, master, read))
+        await self._add(lock, master, read)
         return wire.IssuedLock(lock, Secret(master), Secret(read))
 
     async def adopt(self, lock: str, master_key: str) -> None:
         """Add a lock with this master key, or raise Conflict if the lock exists with another key."""
         try:
-            await self._repository.add(_new_record(lock, master_key, secrets.token_urlsafe(24)))
+            await self._add(lock, master_key, secrets.token_urlsafe(24))
         except RecordChanged:
             try:
-                found = await self._repository.read(lock_key(lock))
+                found = await read_stored(self._records, LockRecord, lock_key(lock))
             except DamagedRecord:
                 return  # already logged; one damaged lock must not stop the gateway
             if found is None or not found.record.is_master(master_key):
@@ -107,47 +132,40 @@ class Locks:
         wire.checked_lock(lock)
 
         async def attempt() -> None:
-            self._refuse_damaged(thing_key(thing), lock_key(lock))
-            known = await self._repository.read(lock_key(lock))
-            used = await self._repository.read(thing_key(thing))
-            _raise_refusal("locked" if used else "unlocked", "lock", _fit_of(known, key, Fit.IN_USE))
-            assert known is not None
-            await self._repository.attach(known, thing)
+            used, known = await self._read(thing_key(thing)), await self._read(lock_key(lock))
+            free = _checked_lock("locked" if used else "unlocked", "lock", known, key, Fit.IN_USE)
+            expected = {lock_key(lock): free.version, thing_key(thing): None}
+            locked = encode_record(replace(free.record, thing=thing))
+            await compare_and_set(self._records, expected, dict.fromkeys(expected, locked))
 
-        await _refusing_damage(retry_while_changed("this lock", attempt))
+        await retry_while_changed("this lock", attempt)
 
     async def unlock(self, thing: str, key: str | None) -> None:
         """Unlock the thing and remove its alert."""
 
         async def attempt() -> None:
-            self._refuse_damaged(thing_key(thing))
-            used = await self._repository.read(thing_key(thing))
-            _raise_refusal("locked" if used else "unlocked", "unlock", _fit_of(used, key, Fit.FITS))
-            assert used is not None
-            await self._repository.detach(used)
+            used = await self._read(thing_key(thing))
+            await self._detach(_checked_lock("locked" if used else "unlocked", "unlock", used, key, Fit.FITS), thing)
 
-        await _refusing_damage(retry_while_changed("this lock", attempt))
+        await retry_while_changed("this lock", attempt)
 
     async def remove(self, lock: str, key: str | None) -> None:
         """Take the lock off its thing, so that it can lock another one."""
         wire.checked_lock(lock)
 
         async def attempt() -> None:
-            self._refuse_damaged(lock_key(lock))
-            known = await self._repository.read(lock_key(lock))
+            known = await self._read(lock_key(lock))
             thing = known.record.thing if known is not None else None
-            _raise_refusal("unlocked" if thing is None else "locked", "remove lock", _fit_of(known, key, Fit.FITS))
-            assert known is not None
+            used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", known, key, Fit.FITS)
             assert thing is not None
-            self._refuse_damaged(thing_key(thing))
-            await self._repository.detach(known)
+            await self._read(thing_key(thing))  # refuses if it is damaged
+            await self._detach(used, thing)
 
-        await _refusing_damage(retry_while_changed("this lock", attempt))
+        await retry_while_changed("this lock", attempt)
 
     async def lock_of(self, thing: str, key: str | None) -> StoredRecord[LockRecord]:
-        """Read the lock of a thing from the store, because another gateway may just have changed it; check the key."""
-        self._refuse_damaged(thing_key(thing))
-        used = await _refusing_damage(self._repository.read(thing_key(thing)))
+        """Return the lock of a thing after checking the master key."""
+        used = await self._read(thing_key(thing))
         if used is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         if not used.record.is_master(_required_key(key)):
@@ -160,38 +178,70 @@ class Locks:
             raise KeyRejected(wire.LOCK_DAMAGED)
         return state
 
-    def _refuse_damaged(self, *keys: str) -> None:
-        if any(map(self._table.damage_at, keys)):
-            raise KeyRejected(wire.LOCK_DAMAGED)
+    async def _read(self, key: str) -> StoredRecord[LockRecord] | None:
+        """Read a record from the store, because another gateway may just have changed it; refuse a damaged one."""
+        if self._table.damage_at(key) is None:
+            with contextlib.suppress(DamagedRecord):
+                return await read_stored(self._records, LockRecord, key)
+        raise KeyRejected(wire.LOCK_DAMAGED)
+
+    async def _add(self, lock: str, master_key: str, read_key: str) -> None:
+        """Add a lock, or raise RecordChanged if its name exists."""
+        key, salt = lock_key(lock), secrets.token_hex(16)
+        record = LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
+        await compare_and_set(self._records, {key: None}, {key: encode_record(record)})
+
+    async def _detach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
+        """Take a lock off its thing and remove the alert, or raise RecordChanged."""
+        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
+        free = encode_record(replace(lock.record, thing=None))
+        expected = {of_lock: lock.version, of_thing: lock.version}
+        await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
+
+    def _mirror(self, key: str, value: bytes | None) -> None:
+        kind, _, name = key.partition(":")
+        if kind not in ("lock", "thing"):
+            return
+        if not self._changed:  # report later, when both records of a thing have arrived
+            asyncio.get_running_loop().call_soon(self._report)
+        self._changed |= self._table.apply(key, value)
+        if kind == "thing" and value is not None:
+            self._on_lock(name)
+
+    def _report(self) -> None:
+        """Log new damage, and call `on_lock` with the things that are locked by damage."""
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            damage = self._table.damage_at(key)
+            if damage is None:
+                self._reported.pop(key, None)
+            elif self._reported.get(key) != damage:
+                self._reported[key] = damage
+                kind, _, name = key.partition(":")
+                what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, REPAIR_ADVICE)
+                if kind == "thing":
+                    self._on_lock(name)
 
 
-async def _refusing_damage(work: Awaitable[T]) -> T:
-    try:
-        return await work
-    except DamagedRecord:
-        raise KeyRejected(wire.LOCK_DAMAGED) from None
-
-
-def _raise_refusal(state: str, call: str, fit: Fit) -> None:
+def _checked_lock(
+    state: str, call: str, lock: StoredRecord[LockRecord] | None, key: str | None, if_used: Fit
+) -> StoredRecord[LockRecord]:
+    """Return the lock if the call may change its state, or raise the refusal."""
+    if not key:
+        fit = Fit.NO_KEY
+    elif lock is None or not lock.record.is_master(key):
+        fit = Fit.WRONG
+    else:
+        fit = Fit.FREE if lock.record.thing is None else if_used
     if (refusal := REFUSALS[state, call, fit]) is not None:
         kind, text = refusal
         raise kind(text)
-
-
-def _new_record(lock: str, master_key: str, read_key: str) -> LockRecord:
-    salt = secrets.token_hex(16)
-    return LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
+    assert lock is not None
+    return lock
 
 
 def _required_key(key: str | None) -> str:
     if not key:
         raise KeyRejected(wire.KEY_NEEDED)
     return key
-
-
-def _fit_of(lock: StoredRecord[LockRecord] | None, key: str | None, if_used: Fit) -> Fit:
-    if not key:
-        return Fit.NO_KEY
-    if lock is None or not lock.record.is_master(key):
-        return Fit.WRONG
-    return Fit.FREE if lock.record.thing is None else if_used

@@ -23,8 +23,8 @@ Changes = dict[str, bytes | None]
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
-#: Maximum number of attempts to change a record that other callers change at the same time.
-ATTEMPTS = 20
+# Maximum number of attempts to change a record that other callers change at the same time.
+_ATTEMPTS = 20
 
 
 class DamagedRecord(Exception):
@@ -100,17 +100,13 @@ async def compare_and_set(records: Records, expected: Values, changes: Values) -
 
 
 async def retry_while_changed(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    for _ in range(ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         try:
             return await attempt()
         except RecordChanged:
             continue
-    raise StoreUnavailable(f"other callers changed {what} {ATTEMPTS} times in a row, nothing was changed, try again")
+    raise StoreUnavailable(f"other callers changed {what} {_ATTEMPTS} times in a row, nothing was changed, try again")
 
 
 def encode_record(record: object) -> bytes:
     return msgspec.json.encode(record)
-
-
-def new_version(record: T) -> StoredRecord[T]:
-    return StoredRecord(record, encode_record(record))

@@ -13,9 +13,6 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
-import orjson
-
-from toolkit.dweets.content import content_of
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
@@ -28,7 +25,6 @@ CACHE_BYTES = 128 * 1024 * 1024
 _READS_AT_ONCE = 4
 #: At most this many public things are listed as active.
 MAX_ACTIVE_THINGS = 100
-_KEYWORDS_TTL_MILLISECONDS = 1_000
 
 
 def journal_of(thing: str) -> str:
@@ -175,28 +171,17 @@ class Things:
 
 
 class ActiveThings:
-    def __init__(self, journals: Journals, locks: Locks, now: Callable[[], int]) -> None:
+    def __init__(self, journals: Journals, things: Things, locks: Locks) -> None:
         self._journals = journals
+        self._things = things
         self._locks = locks
-        self._now = now
-        self._keywords: dict[str, list[str]] = {}
-        self._read_at = 0
-        self._reading = asyncio.Lock()
 
-    async def find(self) -> list[dict[str, object]]:
-        """Return the public things, the latest active one first, each with the keywords of its newest content.
-
-        The keywords may be a second old; a new thing and a new lock are seen at once.
-        """
-        async with self._reading:
-            if not 0 <= self._now() - self._read_at < _KEYWORDS_TTL_MILLISECONDS:
-                self._keywords, self._read_at = {}, self._now()
-            things = await self._public_names()
-            await asyncio.gather(*(self._read_keywords(thing) for thing in things if thing not in self._keywords))
-            # Leave out things that were locked in between, and those whose first dweet is being written.
-            things = [thing for thing in things if thing in self._keywords and not self._locks.is_locked(thing)]
-            self._keywords = {thing: self._keywords[thing] for thing in things}
-            return [{"thing": thing, "keywords": self._keywords[thing]} for thing in things]
+    async def newest(self) -> list[tuple[str, bytes]]:
+        """Return name and newest dweet of each public thing, the latest active one first."""
+        things = await asyncio.gather(*(self._things.load(name, 1) for name in await self._public_names()))
+        # Leave out things that were locked in between, and those whose first dweet is being written.
+        public = (thing for thing in things if not self._locks.is_locked(thing.name))
+        return [(thing.name, newest) for thing in public if (newest := thing.latest()) is not None]
 
     async def _public_names(self) -> list[str]:
         prefix, count = journal_of(""), 2 * MAX_ACTIVE_THINGS
@@ -207,8 +192,3 @@ class ActiveThings:
             if len(names) < count or len(public) == MAX_ACTIVE_THINGS:
                 return public
             count *= 4  # most of these things are locked
-
-    async def _read_keywords(self, thing: str) -> None:
-        for newest in await self._journals.last(journal_of(thing), 1):
-            content = orjson.loads(content_of(newest.data))
-            self._keywords[thing] = list(content) if isinstance(content, dict) else []

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolkit.dweets import wire
-from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
+from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs, keywords_of
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.stored_days import BLOCK_BYTES, StoredRange, csv_names, csv_pieces, json_pieces
 from toolkit.dweets.service.things import CachedThing
@@ -118,7 +118,9 @@ class DweetRoutes(Routes):
         return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
-        return _succeeded("getting", "stats", {"active_things": await self._service.active.find()})
+        newest = await self._service.active.newest()
+        things = [{"thing": thing, "keywords": keywords_of(record)} for thing, record in newest]
+        return _succeeded("getting", "stats", {"active_things": things})
 
     async def _listen(self, request: Request) -> Stream:
         thing, query = request.values["thing"], request.query

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -20,7 +21,8 @@ Dialect = Literal["open", "strict"]
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_Parsers: TypeAlias = Mapping[str, Callable[[str, str], Any]]
+_SIDES = ("width", "height")
+_Parsers: TypeAlias = Mapping[str, Callable[[str], Any]]
 
 
 class Listing(NamedTuple):
@@ -64,21 +66,14 @@ def parameters_of(
     if text_problem := _text_problem(text, wire.MAX_LETTER_LENGTH if is_letter else wire.MAX_TEXT_LENGTH):
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
-    layout_parsers: _Parsers = {
-        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
-        "handwriting_color": partial(_parse_colour, kind=kind, strict=dialect == "strict"),
-        # The sides of a letter are not rounded, so that the lines are the same in every format.
-        "width": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
-        "height": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
-        "min_padding": partial(_parse_distance, kind=kind),
-        "margin": partial(_parse_margin, kind=kind),
-        "align": partial(_parse_word, words=wire.ALIGNS),
-    }
-    given = {"handwriting_color": black, **_parse_fields(query, layout_parsers, problems)}
+    parsers = _parsers_of(kind, is_strict=dialect == "strict", is_letter=is_letter)
+    given = {"handwriting_color": black, **_parse_fields(query, parsers, problems)}
     problems += _room_problems(given)
-    given |= _parse_fields(query, _VARIATION_PARSERS, problems)
     if is_letter:
-        given = {"line_spacing": None, **given, "is_letter": True, **_letter_fields(query, kind, given, problems)}
+        problems += [Problem(side, wire.LETTER_SIDE.format(side)) for side in _SIDES if given.get(side, 1.0) is None]
+        first_page = {} if kind == "pdf" else {"page_number": 1}
+        margin = {} if "min_padding" in given else {"margin": Margin(0.0, 0.0, 0.0, 0.0)}
+        given = {"line_spacing": None, **first_page, **margin, **given, "is_letter": True}
     return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
 
 
@@ -98,26 +93,14 @@ def _room_problems(given: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def _letter_fields(
-    query: Mapping[str, str], kind: Format, given: Mapping[str, Any], problems: list[Problem]
-) -> dict[str, Any]:
-    for side in ("width", "height"):
-        if given.get(side, 1.0) is None:
-            problems.append(Problem(side, wire.LETTER_SIDE.format(side)))
-    fields: dict[str, Any] = {} if kind == "pdf" else {"page_number": 1}
-    if "min_padding" not in given:
-        fields["margin"] = given.get("margin", Margin(0.0, 0.0, 0.0, 0.0))
-    return fields | _parse_fields(query, {"page_number": partial(_parse_integer, least=1)}, problems)
-
-
 def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
     parsed = {}
     for field, parse in parsers.items():
         if field in query:
             try:
-                parsed[field] = parse(field, query[field])
+                parsed[field] = parse(query[field])
             except WrongValue as wrong:
-                problems.append(Problem(field, str(wrong)))
+                problems.append(Problem(field, f"{field} {wrong}"))
     return parsed
 
 
@@ -133,7 +116,7 @@ def _text_problem(text: str, most: int) -> str | None:
     return None
 
 
-# -- parsers of values: a parser takes the name and the text of a field; `WrongValue` has the message --
+# -- parsers of values: the message of `WrongValue` follows the name of the field --
 
 _NUMBER_PATTERN = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
 _INTEGER_PATTERN = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
@@ -143,49 +126,56 @@ _CMYK_PATTERN = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 _MIN_POINTS = 0.01  # a smaller size is invisible and would lead to a division by zero
 _MAX_SEED = 2**63 - 1
 _MAX_SEED_CHARACTERS = 100
+_MAX_SHOWN_CHARACTERS = 80
 
 
 class WrongValue(ValueError):
     pass
 
 
-def _parse_side(field: str, text: str, kind: Format, *, is_whole: bool) -> float | None:
+def _unreadable(text: str) -> WrongValue:
+    shown = text.encode("utf-8", "replace").decode("utf-8")
+    shown = shown if len(shown) <= _MAX_SHOWN_CHARACTERS else shown[:_MAX_SHOWN_CHARACTERS] + "..."
+    return WrongValue(f"unable to parse: {json.dumps(shown, ensure_ascii=False)}")
+
+
+def _parse_side(text: str, kind: Format, *, is_whole: bool) -> float | None:
     """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
-    points = _parse_distance(field, text, kind)
+    points = _parse_distance(text, kind)
     if is_whole:
         points = float(int(points + 0.5))  # whole pixels, half up
         if points < 1:
-            raise WrongValue(f"{field} must be at least 1px")
+            raise WrongValue("must be at least 1px")
     elif points < _MIN_POINTS:
-        raise WrongValue(f"{field} must be at least {_MIN_POINTS}pt")
+        raise WrongValue(f"must be at least {_MIN_POINTS}pt")
     return points
 
 
-def _parse_margin(field: str, text: str, kind: Format) -> Margin:
+def _parse_margin(text: str, kind: Format) -> Margin:
     parts = text.split(",")
     if len(parts) not in (1, 4):
-        raise WrongValue(wire.unreadable_message(field, text))
-    distances = [_parse_distance(field, part, kind) for part in parts]
+        raise _unreadable(text)
+    distances = [_parse_distance(part, kind) for part in parts]
     return Margin(*(distances if len(parts) == 4 else distances * 4))
 
 
-def _parse_handwriting_size(field: str, text: str, kind: Format) -> float:
-    points = _parse_distance(field, text, kind)
+def _parse_handwriting_size(text: str, kind: Format) -> float:
+    points = _parse_distance(text, kind)
     if points < _MIN_POINTS:
-        raise WrongValue(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
+        raise WrongValue(f"must be greater than 0{'in' if kind == 'pdf' else 'px'}")
     return points
 
 
-def _parse_number(field: str, text: str, most: float) -> float:
-    parsed = Decimal(_match(_NUMBER_PATTERN, field, text)[1])
+def _parse_number(text: str, most: float) -> float:
+    parsed = Decimal(_match(_NUMBER_PATTERN, text)[1])
     if not 0 <= parsed <= most:
-        raise WrongValue(f"{field} must be between 0.0 and {most}")
+        raise WrongValue(f"must be between 0.0 and {most}")
     return float(parsed)
 
 
-def _parse_colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
+def _parse_colour(text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
     """Parse a colour; `strict` accepts only CMYK for a PDF and only RGB for other formats."""
     rgb, cmyk = not strict or kind != "pdf", not strict or kind == "pdf"
     if rgb and (hit := _RGB_PATTERN.fullmatch(text)):
@@ -195,59 +185,70 @@ def _parse_colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB |
         values = [float(one[1]) for one in inks if one]
         if len(values) == 4 and all(0 <= value <= 1 for value in values):
             return CMYK(*values)
-    raise WrongValue(
-        f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}"
-    )
+    raise WrongValue(f"must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}")
 
 
-def _parse_seed(field: str, text: str) -> int | Decimal | None:
+def _parse_seed(text: str) -> int | Decimal | None:
     """Parse a seed: a positive integer of 64 bits or a positive decimal number; return None for zero and below."""
-    parsed = Decimal(_match(_NUMBER_PATTERN, field, text)[1])
+    parsed = Decimal(_match(_NUMBER_PATTERN, text)[1])
     if len(text) > _MAX_SEED_CHARACTERS or abs(parsed) > _MAX_SEED:
-        raise WrongValue(wire.SEED_OUT_OF_RANGE)
+        raise WrongValue("is out of range")
     if parsed <= 0:
         return None
     return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
 
 
-def _parse_integer(field: str, text: str, least: int, most: int | None = None) -> int:
-    number = int(_match(_INTEGER_PATTERN, field, text)[1])
+def _parse_integer(text: str, least: int, most: int | None = None) -> int:
+    number = int(_match(_INTEGER_PATTERN, text)[1])
     if number < least or (most is not None and number > most):
         allowed = f"{least} or more" if most is None else f"between {least} and {most}"
-        raise WrongValue(f"{field} must be {allowed}")
+        raise WrongValue(f"must be {allowed}")
     return number
 
 
-def _parse_word(field: str, text: str, words: Sequence[str]) -> str:
+def _parse_word(text: str, words: Sequence[str]) -> str:
     if text not in words:
-        raise WrongValue(f"{field} must be one of: {', '.join(words)}")
+        raise WrongValue(f"must be one of: {', '.join(words)}")
     return text
 
 
-def _parse_distance(field: str, text: str, kind: Format) -> float:
+def _parse_distance(text: str, kind: Format) -> float:
     points = wire.points_of(text)
     if points is None:
-        raise WrongValue(wire.unreadable_message(field, text))
+        raise _unreadable(text)
     longest, name = MAX_DISTANCE[kind]
     if points > longest * (1 + 1e-9):  # 254cm must be accepted as 100in despite rounding
-        raise WrongValue(f"{field} maximum is {name}")
+        raise WrongValue(f"maximum is {name}")
     return min(points, longest)
 
 
-def _match(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     hit = pattern.fullmatch(text)
     if hit is None:
-        raise WrongValue(wire.unreadable_message(field, text))
+        raise _unreadable(text)
     return hit
 
 
-_VARIATION_PARSERS: _Parsers = {
-    "line_spacing": partial(_parse_number, most=wire.MAX_LINE_SPACING),
-    "line_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
-    "word_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
-    "random_seed": _parse_seed,
-    "pen": partial(_parse_word, words=wire.PENS),
-    "natural": lambda field, text: _parse_word(field, text, wire.SWITCH_VALUES) == "true",
-    "paper": partial(_parse_word, words=wire.PAPERS),
-    "corrections": partial(_parse_number, most=wire.MAX_CORRECTIONS),
-}
+def _parsers_of(kind: Format, *, is_strict: bool, is_letter: bool) -> _Parsers:
+    # The sides of a letter are not rounded, so that the lines are the same in every format.
+    parse_side = partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter)
+    parsers: dict[str, Callable[[str], Any]] = {
+        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
+        "handwriting_color": partial(_parse_colour, kind=kind, strict=is_strict),
+        "width": parse_side,
+        "height": parse_side,
+        "min_padding": partial(_parse_distance, kind=kind),
+        "margin": partial(_parse_margin, kind=kind),
+        "align": partial(_parse_word, words=wire.ALIGNS),
+        "line_spacing": partial(_parse_number, most=wire.MAX_LINE_SPACING),
+        "line_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
+        "word_spacing_variance": partial(_parse_number, most=wire.MAX_VARIANCE),
+        "random_seed": _parse_seed,
+        "pen": partial(_parse_word, words=wire.PENS),
+        "natural": lambda text: _parse_word(text, wire.SWITCH_VALUES) == "true",
+        "paper": partial(_parse_word, words=wire.PAPERS),
+        "corrections": partial(_parse_number, most=wire.MAX_CORRECTIONS),
+    }
+    if is_letter:
+        parsers["page_number"] = partial(_parse_integer, least=1)
+    return parsers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, cast
@@ -43,7 +44,6 @@ class RenderPool:
         self._workers = [WorkerProcess(WORKER_MODULE, _CACHE_BYTES) for _ in range(size)]
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
-        self._abandoned: set[WorkerProcess] = set()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
         """Render a text for the caller with this key; cancelling the call stops the rendering."""
@@ -70,14 +70,19 @@ class RenderPool:
         except QueueFull:
             raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
         loop = asyncio.get_running_loop()
-        worker = self._idle.pop()
-        done = loop.run_in_executor(self._threads, self._run_in_worker, worker, job)
+        worker, is_abandoned = self._idle.pop(), threading.Event()
+        done = loop.run_in_executor(self._threads, self._run_in_worker, worker, job, is_abandoned)
         done.add_done_callback(lambda _: self._return_worker(worker))
+
+        def kill_if_unfinished() -> None:
+            if not done.done():
+                worker.kill()
+
         try:
             outcome = await asyncio.shield(done)
         except asyncio.CancelledError:
-            self._abandoned.add(worker)
-            loop.call_later(_GRACE_SECONDS, self._kill_if_unfinished, worker, done)
+            is_abandoned.set()
+            loop.call_later(_GRACE_SECONDS, kill_if_unfinished)
             raise
         if isinstance(outcome, WorkerDied | str):
             log.error("rendering failed: %s", outcome)
@@ -85,21 +90,16 @@ class RenderPool:
         return outcome
 
     def _return_worker(self, worker: WorkerProcess) -> None:
-        self._abandoned.discard(worker)
         self._idle.append(worker)
         self._queue.release()
 
-    def _kill_if_unfinished(self, worker: WorkerProcess, done: asyncio.Future[Outcome | WorkerDied]) -> None:
-        if not done.done():
-            worker.kill()
-
-    def _run_in_worker(self, worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
+    def _run_in_worker(self, worker: WorkerProcess, job: Job, is_abandoned: threading.Event) -> Outcome | WorkerDied:
         for _ in range(2):
             try:
                 (outcome,) = worker.do(job, _WALL_TIME_FACTOR * job[2])
             except WorkerDied as died:
                 outcome = died
-                if died.death is Death.OTHER and worker not in self._abandoned:
+                if died.death is Death.OTHER and not is_abandoned.is_set():
                     continue  # another program killed the worker, so the text is not the cause: try again
             break
         return cast("Outcome | WorkerDied", outcome)
