@@ -119,8 +119,6 @@ def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tupl
     if kind is not None:
         nib *= kind.nib * min(1.0, MAX_NIB_RATIO / shaper.writer.nib)
         contrast *= kind.contrast
-    if not len(strokes.x):
-        return strokes, None if kind is None else InkFlow(kind, strokes.x, strokes.x, strokes.x, noise)
     travel = _Travel(strokes, noise)
     strokes = replace(strokes, radius=nib * _relative_width(strokes, travel, contrast, noise))
     return (strokes, None) if kind is None else _written_with(kind, strokes, travel, noise)
@@ -191,7 +189,7 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
 
 def _late_start(kind: PenKind, at: _Travel, noise: KeyedNoise) -> Floats:
     """Return a factor on the flow: 1, and less at starts at which the pen touches the paper before the ink runs."""
-    count = int(at.stroke[-1]) + 1
+    count = int(at.stroke.max(initial=-1)) + 1
     chance, depth, end = (unit(noise.hashes(f"skip {of}", count)) for of in ("chance", "depth", "end"))
     depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[at.stroke]
     end = np.minimum((0.10 + 0.16 * end * end)[at.stroke], 0.15 * at.whole)
