@@ -165,9 +165,10 @@ def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[
         some = entries[start : start + _DWEETS_A_WRITE]
         pieces = [encode(entry.sequence, entry.data) for entry in some]
         for listener, number in listeners:
-            known = 0 if number < some[0].sequence else sum(entry.sequence <= number for entry in some)
-            if known < len(pieces):
-                listener.write(*pieces[known:])
+            if number < some[0].sequence:
+                listener.write(*pieces)
+            elif number < some[-1].sequence:
+                listener.write(*pieces[sum(entry.sequence <= number for entry in some) :])
 
 
 def _first_batch(entries: list[Entry]) -> list[Entry]:

@@ -121,12 +121,10 @@ class Locks:
         try:
             await self._add(lock, master_key, secrets.token_urlsafe(24))
         except RecordChanged:
-            try:
+            with contextlib.suppress(DamagedRecord):  # already logged; one damaged lock must not stop the gateway
                 found = await read_stored(self._records, LockRecord, lock_key(lock))
-            except DamagedRecord:
-                return  # already logged; one damaged lock must not stop the gateway
-            if found is None or not found.record.is_master(master_key):
-                raise Conflict(f"the lock {lock!r} exists with another master key") from None
+                if found is None or not found.record.is_master(master_key):
+                    raise Conflict(f"the lock {lock!r} exists with another master key") from None
 
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
         wire.checked_lock(lock)

@@ -62,7 +62,8 @@ class Mail(Record, frozen=True):
 
     @classmethod
     def for_alert(cls, thing: str, sequence: int, at: int, to: list[str], message: str, text: str) -> Mail:
-        subject = _one_line(f"Alert of {thing}: {message}")[:_MAX_SUBJECT_CHARACTERS].rstrip()
+        subject = _WHITE_SPACE.sub(" ", _without_surrogates(f"Alert of {thing}: {message}")).strip(" ")
+        subject = subject[:_MAX_SUBJECT_CHARACTERS].rstrip()
         return cls(f"{thing}:{sequence}", at, thing, to, subject, _without_surrogates(text))
 
     def check_for_key(self, key: str) -> None:
@@ -106,10 +107,6 @@ def check_recipients(addresses: list[str]) -> None:
             raise DamagedRecord(f"{address!a} is not an e-mail address")
     if not addresses:
         raise DamagedRecord("it has no recipient")
-
-
-def _one_line(text: str) -> str:
-    return _WHITE_SPACE.sub(" ", _without_surrogates(text)).strip(" ")
 
 
 def _without_surrogates(text: str) -> str:

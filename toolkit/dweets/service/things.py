@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -35,24 +36,26 @@ def _do_nothing(*_: Any) -> None:  # noqa: ANN401
     pass
 
 
+@dataclass(slots=True, eq=False)
 class CachedThing:
     """The last `length` dweets of one thing.
 
     `account` is called with every change of `size`. Entries that are committed before the call of `fill` are queued.
     """
 
-    __slots__ = ("_account", "_early", "_history", "_records", "last_sequence", "length", "name", "size", "unsubscribe")
+    name: str
+    length: int
+    account: Callable[[int], None]
+    journal: str = field(init=False)
+    last_sequence: int = 0
+    size: int = 0
+    unsubscribe: Callable[[], None] = _do_nothing
+    _records: list[bytes] = field(default_factory=list)  # a deque takes 600 bytes even for one dweet
+    _early: list[Entry] | None = field(default_factory=list)
+    _history: bytes | None = None
 
-    def __init__(self, name: str, length: int, account: Callable[[int], None]) -> None:
-        self.name = name
-        self.length = length
-        self.last_sequence = 0
-        self.size = 0
-        self.unsubscribe: Callable[[], None] = _do_nothing
-        self._account = account
-        self._records: list[bytes] = []  # a deque takes 600 bytes even for one dweet
-        self._early: list[Entry] | None = []
-        self._history: bytes | None = None
+    def __post_init__(self) -> None:
+        self.journal = journal_of(self.name)
 
     def fill(self, kept: Sequence[Entry]) -> None:
         """Add the entries that were read, then those that were committed while they were read."""
@@ -94,11 +97,11 @@ class CachedThing:
     def drop(self) -> None:
         """Unsubscribe, and delete references back to this object, so that its memory is freed at once."""
         self.unsubscribe()
-        self.unsubscribe = self._account = _do_nothing
+        self.unsubscribe = self.account = _do_nothing
 
     def _resize(self, change: int) -> None:
         self.size += change
-        self._account(change)
+        self.account(change)
 
 
 class Things:
@@ -116,7 +119,7 @@ class Things:
     def cached(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing | None:
         """Return the thing if all of its last `length` dweets are cached and up to date."""
         thing = self._cache.get(name)
-        if thing is None or thing.length < length or not self._journals.is_live(journal_of(name)):
+        if thing is None or thing.length < length or not self._journals.is_live(thing.journal):
             return None
         self._cache.move_to_end(name)
         return thing
@@ -134,18 +137,18 @@ class Things:
         return asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
 
     async def _read(self, name: str, length: int) -> CachedThing:
-        journal, cached = journal_of(name), self._cache.get(name)
+        cached = self._cache.get(name)
         if cached is not None and cached.length >= length:  # it may be out of date: the store is or was unavailable
-            missed = await self._journals.after(journal, cached.last_sequence)
+            missed = await self._journals.after(cached.journal, cached.last_sequence)
             if self._cache.get(name) is cached:  # the size of a dropped thing no longer counts
                 cached.extend(missed)
             return cached
         thing = CachedThing(name, length, self._account)
         # Subscribe before reading, or a dweet between the two would be missed.
-        thing.unsubscribe = self._journals.subscribe(journal, thing.extend)
+        thing.unsubscribe = self._journals.subscribe(thing.journal, thing.extend)
         try:
             async with self.read_slots if length > 1 else nullcontext():
-                entries = await self._journals.last(journal, length)
+                entries = await self._journals.last(thing.journal, length)
         except BaseException:
             thing.drop()
             raise
