@@ -153,8 +153,5 @@ def _for_of(element: str) -> str:
 
 def _source(address: str) -> str:
     """Return what is counted together: one subscriber of IPv6 has a whole /64."""
-    try:
-        parsed = IPv6Address(address)
-    except ValueError:
-        return address
-    return parsed.exploded[:19]
+    parsed = parsed_address(address)
+    return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address

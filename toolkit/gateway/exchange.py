@@ -185,7 +185,7 @@ class Routes(Protocol):
     #: First path segments that belong to this service, also where no route matches.
     segments: frozenset[bytes] = frozenset()
     #: Sent with every response of this service.
-    headers: tuple[Header, ...] = ()
+    headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
     #: Whether browsers of other origins may call (answers OPTIONS).
     cross_origin: bool = False
     #: The error after too many wrong keys.

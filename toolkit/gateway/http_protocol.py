@@ -121,15 +121,23 @@ class HttpProtocol(asyncio.Protocol):
             if not slices or reader.is_over:
                 break
             is_full = self._write_deadline != NEVER or (len(waiting) > 0 and self._too_many_wait())
-            if is_full != self._is_paused and not self._transport.is_closing():
-                self._is_paused = is_full
-                (self._transport.pause_reading if is_full else self._transport.resume_reading)()
+            if is_full != self._is_paused:
+                self._pause_reading(is_full)
             if is_full:
                 return
             reader.read(slices.popleft())
         if reader.awaits_continue and self._is_idle and not reader.is_over:
             reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _pause_reading(self, is_paused: bool) -> None:
+        self._is_paused = is_paused
+        if self._transport.is_closing():
+            return
+        if is_paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _too_many_wait(self) -> bool:
         bodies = sum([len(request.body) for request in self._waiting])

@@ -37,7 +37,7 @@ class DweetRoutes(Routes):
         self._service = service
         self.cross_origin = cors
         retention = wire.RETENTION_HEADER.lower().encode("ascii"), b"%d" % service.settings.keep
-        self.headers: tuple[Header, ...] = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"), retention)
+        self.headers = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"), retention)
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),

@@ -30,7 +30,7 @@ class HandwritingRoutes(Routes):
 
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
-        self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
+        self.headers = ((b"access-control-allow-origin", b"*"),) if cors else ()
         renders = {endpoint: partial(self._render, kind) for kind, endpoint in wire.RENDER_ENDPOINTS.items()}
         self.table = [
             Route(wire.GET_LISTING, self._admitted(self._listing)),

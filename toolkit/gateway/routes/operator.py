@@ -27,7 +27,6 @@ _BEARER = re.compile(r"Bearer +(\S+) *", re.IGNORECASE)
 
 class OperatorRoutes(Routes):
     segments = frozenset({b"operator"})
-    headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
     too_many_keys = RateLimited(wire.TOO_MANY_WRONG_KEYS)
 
     def __init__(self, services: Services) -> None:

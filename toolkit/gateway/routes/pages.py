@@ -48,6 +48,7 @@ _LINKS = {".css": '<link rel="stylesheet" href="{}">', ".js": '<script type="mod
 
 class PageRoutes(Routes):
     segments = frozenset({b"static"})
+    headers = ()  # a file may be stored, a page not
 
     def __init__(self, service: DweetService) -> None:
         self._service = service

@@ -16,13 +16,12 @@ _READABLE: Header = (b"access-control-allow-origin", b"*")
 
 class RewardRoutes(Routes):
     segments = frozenset({b"2.0", b"reward"})
-    # Partner keys do not belong in a browser, so no other origin may call. The page's own beacons need no permission.
-    headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
     too_many_keys = wire.refusal("too_many_wrong_keys", seconds=1)
 
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
         self._public_url = public_url
+        # Partner keys do not belong in a browser, so no other origin may call. The page's beacons need none.
         self.table = [
             Route(wire.POST_MOMENT, self._moment, wire.MAX_BODY_BYTES),
             Route(wire.GET_REWARD_PAGE, self._page),

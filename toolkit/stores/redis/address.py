@@ -44,28 +44,22 @@ _ADVICE = {
 _SCHEMES = re.compile(r"unix|(rediss?)(?:\+(sentinel|cluster))?")
 
 
-class BadAddress(InvalidArgument):
-    """The URL names no Redis. The message never repeats the URL: it may hold a password."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the URL of the store cannot be used: {why}")
-
-
 class RedisAddress:
-    """Where a Redis is, of kind ``server``, ``sentinel`` or ``cluster``; BadAddress if the URL cannot be read."""
+    """Where a Redis is, of kind ``server``, ``sentinel`` or ``cluster``; InvalidArgument if the URL cannot be read."""
 
     def __init__(self, url: str) -> None:
         try:
-            self._read(urlsplit(url))
-        except BadAddress:
-            raise
-        except (ValueError, TypeError, LookupError):  # their words may repeat parts of the URL
-            raise BadAddress("check its hosts and options, and whether its password is percent-encoded") from None
+            problem = self._read(urlsplit(url))
+        except (ValueError, TypeError, LookupError):
+            problem = "check its hosts and options, and whether its password is percent-encoded"
+        if problem:  # the URL is not repeated, nor are the words of errors: they may hold its password
+            raise InvalidArgument(f"the URL of the store cannot be used: {problem}")
 
-    def _read(self, parts: SplitResult) -> None:
+    def _read(self, parts: SplitResult) -> str | None:
+        """Read the parts, or return what is wrong with them."""
         match = _SCHEMES.fullmatch(parts.scheme)
         if match is None or (parts.scheme != "unix" and not parts.netloc):
-            raise BadAddress("it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
+            return "it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
         self.kind, scheme = match[2] or "server", match[1] or "unix"
         login, at, hosts = parts.netloc.rpartition("@")
         path = parts.path.rstrip("/")
@@ -81,20 +75,6 @@ class RedisAddress:
         servers: list[dict[str, Any]] = [dict(parse_url(url)) for url in urls]
         port = 26379 if self.kind == "sentinel" else 6379
         self._hosts = [(server["host"], server.get("port", port)) for server in servers if match[1]]
-        problems = {
-            "redis+sentinel://host,host/SERVICE names the service that Sentinel watches": (
-                self.kind == "sentinel" and not self.service
-            ),
-            "the database is a number": bool(match[1]) and not re.fullmatch(r"/?\d*", path),
-            "a cluster has one database only": self.kind == "cluster" and servers[0].get("db"),
-            "several hosts need redis+sentinel:// or redis+cluster://": self.kind == "server" and len(servers) > 1,
-            "prefix must be printable and without braces": not self.prefix.isprintable() or set(self.prefix) & {*"{}"},
-            "replicas is a small number": not 0 <= self.replicas < 100,
-            "timeout is a number of seconds": not 0 < self.timeout <= 3600,
-        }
-        for problem, is_there in problems.items():
-            if is_there:
-                raise BadAddress(problem)
         self._options: dict[str, Any] = {
             "client_name": "gateway",  # so that a connection is known to answer before a batch is sent
             **servers[0],
@@ -106,6 +86,18 @@ class RedisAddress:
         }
         self._connection_class = self._options.pop("connection_class", Connection)
         self._connection_class(**self._options)  # TypeError: no such option
+        problems = {
+            "redis+sentinel://host,host/SERVICE names the service that Sentinel watches": (
+                self.kind == "sentinel" and not self.service
+            ),
+            "the database is a number": bool(match[1]) and not re.fullmatch(r"/?\d*", path),
+            "a cluster has one database only": self.kind == "cluster" and servers[0].get("db"),
+            "several hosts need redis+sentinel:// or redis+cluster://": self.kind == "server" and len(servers) > 1,
+            "prefix must be printable and without braces": not self.prefix.isprintable() or set(self.prefix) & {*"{}"},
+            "replicas is a small number": not 0 <= self.replicas < 100,
+            "timeout is a number of seconds": not 0 < self.timeout <= 3600,
+        }
+        return next((problem for problem, is_there in problems.items() if is_there), None)
 
     def pool(self, node: Host | None) -> ConnectionPool:
         """Return the connections to a node of the cluster, or to the server that the URL or Sentinel names."""
