@@ -8,15 +8,17 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rocksdict import Rdict
 
 from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
-from toolkit.stores import Entry, NewEntry, embedded_journals
+from toolkit.stores import Entry, NewEntry, embedded_database, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.embedded_database import Database
 
@@ -177,12 +179,65 @@ def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
     assert b"a-code-that-is-never" not in written
 
 
-def test_batches_are_synced_with_a_folder_only(tmp_path: Path) -> None:
-    async def is_synced(store: EmbeddedStore) -> bool:
-        return store._database._write_options.sync
+class WatchedRdict:
+    """A database that calls `on_sync` before each sync."""
 
-    assert with_store(tmp_path, is_synced)
-    assert not with_store(None, is_synced)
+    on_sync: Callable[[], object]
+
+    def __init__(self, *arguments: Any) -> None:
+        self._rocks = Rdict(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rocks, name)
+
+    def flush_wal(self, sync: bool) -> None:
+        assert sync
+        self.on_sync()
+        self._rocks.flush_wal(sync)
+
+
+@pytest.fixture
+def on_sync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    monkeypatch.setattr(embedded_database, "Rdict", WatchedRdict)
+    return lambda call: monkeypatch.setattr(WatchedRdict, "on_sync", staticmethod(call), raising=False)
+
+
+def test_batches_are_synced_with_a_folder_only(tmp_path: Path, on_sync: Callable[[Callable[[], object]], None]) -> None:
+    synced: list[str] = []
+
+    async def work(store: EmbeddedStore) -> None:
+        on_sync(lambda: synced.append(repr(store)))
+        await store.journals.append("j", [line("x")])
+        await store.records.put("s", "k", b"1")
+
+    with_store(None, work)
+    with_store(tmp_path, work)
+    assert synced == [str(tmp_path)] * 2
+
+
+def test_entries_are_read_only_once_they_are_synced(
+    tmp_path: Path, on_sync: Callable[[Callable[[], object]], None]
+) -> None:
+    is_written, may_sync = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        is_written.set()
+        assert may_sync.wait(60)
+
+    async def work(store: EmbeddedStore) -> None:
+        journals, texts = store.journals, [f"{number}" for number in range(40)]
+        on_sync(lambda: None)
+        await journals.append("j", [line(text) for text in texts])
+        on_sync(wait)
+        slow = journals.append("j", [line("unsynced")])
+        assert await asyncio.to_thread(is_written.wait, 60)
+        assert ids(await journals.last("j", 1)) == ids(await journals.last("j", 1, below=99)) == ["39"]
+        assert ids(await journals.last("j", 99)) == ids(await journals.after("j", 0)) == texts
+        may_sync.set()
+        await slow
+        assert ids(await journals.last("j", 1)) == ids(await journals.after("j", 40)) == ["unsynced"]
+
+    with_store(tmp_path, work)
 
 
 # -- batches ----------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from rocksdict import (
     Options,
     Rdict,
     WriteBatch,
-    WriteOptions,
 )
 
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
@@ -58,8 +57,7 @@ class Database:
 
     def __init__(self, folder: Path, *, is_synced: bool) -> None:
         self._folder = StoreFolder(folder)
-        self._write_options = WriteOptions()
-        self._write_options.sync = is_synced
+        self._is_synced = is_synced
         self._failure: Exception | None = None
         self._reopen_at = 0.0
         #: Then an iterator outside of `read` would keep the database open.
@@ -103,7 +101,10 @@ class Database:
         return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED_MESSAGE))
 
     async def write(self, batch: WriteBatch) -> None:
-        """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened."""
+        """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened.
+
+        Reads see the batch shortly before it is synced.
+        """
         try:
             await self._writer.run(lambda: self._write(batch))
         except StoreUnavailable as error:
@@ -140,7 +141,9 @@ class Database:
 
     def _write(self, batch: WriteBatch) -> None:
         with self._adapted_errors():
-            self._rocks.write(batch, self._write_options)
+            self._rocks.write(batch)
+            if self._is_synced:  # not by an option of `write`, which keeps Python's global lock until the disk answers
+                self._rocks.flush_wal(sync=True)
 
     def _open(self) -> None:
         with self._adapted_errors():

@@ -154,15 +154,21 @@ class EmbeddedJournals:
     # -- reading: more than a few entries in the thread of the reads -----------------------------------------
 
     async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
+        if unsynced := self._batch.get(name):
+            below = min(below or unsynced[0].sequence, unsynced[0].sequence)
         if not self._database.is_reopening:
             # A few entries cost less than the way to the thread and back.
             found = self._last(name, min(count, _MOST_ENTRIES_ON_LOOP), below)
             if count <= _MOST_ENTRIES_ON_LOOP or len(found) < _MOST_ENTRIES_ON_LOOP:
                 return found
+            below = found[-1].sequence + 1  # another batch may begin before the thread reads
         return await self._database.read(lambda: self._last(name, count, below))
 
-    def after(self, name: str, sequence: int, count: int | None = None) -> Future[list[Entry]]:
-        return self._database.read(lambda: self._after(name, sequence, count))
+    async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
+        found = await self._database.read(lambda: self._after(name, sequence, count))
+        if unsynced := self._batch.get(name):
+            return [entry for entry in found if entry.sequence < unsynced[0].sequence]
+        return found
 
     async def names(self, prefix: str, count: int) -> list[str]:
         found = _newest(self._written, prefix, count)
