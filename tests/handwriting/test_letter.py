@@ -20,6 +20,7 @@ import toolkit
 from tests.conftest import raw_call
 from tests.handwriting.conftest import MOLLY, Service, errors_of, handwriting, ink_left
 from toolkit.errors import InvalidArgument, InvalidParameters
+from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.ink.page import Page
@@ -276,11 +277,13 @@ def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, ob
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_a_letter_that_takes_too_much_memory_is_refused(service: Service) -> None:
-    target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&handwriting_size=12px&width=595px&height=842px"
-    reply = raw_call(service.base_url, "POST", target, json.dumps({"text": "\N{GRINNING FACE} " * 30_000}).encode())
-    assert (reply.status, errors_of(reply)) == (400, [{"error": wire.TOO_MUCH_WORK}])
-    assert service.render().status == 200, "the renderer goes on"
+def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.frugal_worker")
+    target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
+    with Gateway() as gateway:
+        reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
+        assert (reply.status, errors_of(reply)) == (400, [{"error": wire.TOO_MUCH_WORK}])
+        assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
 
 
 @pytest.mark.long

@@ -111,7 +111,7 @@ class LiveStreams:
 
     async def _replay(self, journal: str, feed: _Feed, number: int, encode: Encoder, listener: Listener) -> int:
         """Write missed dweets in batches until there are none; return the number of the last one."""
-        count = 1
+        count = 2
         while True:
             last = feed.last_sequence
             async with self._things.read_slots:
@@ -120,7 +120,8 @@ class LiveStreams:
             if batch:
                 _write(batch, encode, [(listener, number)])
                 number = batch[-1].sequence
-            elif last == feed.last_sequence:  # none was committed during the read, which could miss it
+            # A dweet that was committed during the read may be missing.
+            if len(batch) == len(missed) < count and last == feed.last_sequence:
                 return number
             # Read about one batch of dweets next, and hold none in memory while the listener reads this batch.
             count = max(1, min(2 * len(batch), _DWEETS_A_BATCH) if len(batch) == len(missed) else len(batch))
