@@ -75,8 +75,8 @@ def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverag
     for first, rows in _band_rows(extent, width, height):
         part = page.select(extent.touching(first, rows))
         piece = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
-        outlines = [ribbons(refine(part.strokes.select(piece == n), pieces)) for n in np.unique(piece)]
-        alpha = coverage(outlines, width, rows, first)
+        some = (part.strokes.select(piece == n) for n in np.unique(piece))
+        alpha = coverage((ribbons(refine(strokes, pieces)) for strokes in some), width, rows, first)
         if part.ink is not None:
             alpha = textured(alpha, part.strokes, part.ink, size, first)
         yield alpha

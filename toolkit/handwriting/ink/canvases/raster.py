@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,16 @@ from toolkit.handwriting.ink.ribbons import Polygons
 Coverage = npt.NDArray[np.uint8]
 
 
-def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
+def coverage(parts: Iterable[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
     """Return how much of every pixel is inside the polygons (non-zero rule), 0..255, shape (height, width)."""
-    if not any(len(part.x) for part in parts):
+    pieces = [(np.stack([part.x, part.y], axis=1), part.length) for part in parts]
+    if not any(len(points) for points, _ in pieces):
         return np.zeros((height, width), np.uint8)
-    x, y, length = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "y", "length"))
-    codes = np.full(len(x), Path.LINETO, np.uint8)
+    points, length = np.concatenate([each[0] for each in pieces]), np.concatenate([each[1] for each in pieces])
+    del pieces  # as large as the points
+    codes = np.full(len(points), Path.LINETO, np.uint8)
     codes[np.cumsum(length) - length] = Path.MOVETO  # a fill closes every polygon
-    path = Path(np.stack([x, y], axis=1), codes)
+    path = Path(points, codes)
     path.should_simplify = False
     # In Agg y points up, in `Polygons` down.
     return fill_path(path, Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
