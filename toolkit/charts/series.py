@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMBERS = KINDS[:1]
 
 _MAX_MAGNITUDE_RATIO = 10
-#: Of more different texts, the rest is drawn as one state: nobody could tell so many colours apart.
+#: Of more different texts, the rest is drawn as one state: nobody could tell more colours apart.
 _MOST_STATES = 1000
 _OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
 #: Colours that colour-blind people can tell apart, each with a contrast above 3 on white and on #111. A search made the

@@ -40,7 +40,7 @@ def _read_keys(context: click.Context, parameter: click.Parameter, ask: bool) ->
     help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
 )
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Seconds between two writes.")
-@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write as soon as so many dweets arrived.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write once this many dweets have arrived.")
 def record(
     things: tuple[str, ...], folder: Path, url: str | None, keys: Mapping[str, Secret], seconds: float, rows: int
 ) -> None:

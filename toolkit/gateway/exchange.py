@@ -25,7 +25,7 @@ _WITHOUT_BODY = (204, 304)
 #: A Host header; what matches may be put into a URL or a page.
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _CLOSE = b"connection: close\r\n"
-# Only so many characters of the header Accept are read.
+# The header Accept is read up to this many characters.
 _ACCEPT_CHARACTERS = 4_000
 
 

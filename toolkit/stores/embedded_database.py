@@ -60,7 +60,7 @@ class Database:
         self._is_synced = is_synced
         self._failure: Exception | None = None
         self._reopen_at = 0.0
-        #: Then an iterator outside of `read` would keep the database open.
+        #: While this is true, an iterator outside of `read` would keep the old database open.
         self.is_reopening = False
         self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
 

@@ -33,11 +33,11 @@ _HEAD = struct.Struct(">qH")
 # Makes an Entry of its fields, twice as fast as Entry(*fields).
 _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, Entry)
 
-# So many entries are read on the event loop, in about 50 microseconds.
+# Up to this many entries are read on the event loop, in about 50 microseconds.
 _MOST_ENTRIES_ON_LOOP = 32
-# The ranges of so many journals stay in memory, about 250 bytes for each.
+# The most journals whose ranges stay in memory, about 250 bytes for each.
 _MOST_RANGES = 100_000
-# So many names stay in memory, about 150 bytes for each; where there are more, listing all of them reads the database.
+# The most names that stay in memory, about 150 bytes for each; if there are more, listing them reads the database.
 _MOST_NAMES = 1_000_000
 
 

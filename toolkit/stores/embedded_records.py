@@ -22,7 +22,7 @@ from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 ROWS = b"R"
 _EXPIRES, _NEVER = Struct(">q"), (1 << 63) - 1
-# Expired records are invisible at once, and removed after so many changes, or as many as there are records.
+# Expired records are invisible at once. They are removed after this many changes, or one for each record if more.
 _LEAST_CHANGES_TO_SWEEP = 2_000
 
 

@@ -156,7 +156,7 @@ class Archive:
         things
             One name, or several; with several the frame has a column ``thing``.
         n
-            At most so many of each thing, the newest; None for all.
+            At most the newest `n` of each thing; None for all.
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns

@@ -152,11 +152,11 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.reload_button = button("Reload", "refresh", "Read the things again", lambda: self._reload(asked=True))
         self.mark_gaps = check_box("Gaps", width="6em", tip="Shade where nothing came")
         self.gap_factor = _factor(
-            "spacing", 1.5, 1.01, "Silence longer than so many times the usual spacing is a gap; tick Gaps first"
+            "spacing", 1.5, 1.01, "A silence longer than this many times the usual spacing is a gap; tick Gaps first"
         )
         self.mark_outliers = check_box("Outliers", width="6em", tip="Ring values that are far from their neighbours")
         self.threshold = _factor(
-            "spread", 5.0, 0.1, "Farther off than so many robust standard deviations is an outlier; tick Outliers first"
+            "spread", 5.0, 0.1, "A value this many robust standard deviations off is an outlier; tick Outliers first"
         )
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),

@@ -17,7 +17,7 @@ DweetDict = dict[str, Any]
 
 #: Seconds over which the rate of a field is computed.
 _RATE_WINDOW_SECONDS = 60.0
-#: The times of so many arrivals are kept; with more arrivals in a minute, the rate is that of a shorter time.
+#: The most arrivals whose times are kept; with more in a minute, the rate is that of a shorter time.
 _MOST_ARRIVALS = 200
 #: At most this many fields of all things are kept, because a thing may send new names with each dweet.
 _MOST_READINGS = 1_000

@@ -157,7 +157,7 @@ class RewardsExplorer(ServiceWidget):
         wait = "After a reward, a device gets no other reward for this time"
         self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
         stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
-        self.stock = add_tip(sized(stock, "auto", label="9.5em"), "Once so many are given, there are no more")
+        self.stock = add_tip(sized(stock, "auto", label="9.5em"), "The number of rewards that can be given")
         arms_by = ipywidgets.Dropdown(
             options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
         )

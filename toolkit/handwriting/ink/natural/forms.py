@@ -20,7 +20,7 @@ LegibilityTest: TypeAlias = Callable[[list[Strokes], Integers], list[bool]]
 Edit: TypeAlias = Callable[[Parts, float], "Parts | None"]  # the second argument is the x-height
 
 # Lengths in cap heights.
-_MIN_FORMS = 5  # of a letter, if so many forms are legible
+_MIN_FORMS = 5  # of a letter, if this many are legible
 _MAX_LOOP_WIDTH = 0.2  # a wider loop is not closed
 _CONTACT_DISTANCE = 0.07  # an end nearer than this to another part of the letter touches it
 
