@@ -32,7 +32,7 @@ def declared_frame(
 def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
     """Return ISO 8601 texts that end in ``Z`` as UTC timestamps with microseconds; ValueError for any other text.
 
-    The texts may differ in their decimals. Much faster than a general parser.
+    The texts may have different numbers of decimal places. Much faster than a general parser.
     """
     if not len(texts):
         return pd.DatetimeIndex([], dtype="datetime64[us, UTC]")

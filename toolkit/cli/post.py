@@ -74,7 +74,7 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
 
 
 def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
-    """Post lines as they arrive; a ClickException names a line that was not posted, and how many were."""
+    """Post lines as they arrive; a ClickException names the line that failed, and says how many were posted."""
     sent = 0
     for lines in _line_batches(source):
         contents, refusal = _checked_lines(lines)

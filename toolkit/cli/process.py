@@ -22,7 +22,7 @@ from toolkit.errors import InvalidArgument, ToolkitError
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 # The exit code that a shell reports for a command that SIGINT ended.
 _SIGINT_EXIT_CODE = 130
-# A content may be nested 1,024 levels deep.
+# A content may be nested 1,024 levels deep, and json calls itself for each level.
 _RECURSION_LIMIT = 5_000
 # JSON escapes for characters that terminals execute or readers cannot see, and that json.dumps leaves in texts.
 _ESCAPES = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}

@@ -106,7 +106,7 @@ class Alert(Record, frozen=True):
 
 
 class MailCount(Record, frozen=True):
-    """The number of mails that a lock caused on a day, also if it was on several things or its alert was set again."""
+    """The number of alert mails of a lock on one day, counted over all its things and all alerts set with it."""
 
     day: str = ""
     mails: int = 0

@@ -60,7 +60,7 @@ class PageRoutes(Routes):
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Answer with a sentence, as a person reads it."""
+        """Answer with a sentence for a person, not with JSON."""
         headers = _OF_PAGES if request.route is not None and request.route.for_browsers else ()
         return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT, headers)
 

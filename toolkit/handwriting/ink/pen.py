@@ -38,7 +38,7 @@ MAX_NIB_RATIO = 1.1  # to the nib of the script: with the nib of the widest writ
 
 @dataclass(frozen=True, slots=True)
 class PenKind:
-    """The properties of a pen, as shares of the usual flow or width, unless a comment says otherwise."""
+    """The properties of a pen, relative to the usual flow or width unless a comment says otherwise."""
 
     opacity: float  # of one stroke with the usual flow
     nib: float  # factor on the pen width

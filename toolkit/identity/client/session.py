@@ -40,7 +40,7 @@ class Flow:
         self.user: AuthenticatedUser | None = None
 
 
-class Holder:
+class SecretHolder:
     """Holds secrets of a flow until `forget` is called."""
 
     def __init__(self, flow: Flow, **held: Secret) -> None:
@@ -79,7 +79,7 @@ class Holder:
     __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
 
 
-class StartedTransaction(Holder):
+class StartedTransaction(SecretHolder):
     """A transaction that waits for the phone. Made by ``start_authentication``."""
 
     def __init__(self, flow: Flow, transaction_id: str, final_target_url: str, seconds: int, **held: Secret) -> None:
@@ -92,7 +92,7 @@ class StartedTransaction(Holder):
         return f"<transaction {self.transaction_id[:8]}: {self.state}, {self.expires_in} s to open it>"
 
 
-class PhoneProof(Holder):
+class PhoneProof(SecretHolder):
     """The final fingerprint that the phone received. Made by ``authenticate_device``."""
 
     def __init__(self, transaction: StartedTransaction, fingerprint: Secret) -> None:
@@ -105,7 +105,7 @@ class PhoneProof(Holder):
         return f"<proof of transaction {self.transaction.transaction_id[:8]}: {self.state} after finish_authentication>"
 
 
-class AuthenticatedUser(Holder):
+class AuthenticatedUser(SecretHolder):
     """A user whose phone is authenticated; ``service_alias`` may be stored. Made by ``finish_authentication``."""
 
     def __init__(
@@ -147,7 +147,7 @@ class IdentitySession(Closable):
 
     def __init__(self, client: IdentityClient) -> None:
         self._client = client
-        self._holders: list[Holder] = []
+        self._holders: list[SecretHolder] = []
         self._transaction: StartedTransaction | None = None
         self._proof: PhoneProof | None = None
         self._user: AuthenticatedUser | None = None

@@ -212,7 +212,7 @@ class RewardClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            One row per moment, with the columns of `moment`. If a request fails, the moments before it stay decided.
+            One row per moment, with the columns of `moment`. If a request fails, the moments before it remain decided.
         """
         analysis.checked_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
