@@ -13,7 +13,7 @@ from tests.handwriting.conftest import Service, errors_of
 from tests.handwriting.test_beside_the_loop import children
 from toolkit.gateway import Gateway
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.wire import OWN_PARAMETERS, PAPERS, PENS, RENDER_PARAMETERS
+from toolkit.handwriting.wire import OWN_PARAMETERS, PAPERS, PENS, RENDER_PARAMETERS, TOO_MUCH_WORK
 
 SECONDS = 10.0
 # What a text that we know takes on the machine that the limit is for; a slower or busier one has as much longer.
@@ -94,14 +94,15 @@ def is_quick_enough(service: Service, spent: float) -> bool:
     return spent < SECONDS / 2 or spent < SECONDS * max(1.0, check(service, "replay", KNOWN) / KNOWN_SECONDS)
 
 
-def check(service: Service, kind: str, given: dict[str, str]) -> float:
+def check(service: Service, kind: str, given: dict[str, str], *, may_be_too_much: bool = False) -> float:
     began = processor_seconds()
     reply = service.render(kind, **given)
     spent = processor_seconds() - began
     assert reply.status in (200, 400), (kind, given, reply.body[:200])
     if reply.status == 400:
-        assert all(
-            error["field"] in (*RENDER_PARAMETERS, *OWN_PARAMETERS) and error["error"] for error in errors_of(reply)
+        errors = errors_of(reply)
+        assert (may_be_too_much and errors == [{"error": TOO_MUCH_WORK}]) or all(
+            error["field"] in (*RENDER_PARAMETERS, *OWN_PARAMETERS) and error["error"] for error in errors
         )
     return spent
 
@@ -121,7 +122,8 @@ def test_any_parameters(service: Service, running: Gateway, kind: str, full: dic
 def test_any_parameters_at_depth(service: Service, running: Gateway, kind: str, full: dict[str, str]) -> None:
     forget_peaks()
     before = peak_megabytes(running)  # with the letter forms that earlier texts have left
-    assert is_quick_enough(service, check(service, kind, full))
+    # 9,000 emoji as a PDF take more memory than a text may have.
+    assert is_quick_enough(service, check(service, kind, full, may_be_too_much=True))
     assert peak_megabytes(running) - before < MEGABYTES
 
 

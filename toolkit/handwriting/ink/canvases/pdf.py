@@ -95,7 +95,7 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
             drawn = ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
             of_word.setdefault(int(layer.word[stroke]), []).append(drawn)
         for number_of_word in sorted(of_word):
-            yield "\n".join(of_word.pop(number_of_word))
+            yield from of_word.pop(number_of_word)
             yield "f"
     yield "Q"
 
