@@ -156,7 +156,7 @@ class _Evaluator:
             self._task = asyncio.ensure_future(self._evaluate_until_done())
 
     async def settle(self, sequence: int) -> None:
-        """Wait until the dweets up to this sequence number are evaluated, and what they change is written."""
+        """Wait until the dweets up to this sequence number are evaluated and the results are stored."""
         while True:
             if self._task is None:
                 if self._is_stopped or self.alert.position >= sequence:
