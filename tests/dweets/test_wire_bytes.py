@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -506,7 +507,10 @@ def test_a_dweet_as_deep_as_json_may_be_spoils_nothing_for_others(call: Caller, 
     assert call.get("/get/stats")["this"] == "succeeded"
     day = re.search(rb'"created":"([-0-9]+)T', answer)[1].decode()
     csv = call("GET", f"/get/stored/dweets/for/{thing}?date={day}&responseType=csv")
-    assert json.loads(csv.body)["because"] == "a dweet is nested too deeply for CSV: ask for json"
+    if sys.version_info >= (3, 12):
+        assert deep in csv.body
+    else:  # it counts the levels of parsers written in C too
+        assert json.loads(csv.body)["because"] == "a dweet is nested too deeply for CSV: ask for json"
 
 
 def test_posts_of_one_thing_may_be_limited() -> None:

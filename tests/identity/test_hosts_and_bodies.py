@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -210,7 +211,8 @@ BODIES = {
     b'{"EchoMessage": ' + b"9" * 5000 + b"}": 400,
     b'{"EchoMessage": 1e999}': 401,
     b"[" * 16_000: 400,
-    b'{"a":' * 2_300 + b"1" + b"}" * 2_300: 400,
+    # Since Python 3.12 its parser reads as many levels, and then there is no such client.
+    b'{"a":' * 2_300 + b"1" + b"}" * 2_300: 401 if sys.version_info >= (3, 12) else 400,
     b'{"EchoMessage": "\\ud800"}': 400,
     b'{"\\udc00": 1}': 400,
     b'{"EchoMessage": "\xff"}': 400,

@@ -38,7 +38,7 @@ def trace_outline(outline: Path) -> Strokes:
         strokes = glyph_strokes(picture, cleaning)
         ink = draw_ink(strokes, picture)
         only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT_FLAG))
-        overlap = (ink & picture.ink).sum() / max(1, (ink | picture.ink).sum())
+        overlap = (ink & picture.ink).sum() / max(1, int((ink | picture.ink).sum()))
         if features_of(ink) == wanted and (only_dots or overlap >= MIN_OVERLAP):
             return strokes
     return outline_as_strokes(outline)

@@ -109,7 +109,8 @@ class Shaper:
         hand, writer, every = self.hands[number], self.writer, self._every
         strokes = hand.glyph(glyph)
         if every > 1 and len(strokes.length):
-            shown = ((strokes.flags & OUTLINE_FLAG) == 0) | (strokes.length >= min(2 * every, strokes.length.max()))
+            is_kept = (strokes.length >= 2 * every) | (strokes.length == strokes.length.max())
+            shown = ((strokes.flags & OUTLINE_FLAG) == 0) | is_kept
             kept, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
             strokes = strokes.select(shown)
