@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -59,6 +60,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A script that starts the tests in the background makes them and all their children ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name
