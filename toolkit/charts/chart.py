@@ -147,18 +147,16 @@ class Chart(anywidget.AnyWidget):
         value = proposal["value"]
         if value is None:
             return None
+        zone = self._frame.index.tz  # type: ignore[attr-defined]
         try:
-            start, end = (self._time_in_zone(one) for one in value)
+            times = map(pd.Timestamp, value)
+            # Without a zone, a frame is in UTC.
+            start, end = (time.tz_convert(zone) if time.tzinfo else time.tz_localize(zone) for time in times)
         except (TypeError, ValueError):
             raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
         if not start < end:
             raise InvalidArgument(f"visible_range must end after its start {start}, not at {end}")
         return start, end
-
-    def _time_in_zone(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
-        moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
-        # Without a zone, a frame is in UTC.
-        return moment.tz_localize(zone) if moment.tzinfo is None else moment.tz_convert(zone)
 
     @traitlets.observe("visible_range")
     def _send_range(self, change: Any) -> None:  # noqa: ANN401
