@@ -251,6 +251,14 @@ class NotEligible(ServiceError):
     default_status = 403
 
 
+_CLASS_OF_STATUS = {401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conflict, 410: NotFound, 429: RateLimited}
+
+
+def class_of_status(status: int) -> type[ServiceError]:
+    """Return the class of a refusal that only its HTTP status tells."""
+    return _CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
+
+
 def install_command(extra: str) -> str:
     """Return the pip command that installs the libraries of an extra, such as ``lab``."""
     from importlib.metadata import requires  # seldom needed, and it takes as long as all other imports of this module
