@@ -1,7 +1,5 @@
 """Endpoints: a method, a path template and a query. Clients build paths from them, and the gateway matches requests."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address

@@ -3,8 +3,6 @@
 They need integers, ``+ - * /`` and square roots only: the last digit of a libm function depends on the machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from typing import TypeAlias

@@ -4,8 +4,6 @@
 of this module ends when its standard input ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

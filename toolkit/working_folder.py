@@ -3,8 +3,6 @@
 And files that are written whole or not at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

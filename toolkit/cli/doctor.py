@@ -1,7 +1,5 @@
 """`toolkit doctor`: what is missing on this machine, and what does not work without it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shutil

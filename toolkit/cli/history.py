@@ -1,7 +1,5 @@
 """`toolkit history`: past dweets of a thing as CSV, JSON lines or Parquet."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

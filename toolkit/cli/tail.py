@@ -1,7 +1,5 @@
 """`toolkit tail`: the dweets of a thing as they come, until Ctrl-C."""
 
-from __future__ import annotations
-
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls

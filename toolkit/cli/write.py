@@ -1,7 +1,5 @@
 """`toolkit write`: a text in handwriting, as a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The files of the operator in the data folder of a gateway: the key, and the address while the gateway runs."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

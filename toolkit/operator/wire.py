@@ -4,8 +4,6 @@ Every request has ``Authorization: Bearer KEY``, every response is a JSON object
 A refusal is ``{"error": TEXT}`` with an HTTP status: 401 for a wrong key, 403 or 421 for a caller from elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 
 from toolkit.endpoint import Endpoint
