@@ -100,14 +100,13 @@ _CODE_OF_STATUS = {REFUSALS[code].status: code for code in _HTTP_LAYER_CODES}
 
 
 def refusal(code: str, **values: str | int) -> ServiceError:
-    row = REFUSALS[code]
+    row, seconds = REFUSALS[code], values.get("seconds")
     field = row.field and row.field.format(**values)
-    return _error(row.status, code, row.message.format(**values), field, float(values.get("seconds", 1)))
+    return _error(row.status, code, row.message.format(**values), field, None if seconds is None else float(seconds))
 
 
-def _error(status: int, code: str, message: str, field: str | None, retry_after: float) -> ServiceError:
-    wait = retry_after if status == 429 else None
-    error = class_of_status(status)(message, code=code, status=status, retry_after=wait)
+def _error(status: int, code: str, message: str, field: str | None, retry_after: float | None) -> ServiceError:
+    error = class_of_status(status)(message, code=code, status=status, retry_after=retry_after)
     error.field = field
     return error
 
@@ -130,7 +129,7 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
     except (ValueError, KeyError, TypeError, RecursionError):
         row = {}
     code, message = str(row.get("code", status)), str(row.get("message", f"the service answered {status}"))
-    seconds = float(retry_after) if retry_after and retry_after.isdigit() else 1.0
+    seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
     error = _error(status, code, message, row.get("field"), seconds)
     error.service, error.request = "rewards", request
     return error
