@@ -24,8 +24,6 @@ same class.
 No message holds a key, a code or a query string.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

@@ -1,7 +1,5 @@
 """Chart: the interactive chart as a widget of a notebook."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from io import BytesIO
