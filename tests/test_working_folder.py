@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from toolkit import working_folder
-from toolkit.working_folder import copy_originals
+from toolkit.working_folder import copy_originals, write_whole
 
 
 @pytest.fixture
@@ -87,3 +89,20 @@ def test_tools_of_a_checkout_are_not_copied(source: Path, tmp_path: Path) -> Non
 def test_an_installed_package_has_its_own_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_folder, "_PACKAGE", tmp_path / "toolkit")
     assert working_folder.originals() == tmp_path / "toolkit" / "_lab"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes of files")
+def test_a_left_over_file_reveals_no_private_content(tmp_path: Path) -> None:
+    left_over = tmp_path / ".operator.key.new"
+    left_over.write_text("of a killed process")
+    with left_over.open() as earlier:
+        write_whole(tmp_path / "operator.key", b"the key", 0o600)
+        assert earlier.read() == "of a killed process"
+    assert stat.S_IMODE((tmp_path / "operator.key").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["operator.key"]
+
+
+def test_an_error_of_a_write_names_the_file_itself(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="1.ipynb") as caught:
+        write_whole(tmp_path / "missing" / "1.ipynb", b"")
+    assert caught.value.filename == str(tmp_path / "missing" / "1.ipynb")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
+from toolkit.http_client import HttpSession, checked_base_url
 from toolkit.public_names import Closable, PublicNames
 from toolkit.secret import Secret
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
     from toolkit.gateway import Gateway
     from toolkit.handwriting.client.handwriting import HandwritingClient
-    from toolkit.http_client import HttpSession
     from toolkit.identity.client.identity import IdentityClient
     from toolkit.operator.client import OperatorClient
     from toolkit.rewards.client.rewards import RewardClient
@@ -87,8 +87,6 @@ class Connection(PublicNames, Closable):
         credentials: dict[str, str | Secret],
         operator_key: str | Secret | None = None,
     ) -> None:
-        from toolkit.http_client import checked_base_url
-
         self._is_closed = False
         for name, given, known in ("base_urls", base_urls, SERVICES), ("credentials", credentials, CREDENTIALS):
             if unknown := set(given) - set(known):
@@ -171,8 +169,6 @@ class Connection(PublicNames, Closable):
         return self._session_to(self._base_urls.get(service, self.base_url))
 
     def _session_to(self, base_url: str) -> HttpSession:
-        from toolkit.http_client import HttpSession
-
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected, so each client keeps a reference to it.
             self._sessions[base_url] = HttpSession(base_url, kept_object=self.gateway)

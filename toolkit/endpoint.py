@@ -1,9 +1,6 @@
 """Endpoints: a method, a path template and a query. Clients build paths from them, and the gateway matches requests."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import quote, unquote_to_bytes
@@ -69,13 +66,6 @@ def decode_once(raw: bytes) -> str:
     # Invalid UTF-8 becomes lone surrogates, which each service refuses with its own error.
     plain = unquote_to_bytes(raw) if _PERCENT in raw else raw
     return plain.decode("utf-8", "surrogateescape")
-
-
-def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for name, value in pairs:
-        values.setdefault(name, value)
-    return values
 
 
 def is_loopback(host: str) -> bool:

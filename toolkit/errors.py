@@ -24,8 +24,6 @@ same class.
 No message holds a key, a code or a query string.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys
@@ -249,6 +247,14 @@ class NotEligible(ServiceError):
     """The user is not eligible for this data."""
 
     default_status = 403
+
+
+_CLASS_OF_STATUS = {401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conflict, 410: NotFound, 429: RateLimited}
+
+
+def class_of_status(status: int) -> type[ServiceError]:
+    """Return the class of a refusal that only its HTTP status tells."""
+    return _CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
 
 
 def install_command(extra: str) -> str:

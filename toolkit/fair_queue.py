@@ -1,7 +1,5 @@
 """A queue for a number of slots that is fair between keys."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable

@@ -1,7 +1,5 @@
 """Records as DataFrames with declared columns and dtypes, also if there are no records; DataFrames as files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime

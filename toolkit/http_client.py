@@ -4,8 +4,6 @@ Secrets are revealed in the one function that builds the request. Errors are rai
 from None, because the messages of HTTP libraries contain query strings, and notebooks save tracebacks.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

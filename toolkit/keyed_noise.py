@@ -3,9 +3,8 @@
 They need integers, ``+ - * /`` and square roots only: the last digit of a libm function depends on the machine.
 """
 
-from __future__ import annotations
-
 import hashlib
+import math
 from typing import TypeAlias
 
 import numpy as np
@@ -37,12 +36,15 @@ def unit(hashes: Hashes) -> Floats:
     return (hashes >> np.uint64(11)).astype(np.float64) * (1.0 / (1 << 53))
 
 
-def gaussian(hashes: Hashes) -> Floats:
-    """Return numbers of variance 1 between -3.47 and 3.47: the Irwin-Hall sum of four 16-bit parts, without libm."""
-    total = hashes & _LOW_16_BITS
-    for shift in (16, 32, 48):
+def gaussian(hashes: Hashes, first: int = 0, parts: int = 4) -> Floats:
+    """Return numbers of variance 1: the Irwin-Hall sum of 16-bit parts from the bit `first` on, without libm.
+
+    The sum of four parts is between -3.47 and 3.47; that of two parts has a triangular distribution.
+    """
+    total = (hashes >> np.uint64(first)) & _LOW_16_BITS
+    for shift in range(first + 16, first + 16 * parts, 16):
         total = total + ((hashes >> np.uint64(shift)) & _LOW_16_BITS)
-    return (total.astype(np.float64) - 131070.0) * (1.7320508075688772 / 65536.0)
+    return (total.astype(np.float64) - 32767.5 * parts) * (math.sqrt(12 / parts) / 65536.0)
 
 
 def _smoother_step(t: Floats) -> Floats:
@@ -56,15 +58,12 @@ class KeyedNoise:
         self._key = "\0".join(key)
 
     def stream(self, name: str) -> np.uint64:
-        return np.uint64(self._stream_hash(name))
+        key = f"{self._key}\0{name}".encode("utf-8", "surrogatepass")
+        return np.uint64(int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little"))
 
     def number(self, name: str, ends: tuple[float, float] = (0.0, 1.0)) -> float:
         """Return one uniform number between two ends."""
-        return ends[0] + (ends[1] - ends[0]) * ((self._stream_hash(name) >> 11) / (1 << 53))
-
-    def _stream_hash(self, name: str) -> int:
-        key = f"{self._key}\0{name}".encode("utf-8", "surrogatepass")
-        return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+        return ends[0] + (ends[1] - ends[0]) * ((int(self.stream(name)) >> 11) / (1 << 53))
 
     def hashes(self, name: str, count: int) -> Hashes:
         return mix(self.stream(name) ^ (np.arange(count, dtype=np.uint64) * _INDEX_FACTOR))
@@ -114,15 +113,9 @@ class KeyedNoise:
         )
 
         def blend(shift: int) -> Floats:
-            low, low_right = (_pair_sum(corner, shift) for corner in below)
-            high, high_right = (_pair_sum(corner, shift) for corner in above)
+            low, low_right = (gaussian(corner, shift, parts=2) for corner in below)
+            high, high_right = (gaussian(corner, shift, parts=2) for corner in above)
             low = low + (low_right - low) * u
             return low + (high + (high_right - high) * u - low) * v
 
         return blend(0), blend(32)
-
-
-def _pair_sum(hashes: Hashes, shift: int) -> Floats:
-    """Return the sum of two 16-bit parts, scaled: a triangular distribution of variance 1."""
-    total = ((hashes >> np.uint64(shift)) & _LOW_16_BITS) + ((hashes >> np.uint64(shift + 16)) & _LOW_16_BITS)
-    return (total.astype(np.float64) - 65535.0) * (2.449489742783178 / 65536.0)

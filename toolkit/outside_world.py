@@ -4,8 +4,6 @@ The demo world has a stepped clock and seeded identifiers, so that a tutorial al
 come from the operating system.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import struct

@@ -1,7 +1,5 @@
 """What public classes share: names for tab completion, an end; and names that a package imports when they are used."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Settings from a file or a dict, checked by type; an error names the key and what is allowed, never a secret."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

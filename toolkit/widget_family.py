@@ -4,8 +4,6 @@ Every control is an attribute and every result a trait, so that code can do what
 in ``widget_family.css``. JupyterLab may call widgets from two threads; `working` and `in_turn` serialise the calls.
 """
 
-from __future__ import annotations
-
 import base64
 import threading
 from collections.abc import Callable, Iterator, Sequence

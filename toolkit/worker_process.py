@@ -4,8 +4,6 @@
 of this module ends when its standard input ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle
@@ -103,12 +101,9 @@ class WorkerProcess:
         self._end_child()
 
     def _running_process(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and (self._is_overdue or self._process.poll() is not None):
-            self._end_child()  # it died between two jobs: neither of them is to blame
-        if self._process is not None and self._holds_too_much(self._process):
-            self._end_child()
-        if self._process is not None:
+        if self._process is not None and self._is_usable(self._process):
             return self._process
+        self._end_child()  # no job is to blame
         with self._lock:
             if self._is_closed:
                 raise BrokenPipeError("closed")
@@ -124,9 +119,11 @@ class WorkerProcess:
         self._bytes_at_start = _allocated_bytes(process.pid)
         return process
 
-    def _holds_too_much(self, process: subprocess.Popen[bytes]) -> bool:
+    def _is_usable(self, process: subprocess.Popen[bytes]) -> bool:
+        if self._is_overdue or process.poll() is not None:
+            return False
         most = self._cache_bytes
-        return most is not None and _allocated_bytes(process.pid) > self._bytes_at_start + most
+        return most is None or _allocated_bytes(process.pid) <= self._bytes_at_start + most
 
     @contextlib.contextmanager
     def _time_limit(self, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:

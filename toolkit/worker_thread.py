@@ -4,8 +4,6 @@ When a process ends, Python ends the threads of executors (also of `asyncio.to_t
 still write while they stop, so they use the threads of this module.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

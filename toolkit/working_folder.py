@@ -1,11 +1,14 @@
-"""Folders of notebooks and data: a checkout, the installed package, or a copy in a person's own folder."""
+"""Folders of notebooks and data: a checkout, the installed package, or a copy in a person's own folder.
 
-from __future__ import annotations
+And files that are written whole or not at all.
+"""
 
 import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -52,11 +55,12 @@ def copy_originals(source: Path, folder: Path) -> list[str]:
         present = _digest(target.read_bytes()) if target.exists() else None
         if present in (None, digest, written.get(name)):
             if present != digest:
-                _write(target, original)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(target, original)
             written[name] = digest
         elif written.get(name) != digest:
             kept.append(name)
-    _write(record_file, json.dumps(written, indent=1).encode("utf-8"))
+    write_whole(record_file, json.dumps(written, indent=1).encode("utf-8"))
     return kept
 
 
@@ -76,15 +80,21 @@ def _read_record(path: Path) -> dict[str, str]:
     return record if isinstance(record, dict) else {}
 
 
-def _write(path: Path, content: bytes) -> None:
-    # Write to another name first: a full disk must not leave half a notebook.
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Write a file so that readers see all of it or nothing, even if the disk is full or this process crashes."""
     beside = path.with_name(f".{path.name}.new")
     try:
-        beside.write_bytes(content)
+        beside.unlink(missing_ok=True)  # a left-over file may have another mode
+        with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the caller does not know the temporary file
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that cannot be written
+            beside.unlink(missing_ok=True)
 
 
 def _digest(content: bytes) -> str:

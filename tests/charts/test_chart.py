@@ -174,11 +174,11 @@ def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
 
 def test_fields_of_unlike_kinds_have_their_own_panels() -> None:
     lines = lines_of(MIXED.assign(pascal=1e5, fahrenheit=70.0), ["celsius", "fahrenheit", "pascal", "open", "mode"])
-    assert [[line.field for line in panel] for panel in panels_of(lines, {})] == [
+    assert [[line.field for line in panel] for panel in panels_of(lines)] == [
         ["celsius"], ["fahrenheit"], ["pascal"], ["open"], ["mode"],
     ]  # fmt: skip
-    assert [len(panel) for panel in panels_of(lines[:2], {})] == [2]
-    assert [len(panel) for panel in panels_of(lines[:2], {"celsius": "°C"})] == [1, 1]
+    assert [len(panel) for panel in panels_of(lines[:2])] == [2]
+    assert [len(panel) for panel in panels_of([lines[0]._replace(unit="°C"), lines[1]])] == [1, 1]
 
 
 def test_many_different_texts_are_other() -> None:
@@ -192,7 +192,7 @@ def test_many_different_texts_are_other() -> None:
 def test_a_state_ends_where_a_gap_begins() -> None:
     gaps = pd.DataFrame({"start": [HOURS[3]], "end": [HOURS[9]]})
     frame = MIXED.iloc[[0, 1, 2, 3, 9, 10]]
-    for line in lines_of(frame, ["open", "mode"], gaps):
+    for line in lines_of(frame, ["open", "mode"], ChartMarks(gaps)):
         (end,) = line.values.index[line.values.isna()]
         assert HOURS[3] < end < HOURS[3] + pd.Timedelta("1s")
 
@@ -214,7 +214,7 @@ def test_every_kind_of_panel_is_drawn(steep: int) -> None:
     gaps = pd.DataFrame({"start": [HOURS[3]], "end": [HOURS[9]]})
     found = pd.DataFrame({"field": ["celsius"], "value": [3.0], "expected": [4.0]}, index=HOURS[3:4])
     frame = MIXED.assign(celsius=MIXED["celsius"] * steep)
-    figure = chart_figure(lines_of(frame, ["celsius", "open", "mode"], gaps), ChartMarks(gaps, found))
+    figure = chart_figure(lines_of(frame, ["celsius", "open", "mode"], ChartMarks(gaps, found)), gaps, "", {})
     numbers, truths, texts = figure.axes
     assert len(numbers.patches) == 1
     assert [line.get_label() for line in numbers.lines] == ["celsius", "outlier"]
@@ -242,7 +242,7 @@ def test_labels_of_a_picture_differ(values: np.ndarray) -> None:
     from matplotlib import pyplot
 
     frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
-    axes = series_axes(frame, ["a"])
+    axes = series_axes(frame, ["a"], ChartMarks())
     axes.figure.canvas.draw()
     texts = [text.get_text() for text in axes.get_yticklabels()]
     assert len(set(texts)) == len(texts)

@@ -1,7 +1,5 @@
 """The chart for a browser: one ES module and one style sheet, from the files in ``static``."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

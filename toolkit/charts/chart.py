@@ -1,9 +1,8 @@
 """Chart: the interactive chart as a widget of a notebook."""
 
-from __future__ import annotations
-
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, Literal
 
 import anywidget
@@ -13,8 +12,8 @@ import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
-from toolkit.charts.figure import chart_figure, figure_file, units_of
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, Style, lines_of, seconds_of, styles_of, thinned
+from toolkit.charts.figure import chart_figure
+from toolkit.charts.series import NO_MARKS, ChartMarks, Line, Style, Unit, lines_of, seconds_of, styles_of, thinned
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.notebook_cell import close_earlier
@@ -75,7 +74,7 @@ class Chart(anywidget.AnyWidget):
         frame: pd.DataFrame | None = None,
         fields: Sequence[str] = (),
         *,
-        unit: str | Mapping[str, str] | None = None,
+        unit: Unit = None,
         marks: ChartMarks = NO_MARKS,
         regular: bool = False,
         height: int = 300,
@@ -96,7 +95,7 @@ class Chart(anywidget.AnyWidget):
         frame: pd.DataFrame,
         fields: Sequence[str],
         *,
-        unit: str | Mapping[str, str] | None = None,
+        unit: Unit = None,
         marks: ChartMarks = NO_MARKS,
         regular: bool = False,
         empty: str = "no data",
@@ -104,8 +103,8 @@ class Chart(anywidget.AnyWidget):
         """Show other data, or the text `empty` if there is none. Lines keep their colours, and the range stays."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
-        self._frame, self._marks, self._units = frame, marks, units_of(fields, unit)
-        self._lines = lines_of(frame, fields, marks.gaps, regular=regular)
+        self._frame, self._gaps = frame, marks.gaps
+        self._lines = lines_of(frame, fields, marks, unit, regular=regular)
         self._styles = styles_of((line.name for line in self._lines), self._known)
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
@@ -123,13 +122,13 @@ class Chart(anywidget.AnyWidget):
 
     def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
-        style, rings = self._styles[line.name], line.outliers(self._marks)
+        style, rings = self._styles[line.name], line.outliers
         message: dict[str, Any] = {
             "name": line.name,
             "field": line.field,
             "thing": line.thing,
             "kind": line.kind,
-            "unit": self._units.get(line.field, ""),
+            "unit": line.unit,
             "colour": style.colour,
             "dash": list(style.dash),
             "states": list(line.states),
@@ -146,18 +145,16 @@ class Chart(anywidget.AnyWidget):
         value = proposal["value"]
         if value is None:
             return None
+        zone = self._frame.index.tz  # type: ignore[attr-defined]
         try:
-            start, end = (self._time_in_zone(one) for one in value)
+            times = map(pd.Timestamp, value)
+            # Without a zone, a frame is in UTC.
+            start, end = (time.tz_convert(zone) if time.tzinfo else time.tz_localize(zone) for time in times)
         except (TypeError, ValueError):
             raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
         if not start < end:
             raise InvalidArgument(f"visible_range must end after its start {start}, not at {end}")
         return start, end
-
-    def _time_in_zone(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
-        moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
-        # Without a zone, a frame is in UTC.
-        return moment.tz_localize(zone) if moment.tzinfo is None else moment.tz_convert(zone)
 
     @traitlets.observe("visible_range")
     def _send_range(self, change: Any) -> None:  # noqa: ANN401
@@ -205,9 +202,11 @@ class Chart(anywidget.AnyWidget):
     def _picture(self, kind: Literal["png", "svg"], names: Sequence[str] | None = None) -> bytes:
         lines, shown, about = self._lines_named(names), self.visible_range, self._data
         figure = chart_figure(
-            lines, self._marks, self._units, about["timeName"], self._known, range_shown=shown, empty=about["empty"]
+            lines, self._gaps, about["timeName"], self._known, range_shown=shown, empty=about["empty"]
         )
-        return figure_file(figure, kind)
+        file = BytesIO()
+        figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
+        return file.getvalue()
 
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""

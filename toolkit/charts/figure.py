@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from toolkit.charts.numerals import tick_labels
-from toolkit.charts.series import NO_MARKS, PALETTE, ChartMarks, Line, Style, isolated, lines_of, panels_of, styles_of
+from toolkit.charts.series import PALETTE, ChartMarks, Line, Style, Unit, lines_of, panels_of, styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,31 +22,24 @@ _MOST_LEGEND_ENTRIES = 20
 _RING_COLOUR = "0.15"  # of the rings around outliers: no line has this colour
 
 
-def units_of(fields: Sequence[str], unit: str | Mapping[str, str] | None) -> dict[str, str]:
-    """Return the unit of each field, empty where it has none."""
-    if isinstance(unit, Mapping):
-        return {field: unit.get(field, "") for field in fields}
-    return dict.fromkeys(fields, unit or "")
-
-
 def series_axes(
     frame: pd.DataFrame,
     fields: Sequence[str],
-    marks: ChartMarks = NO_MARKS,
+    marks: ChartMarks,
     *,
-    unit: str | Mapping[str, str] | None = None,
+    unit: Unit = None,
     title: str | None = None,
     axes: Axes | None = None,
 ) -> Axes | np.ndarray[Any, Any]:
     """Draw on the given axes, or on a new figure of pyplot, so that a notebook shows it."""
     from matplotlib import pyplot
 
-    lines, units, time_name = lines_of(frame, fields, marks.gaps), units_of(fields, unit), str(frame.index.name or "")
+    lines, time_name = lines_of(frame, fields, marks, unit), str(frame.index.name or "")
     if axes is None:
-        places = _draw_panels(pyplot.figure(layout="constrained"), lines, marks, units, time_name, {})
+        places = _draw_panels(pyplot.figure(layout="constrained"), lines, marks.gaps, time_name, {})
     else:
         places = [axes]
-        _draw_panel(axes, lines, marks, units, styles_of((line.name for line in lines), {}))
+        _draw_panel(axes, lines, marks.gaps, styles_of((line.name for line in lines), {}))
         axes.set_xlabel(time_name)
     if title and len(places) > 1:
         places[0].get_figure().suptitle(title)  # type: ignore[union-attr]
@@ -58,10 +50,9 @@ def series_axes(
 
 def chart_figure(
     lines: Sequence[Line],
-    marks: ChartMarks = NO_MARKS,
-    units: Mapping[str, str] | None = None,
-    time_name: str = "",
-    known: dict[str, Style] | None = None,
+    gaps: pd.DataFrame | None,
+    time_name: str,
+    known: dict[str, Style],
     *,
     range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
     empty: str = "no data",
@@ -70,7 +61,7 @@ def chart_figure(
     from matplotlib.figure import Figure
 
     figure = Figure(layout="constrained")
-    first, *_ = _draw_panels(figure, lines, marks, dict(units or {}), time_name, {} if known is None else known)
+    first, *_ = _draw_panels(figure, lines, gaps, time_name, known)
     if not lines:  # axes without data would show the year 1970
         first.set_axis_off()
         first.text(0.5, 0.5, empty, ha="center", va="center", transform=first.transAxes)
@@ -79,27 +70,16 @@ def chart_figure(
     return figure
 
 
-def figure_file(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
-    file = BytesIO()
-    figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
-    return file.getvalue()
-
-
 def _draw_panels(
-    figure: Figure,
-    lines: Sequence[Line],
-    marks: ChartMarks,
-    units: dict[str, str],
-    time_name: str,
-    known: dict[str, Style],
+    figure: Figure, lines: Sequence[Line], gaps: pd.DataFrame | None, time_name: str, known: dict[str, Style]
 ) -> list[Axes]:
-    panels = panels_of(lines, units) or [[]]
+    panels = panels_of(lines) or [[]]
     heights = [_panel_height(panel) for panel in panels]
     figure.set_size_inches(_WIDTH_INCHES, _HEIGHT_INCHES if len(panels) == 1 else sum(heights))
     places = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     styles = styles_of((line.name for panel in panels for line in panel), known)
     for place, panel in zip(places, panels, strict=True):
-        _draw_panel(place, panel, marks, units, styles)
+        _draw_panel(place, panel, gaps, styles)
     places[-1].set_xlabel(time_name)
     return places
 
@@ -111,16 +91,19 @@ def _panel_height(panel: Sequence[Line]) -> float:
     return 0.9 if panel[0].kind == "boolean" else 0.6 + 0.2 * len(panel)
 
 
-def _draw_lines(axes: Axes, lines: Sequence[Line], marks: ChartMarks, styles: Mapping[str, Style]) -> None:
+def _draw_lines(axes: Axes, lines: Sequence[Line], styles: Mapping[str, Style]) -> None:
     for line in lines:
         colour, dash = styles[line.name]
         values, steps = line.values, "steps-post" if line.kind == "boolean" else "default"
         (drawn,) = axes.plot(values.index, values, label=line.name, color=colour, linewidth=1.2, drawstyle=steps)
         if dash:
             drawn.set_dashes([length / 2 for length in dash])
-        if (alone := isolated(values.notna().to_numpy())).any():
+        # A line shows no value that has no neighbour.
+        present = values.notna().to_numpy()
+        alone = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
+        if alone.any():
             axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
-    ringed = [found for line in lines if (found := line.outliers(marks)) is not None]
+    ringed = [line.outliers for line in lines if line.outliers is not None]
     for place, found in enumerate(ringed):
         label = None if place else "outlier"
         axes.plot(found.index, found["value"], "o", mfc="none", color=_RING_COLOUR, markersize=7, label=label)
@@ -153,26 +136,24 @@ def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
     axes.set_yticks([1 - (row + 0.5) / len(lines) for row in range(len(names))], names)
 
 
-def _draw_panel(
-    axes: Axes, lines: Sequence[Line], marks: ChartMarks, units: Mapping[str, str], styles: Mapping[str, Style]
-) -> None:
+def _draw_panel(axes: Axes, lines: Sequence[Line], gaps: pd.DataFrame | None, styles: Mapping[str, Style]) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     is_text = bool(lines) and lines[0].kind == "text"
     if is_text:
         _draw_bands(axes, lines)
     else:
-        _draw_lines(axes, lines, marks, styles)
-    if marks.gaps is not None and lines:
-        for start, end in zip(marks.gaps["start"], marks.gaps["end"], strict=True):
+        _draw_lines(axes, lines, styles)
+    if gaps is not None and lines:
+        for start, end in zip(gaps["start"], gaps["end"], strict=True):
             axes.axvspan(start, end, color="0.5", alpha=0.25, linewidth=0)
     axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=8))
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     fields = list(dict.fromkeys(line.field for line in lines))
-    shared = {units.get(field, "") for field in fields}
-    unit = shared.pop() if len(shared) == 1 else ""
+    units = {line.unit for line in lines}
+    unit = units.pop() if len(units) == 1 else ""
     if len(fields) == 1:
         name = lines[0].name if len(lines) == 1 else fields[0]
         axes.set_ylabel(f"{name} ({unit})" if unit else name)

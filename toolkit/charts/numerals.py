@@ -1,7 +1,5 @@
 """Numbers as text: labels of an axis that differ, and values with enough digits to tell them apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,11 @@ import pandas as pd
 from toolkit.errors import InvalidArgument
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Kind = Literal["number", "boolean", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NUMBERS = KINDS[:1]
+#: The unit of the values, for all fields or by field.
+Unit: TypeAlias = str | Mapping[str, str] | None
 
 _MAX_MAGNITUDE_RATIO = 10
 #: Of more different texts, the rest is drawn as one state: nobody could tell more colours apart.
@@ -48,17 +49,11 @@ class Line(NamedTuple):
     field: str
     thing: str
     kind: Kind
+    unit: str
     values: pd.Series[float]
-    states: Sequence[str] = ()
-
-    def outliers(self, marks: ChartMarks) -> pd.DataFrame | None:
-        """Return the outliers of this line; None if there are none."""
-        if marks.outliers is None:
-            return None
-        own = marks.outliers["field"] == self.field
-        if self.thing and "thing" in marks.outliers.columns:
-            own &= marks.outliers["thing"] == self.thing
-        return marks.outliers[own] if own.any() else None
+    states: Sequence[str]
+    #: None if there are none.
+    outliers: pd.DataFrame | None
 
 
 def kind_of(column: pd.Series[Any]) -> Kind | None:
@@ -93,14 +88,20 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
 
 
 def lines_of(
-    frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
+    frame: pd.DataFrame,
+    fields: Sequence[str],
+    marks: ChartMarks = NO_MARKS,
+    unit: Unit = None,
+    *,
+    regular: bool = False,
 ) -> list[Line]:
     """Return a line for each thing and field.
 
-    Lines are interrupted at `gaps`; with `regular` (the frame was resampled) at missing values too. Otherwise missing
+    Lines are interrupted at gaps; with `regular` (the frame was resampled) at missing values too. Otherwise missing
     values are skipped, because not every dweet has every field.
     """
-    lines = []
+    lines, gaps = [], marks.gaps
+    units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
     things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
     for thing, rows in things:
@@ -116,8 +117,18 @@ def lines_of(
             shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
             drawn = _line_values(values, own, kind, regular)
             name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
-            lines.append(Line(name, field, str(thing), kind, drawn, shown))
+            ringed = _outliers_of(marks.outliers, thing, field)
+            lines.append(Line(name, field, str(thing), kind, units.get(field, ""), drawn, shown, ringed))
     return lines
+
+
+def _outliers_of(outliers: pd.DataFrame | None, thing: object, field: str) -> pd.DataFrame | None:
+    if outliers is None:
+        return None
+    own = outliers["field"] == field
+    if thing and "thing" in outliers.columns:
+        own &= outliers["thing"] == thing
+    return outliers[own] if own.any() else None
 
 
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
@@ -130,7 +141,7 @@ def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, 
     return values[values.index.notna()].sort_index(kind="stable")
 
 
-def panels_of(lines: Sequence[Line], units: dict[str, str]) -> list[list[Line]]:
+def panels_of(lines: Sequence[Line]) -> list[list[Line]]:
     """Group lines into panels, as `panelsOf` of lines.js does, by magnitude and unit; truth values and texts apart."""
     sizes: dict[str, float] = {}
     for line in lines:
@@ -139,7 +150,7 @@ def panels_of(lines: Sequence[Line], units: dict[str, str]) -> list[list[Line]]:
             sizes[line.field] = max(float(finite.max()), sizes.get(line.field, 0.0))
     positive = [size for size in sizes.values() if size > 0]
     alike = not positive or max(positive) <= _MAX_MAGNITUDE_RATIO * min(positive)
-    alike &= len({units.get(line.field, "") for line in lines if line.kind == "number"}) < 2
+    alike &= len({line.unit for line in lines if line.kind == "number"}) < 2
     panels: dict[str, list[Line]] = {}
     for line in lines:
         key = "number" if line.kind == "number" and alike else f"{line.kind} {line.field}"
@@ -151,12 +162,6 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
     """Return times as seconds since 1970; times without a zone as if they were UTC."""
     seconds: Numbers = pd.DatetimeIndex(times).as_unit("us").asi8 / 1e6
     return seconds
-
-
-def isolated(present: Flags) -> Flags:
-    """Return which present values have no present neighbour, so that a line does not show them."""
-    alone: Flags = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
-    return alone
 
 
 def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:

@@ -3,8 +3,6 @@
 Large libraries are imported only when a command runs, so that ``toolkit --help`` answers at once.
 """
 
-from __future__ import annotations
-
 import click
 
 from toolkit.cli.config import config

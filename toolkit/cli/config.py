@@ -1,7 +1,5 @@
 """`toolkit config` prints an example of a gateway's configuration or checks a file; and the option ``--config``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`toolkit doctor`: what is missing on this machine, and what does not work without it."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shutil
@@ -10,7 +8,6 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -19,14 +16,11 @@ from toolkit.errors import install_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
 
-class Finding(NamedTuple):
-    subject: str
-    found: object  #: the path or the version; None if it is missing
-    cost: str  #: what does not work without the subject, and what to do
+def _findings() -> list[tuple[str, object, str]]:
+    """Return each subject, what was found (a path or a version; None if nothing), and what to do without it.
 
-
-def examine() -> list[Finding]:
-    """Look for everything, in the order in which a newcomer needs it; change nothing."""
+    In the order in which a newcomer needs them.
+    """
     folder, jupyter = gateway_folder(), install_command("lab")
     taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
     mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
@@ -34,15 +28,15 @@ def examine() -> list[Finding]:
     redis = shutil.which("redis-server") or shutil.which("valkey-server")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     return [
-        Finding("data folder", _if_writable(folder), f"{folder} cannot be written: give --data another folder"),
-        Finding(f"port {DEFAULT_PORT}", _if_free(DEFAULT_PORT), taken),
-        Finding("JupyterLab", _version("jupyterlab"), f"`toolkit lab` cannot start; run: {jupyter}"),
-        Finding("ipykernel", _version("ipykernel"), f"notebooks have no Python; run: {jupyter}"),
-        Finding("DuckDB", _version("duckdb"), "archives cannot be asked in SQL: install the extra [archive]"),
-        Finding("Dask", _version("dask"), "archives have no .dask(): install the extra [archive]"),
-        Finding("mail server", mail_server, no_mail_server),
-        Finding("Redis", redis, "many gateways need one elsewhere; its tests are skipped"),
-        Finding("Chromium", chromium, "tests in the browser are skipped"),
+        ("data folder", _if_writable(folder), f"{folder} cannot be written: give --data another folder"),
+        (f"port {DEFAULT_PORT}", _if_free(DEFAULT_PORT), taken),
+        ("JupyterLab", _version("jupyterlab"), f"`toolkit lab` cannot start; run: {jupyter}"),
+        ("ipykernel", _version("ipykernel"), f"notebooks have no Python; run: {jupyter}"),
+        ("DuckDB", _version("duckdb"), "archives cannot be asked in SQL: install the extra [archive]"),
+        ("Dask", _version("dask"), "archives have no .dask(): install the extra [archive]"),
+        ("mail server", mail_server, no_mail_server),
+        ("Redis", redis, "many gateways need one elsewhere; its tests are skipped"),
+        ("Chromium", chromium, "tests in the browser are skipped"),
     ]
 
 
@@ -72,7 +66,7 @@ def doctor() -> None:
     """Say what is missing on this machine, and what does not work without it."""
     version = _version(APPLICATION) or "(not installed, run from its sources)"
     click.echo(f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
-    findings = examine()
+    findings = _findings()
     for subject, found, cost in findings:
         click.echo(f"  {'ok' if found else 'missing':8} {subject:14} {found or cost}")
-    sys.exit(findings[0].found is None)  # nothing works without a data folder
+    sys.exit(findings[0][1] is None)  # nothing works without a data folder

@@ -1,7 +1,5 @@
 """`toolkit gateway`: the gateway as a process, until a signal."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Mapping
 from typing import Any

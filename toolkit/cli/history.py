@@ -1,20 +1,15 @@
 """`toolkit history`: past dweets of a thing as CSV, JSON lines or Parquet."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, write_bytes, write_text
 from toolkit.dweets.wire import HISTORY_LENGTH
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FILE = click.Path(dir_okay=False, allow_dash=True)
 
@@ -67,22 +62,16 @@ def history(
         _write_frame(records, csv_file or "-", ".csv")
 
 
-def _flat_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return the frame of `tk.dweets.history`, but with JSON text in columns of mixed or nested values."""
+def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
+    """Write the frame of `tk.dweets.history`, with JSON text in columns of mixed or nested values."""
+    import pandas as pd
+
     from toolkit.dweets.content_frame import history_frame
+    from toolkit.frames import table_bytes
 
     frame = history_frame(records)
     for name in frame.columns[frame.dtypes == "object"]:
         frame[name] = frame[name].map(json_text, na_action="ignore").astype("str")
-    return frame
-
-
-def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
-    import pandas as pd
-
-    from toolkit.frames import table_bytes
-
-    frame = _flat_frame(records)
     if suffix == ".csv":  # times as the gateway writes them
         frame.index = pd.Index([record["created"] for record in records], name="created")
     content = table_bytes(frame, suffix)

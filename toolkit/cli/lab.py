@@ -6,12 +6,11 @@ import importlib.util
 import os
 import secrets
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
@@ -94,22 +93,20 @@ def _first_page(root: Path) -> str:
     return f"lab/tree/{quote(first.relative_to(root).as_posix())}" if first else "lab"
 
 
-@contextmanager
-def _runtime_folder() -> Iterator[Path]:
-    """Make a private, temporary folder for the keys and sockets of the kernels."""
+def _runtime_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a private folder for the keys and sockets of the kernels."""
     # The path of a socket may have about 100 characters.
     short = "/tmp" if _IS_POSIX and os.access("/tmp", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    return tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True)
 
 
-def _set_environment(gateway: Gateway, runtime: Path) -> None:
+def _set_environment(gateway: Gateway, runtime: str) -> None:
     """Set environment variables: URL and keys of the gateway for the kernels, and our settings for Jupyter."""
     os.environ["TOOLKIT_URL"] = gateway.base_url
     os.environ["TOOLKIT_OPERATOR_KEY"] = gateway.operator_key.reveal()
     for name, key in gateway.credentials.items():
         os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
-    os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
+    os.environ["JUPYTER_RUNTIME_DIR"] = runtime
     for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # folders of settings, and of front-end extensions
         os.environ[name] = os.pathsep.join(path for path in (str(_JUPYTER_SETTINGS), os.environ.get(name, "")) if path)
 
@@ -120,10 +117,6 @@ def _print_urls(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) 
     click.echo(f"gateway at {gateway.base_url}")
     click.echo(f"lab at {jupyter.connection_url}{_first_page(root)}{query}")
     click.echo(f"notebooks in {root}, dweets kept in {kept}; Ctrl-C ends both")
-
-
-def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
 
 
 def _stop_at_signals(jupyter: ServerApp) -> None:
@@ -164,7 +157,11 @@ def lab(
     root = _notebook_root(folder)
     settings = _gateway_settings(config, data, port)
     # A signal while the lab starts ends the gateway and removes the folder.
-    with at_end_signals(_exit), _start_gateway(settings) as running, _runtime_folder() as runtime:
+    with (
+        at_end_signals(lambda _number, _frame: sys.exit(0)),
+        _start_gateway(settings) as running,
+        _runtime_folder() as runtime,
+    ):
         _set_environment(running, runtime)
         from jupyterlab.labapp import LabApp
 

@@ -1,7 +1,5 @@
 """Opens the notebooks of `toolkit lab` without marking them as changed."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -49,9 +49,11 @@ def list_locks(data: Path | None, store: str | None) -> None:
     """Print each lock, the thing that uses it, and what is damaged."""
     from toolkit.dweets.service.lock_records import lock_rows
 
-    rows = _operate(data, store, lock_rows, _lock_rows)
+    rows: Sequence[Mapping[Any, Any]] = _operate(
+        data, store, lock_rows, lambda operator: operator.locks().fillna("").to_dict("records")
+    )
     for row in rows:
-        on = f"on {row['thing']}" if row["thing"] is not None else ""
+        on = f"on {row['thing']}" if row["thing"] else ""
         click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())
         if row["damage"]:
             click.echo(f"    {row['damage']}")
@@ -98,11 +100,6 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
         lambda operator: operator.repair_lock(thing, lock=lock_name),
     ):
         click.echo(sentence)
-
-
-def _lock_rows(operator: OperatorClient) -> list[Any]:
-    frame = operator.locks()
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
 def _operate(

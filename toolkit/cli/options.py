@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from toolkit.working_folder import gateway_folder
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
 
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
 DEFAULT_PORT = 8787
 _CONNECT_SECONDS = 0.5
 
@@ -22,16 +24,11 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 PORT = click.IntRange(0, 65535)
 
 
-class EnvironmentOption(click.Option):
-    """An option that the environment variable ``TOOLKIT_`` and its name sets too."""
+def environment_option(*names: str, **attributes: Any) -> Callable[[CommandT], CommandT]:  # noqa: ANN401
+    """Declare an option that an environment variable sets too: ``TOOLKIT_`` and the last of its names."""
+    variable = f"TOOLKIT_{names[-1].lstrip('-').replace('-', '_').upper()}"
+    return click.option(*names, envvar=variable, show_envvar=True, **attributes)
 
-    def __init__(self, *declarations: Any, **attributes: Any) -> None:  # noqa: ANN401
-        super().__init__(*declarations, **attributes)
-        self.show_envvar = True
-        self.envvar = f"TOOLKIT_{self.name}".upper()
-
-
-environment_option = partial(click.option, cls=EnvironmentOption)
 
 STORE = environment_option(
     "--store",

@@ -1,7 +1,5 @@
 """How commands read, write, log and end: JSON lines, errors in one line, closed pipes, signals."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

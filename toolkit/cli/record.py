@@ -1,7 +1,5 @@
 """`toolkit record`: an archive of some things, written until a signal."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`toolkit tail`: the dweets of a thing as they come, until Ctrl-C."""
 
-from __future__ import annotations
-
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
@@ -34,14 +32,12 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
 
     calls = dweet_calls(url)
     with Listener(lambda position: calls.stream(thing, key, position), None, patience) as dweets:
-        dweets.on_connection = _report_connection
+        dweets.on_connection = lambda is_connected: click.echo(
+            "connected again" if is_connected else "the connection is lost; reconnecting", err=True
+        )
         click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
         for dweet in dweets:
             if as_json:
                 write_text(f"{json_text(dweet.record())}\n")
             else:
                 write_text(f"{dweet.time} {json_text(dweet.content)}\n")
-
-
-def _report_connection(is_connected: bool) -> None:
-    click.echo("connected again" if is_connected else "the connection is lost; reconnecting", err=True)

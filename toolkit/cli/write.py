@@ -1,7 +1,5 @@
 """`toolkit write`: a text in handwriting, as a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +63,10 @@ def write(
       toolkit write - --hand Molly --page A4 -o letter.pdf < letter.txt
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if text == "-":
-        text = _text_of_stdin()
+        try:
+            text = stdin().read().decode("utf-8").rstrip("\n")
+        except UnicodeDecodeError:
+            raise click.ClickException("the text on stdin is not UTF-8") from None
     from toolkit.connection import connect
     from toolkit.handwriting.client.style import Style
 
@@ -88,10 +89,3 @@ def write(
 def _page_size(text: str) -> str | tuple[str, str]:
     width, by, height = text.lower().partition("x")
     return (width, height) if by and height else text
-
-
-def _text_of_stdin() -> str:
-    try:
-        return stdin().read().decode("utf-8").rstrip("\n")
-    except UnicodeDecodeError:
-        raise click.ClickException("the text on stdin is not UTF-8") from None

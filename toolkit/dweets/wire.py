@@ -14,15 +14,12 @@ from typing import Any, NamedTuple
 
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
-    Conflict,
     KeyRejected,
     MalformedRequest,
-    NotFound,
-    RateLimited,
     ServiceError,
-    ServiceFailure,
     ThingAlreadyLocked,
     ThingNotLocked,
+    class_of_status,
 )
 from toolkit.secret import Secret
 
@@ -124,7 +121,6 @@ _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
     THING_NOT_LOCKED: ThingNotLocked,
     ALERT_NEEDS_LOCK: ThingNotLocked,
 }
-_CLASS_OF_CODE: dict[int, type[ServiceError]] = {403: KeyRejected, 404: NotFound, 409: Conflict, 429: RateLimited}
 
 
 def too_large() -> MalformedRequest:
@@ -148,8 +144,7 @@ def failed(error: ServiceError) -> bytes:
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
-    fallback = ServiceFailure if status >= 500 else MalformedRequest
-    kind = _CLASS_OF_TEXT.get(text) or _CLASS_OF_CODE.get(status, fallback)
+    kind = _CLASS_OF_TEXT.get(text) or class_of_status(status)
     return kind(text, status=status, service="dweets", request=request)
 
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
-from toolkit.endpoint import Endpoint, first_values
+from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, ServiceError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Request:
     def query(self) -> dict[str, str]:
         """The first value of each name of the query."""
         if self._query is None:
-            self._query = first_values(self.pairs)
+            self._query = dict(self.pairs) | dict(reversed(self.pairs))
         return self._query
 
     @property

@@ -8,7 +8,6 @@ import io
 import os
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -20,6 +19,7 @@ from PIL import Image, ImageColor
 from toolkit.errors import InvalidArgument, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
+from toolkit.working_folder import write_whole
 
 SUFFIXES: dict[Format, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
 _LIGHT_INK_BRIGHTNESS = 170  # of 255; a notebook shows lighter ink on a dark background
@@ -168,21 +168,8 @@ def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str)
     target = Path(path).expanduser()
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
-    write_atomically(target, data)
+    write_whole(target, data)
     return target
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that readers see all of it or nothing, even if this process crashes."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the caller does not know the temporary file
-    finally:
-        with suppress(OSError):  # of a folder that cannot be written
-            beside.unlink(missing_ok=True)
 
 
 def css_colour(colour: str, kind: Format) -> tuple[int, ...]:

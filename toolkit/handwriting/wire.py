@@ -11,17 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 from toolkit.endpoint import Endpoint, Parameter
-from toolkit.errors import (
-    InvalidParameters,
-    KeyRejected,
-    MalformedRequest,
-    NotFound,
-    Overloaded,
-    Problem,
-    RateLimited,
-    ServiceError,
-    ServiceFailure,
-)
+from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceError, class_of_status
 
 Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
@@ -123,14 +113,11 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
-    wait = headers.get("retry-after", "")
-    if status == 429:
-        return RateLimited(problems[0].error, retry_after=float(wait) if wait.isdigit() else 1.0, **details)
-    if status == 503 and wait.isdigit():
-        return Overloaded(problems[0].error, retry_after=float(wait), **details)
-    kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
-    fallback = ServiceFailure if status >= 500 else MalformedRequest
-    return kinds.get(status, fallback)(problems[0].error, **details)
+    kind = class_of_status(status)
+    if (wait := headers.get("retry-after", "")).isdigit():
+        details["retry_after"] = float(wait)
+        kind = Overloaded if status == 503 else kind
+    return kind(problems[0].error, **details)
 
 
 def _problem_entry(problem: Problem) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The client of the operator API: ``tk.operator``."""
 
-from __future__ import annotations
-
 from typing import Any, TypedDict
 
 import msgspec

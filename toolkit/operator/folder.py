@@ -1,7 +1,5 @@
 """The files of the operator in the data folder of a gateway: the key, and the address while the gateway runs."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re
@@ -14,10 +12,12 @@ import filelock
 
 from toolkit.errors import StoreUnavailable
 from toolkit.secret import Secret
+from toolkit.working_folder import write_whole
 
 log = logging.getLogger("toolkit.gateway")
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,64}")
+_OWNER_ONLY = 0o600
 _IS_POSIX = os.name == "posix"
 
 
@@ -36,7 +36,7 @@ def kept_key(folder: Path | None) -> Secret:
             if _KEY_PATTERN.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
                 return Secret(kept)
             log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
-        _write_private(file, key)
+        write_whole(file, f"{key}\n".encode("ascii"), _OWNER_ONLY)
     except OSError as error:
         raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
     return Secret(key)
@@ -44,7 +44,7 @@ def kept_key(folder: Path | None) -> Secret:
 
 def write_address(folder: Path, url: str) -> None:
     try:
-        _write_private(folder / "gateway.url", f"{url}\n{os.getpid()}")
+        write_whole(folder / "gateway.url", f"{url}\n{os.getpid()}\n".encode("ascii"), _OWNER_ONLY)
     except OSError as error:
         log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
@@ -67,14 +67,3 @@ def running_gateway(folder: Path) -> tuple[str, Secret] | None:
         return (url, key) if process == (folder / "gateway.pid").read_text("ascii").strip() else None
     except (OSError, ValueError):
         return None
-
-
-def _write_private(file: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    fresh = file.with_name(f"{file.name}.new")
-    fresh.unlink(missing_ok=True)  # a left-over file may have another mode
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as opened:
-        opened.write(f"{text}\n")
-        opened.flush()
-        os.fsync(opened.fileno())
-    fresh.replace(file)

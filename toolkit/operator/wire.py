@@ -4,12 +4,10 @@ Every request has ``Authorization: Bearer KEY``, every response is a JSON object
 A refusal is ``{"error": TEXT}`` with an HTTP status: 401 for a wrong key, 403 or 421 for a caller from elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 
 from toolkit.endpoint import Endpoint
-from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
+from toolkit.errors import ServiceError, class_of_status
 
 GET_LOCKS = Endpoint("GET", "/operator/locks")
 ISSUE_LOCK = Endpoint("POST", "/operator/locks")
@@ -53,14 +51,6 @@ NO_USER = "no user with this alias had a code or gave a wrong answer lately"
 REAL_CLOCK = "this gateway runs on the real clock: only the clock of Gateway.demo() can be advanced"
 BAD_SECONDS = 'the body must be {"seconds": NUMBER}'
 
-_CLASS_OF_STATUS: dict[int, type[ServiceError]] = {
-    400: MalformedRequest,
-    401: KeyRejected,
-    404: NotFound,
-    409: Conflict,
-    429: RateLimited,
-}
-
 
 def failed(error: ServiceError) -> bytes:
     return json.dumps({"error": error.message}).encode("ascii")
@@ -68,5 +58,5 @@ def failed(error: ServiceError) -> bytes:
 
 def error_of(status: int, text: str, *, request: str) -> ServiceError:
     """Return the error of a refusal, of the class that the gateway raised."""
-    kind = _CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else ServiceError)
+    kind = ServiceError if status in (403, 421) else class_of_status(status)  # of a caller from elsewhere, with any key
     return kind(text, status=status, service="operator", request=request)

@@ -32,8 +32,9 @@ from toolkit.frames import declared_frame
 from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
-from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background, write_atomically
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
 from toolkit.handwriting.wire import Align, Format
+from toolkit.working_folder import write_whole
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
@@ -326,7 +327,7 @@ class _MailMerge:
             done.pages, done.width, done.height, str(done.seed), overflow,
         )  # fmt: skip
         try:
-            write_atomically(self.folder / row.file_name, data)
+            write_whole(self.folder / row.file_name, data)
             with self._list_lock, (self.folder / _LIST_FILE_NAME).open("ab") as file:
                 # One write: a killed process leaves at most half a line, and the next entry begins with a line feed.
                 file.write(b"\n" + msgspec.json.encode(letter))
