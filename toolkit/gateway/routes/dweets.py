@@ -11,8 +11,8 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs, keywords_of
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.stored_days import BLOCK_BYTES, StoredRange, csv_names, csv_pieces, json_pieces
-from toolkit.dweets.service.things import CachedThing
+from toolkit.dweets.service.stored_days import StoredRange, csv_names, csv_pieces, json_pieces
+from toolkit.dweets.service.things import BATCH_BYTES, CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
@@ -96,7 +96,7 @@ class DweetRoutes(Routes):
     # -- reading ------------------------------------------------------------------------------------------
 
     def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
-        def read_or_load(request: Request) -> Response | Future[CachedThing]:
+        def read_or_load(request: Request) -> Response | Awaitable[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
             cached = self._service.readable_thing(thing, key, length)
             return respond(cached) if cached is not None else self._service.things.load(thing, length)
@@ -118,7 +118,7 @@ class DweetRoutes(Routes):
         return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
-        newest = await self._service.active.newest()
+        newest = await self._service.active_things()
         things = [{"thing": thing, "keywords": keywords_of(record)} for thing, record in newest]
         return _succeeded("getting", "stats", {"active_things": things})
 
@@ -206,7 +206,7 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
     begun = b""
     async for piece in pieces:
         begun += piece
-        if len(begun) > BLOCK_BYTES:
+        if len(begun) > BATCH_BYTES:
             break
     else:
         return Response(200, begun, content_type, headers)
