@@ -20,24 +20,11 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
 from toolkit.dweets.content import content_of
+from toolkit.dweets.service import storage
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Mail, check_recipients
-from toolkit.dweets.service.stored_records import (
-    SPACE,
-    Changes,
-    DamagedRecord,
-    Record,
-    RecordChanged,
-    StoredRecord,
-    alert_key,
-    compare_and_set,
-    encode_record,
-    mirror,
-    read_stored,
-    retry_while_changed,
-    thing_key,
-)
+from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, thing_key
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import Conflict, NotFound, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
@@ -52,7 +39,7 @@ _SECONDS_TO_RETRY = 1.0
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
-class Alert(Record, frozen=True):
+class Alert(storage.Record, frozen=True):
     """An alert in the store. Every dweet up to the sequence number ``position`` has been evaluated."""
 
     thing: str
@@ -105,7 +92,7 @@ class Alert(Record, frozen=True):
         return Mail.for_alert(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
-class MailCount(Record, frozen=True):
+class MailCount(storage.Record, frozen=True):
     """The number of alert mails of a lock on one day, counted over all its things and all alerts set with it."""
 
     day: str = ""
@@ -119,20 +106,20 @@ def _mail_count_key(alert: Alert) -> str:
     return f"mails-today:{alert.lock}"
 
 
-async def _read_mail_count(records: Records, alert: Alert) -> StoredRecord[MailCount]:
-    data = await records.get(SPACE, _mail_count_key(alert))
+async def _read_mail_count(records: Records, alert: Alert) -> storage.Versioned[MailCount]:
+    data = await records.get(storage.SPACE, _mail_count_key(alert))
     count = MailCount()
     try:
         count = MailCount() if data is None else MailCount.parse(_mail_count_key(alert), data)
     except DamagedRecord as damage:
         log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
-    return StoredRecord(count, data)
+    return storage.Versioned(count, data)
 
 
 class _Evaluator:
     """Evaluates the condition of one alert with each new dweet of its thing."""
 
-    def __init__(self, alert: StoredRecord[Alert], store: Store, conditions: Conditions) -> None:
+    def __init__(self, alert: storage.Versioned[Alert], store: Store, conditions: Conditions) -> None:
         self._journals = store.journals
         self._records = store.records
         self._conditions = conditions
@@ -142,7 +129,7 @@ class _Evaluator:
         self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
         self.wake()
 
-    def _start_at(self, alert: StoredRecord[Alert]) -> None:
+    def _start_at(self, alert: storage.Versioned[Alert]) -> None:
         self.alert, self.version = alert
         self.fault: str | None = None
         self._stored_position = self.alert.position
@@ -197,7 +184,7 @@ class _Evaluator:
         """Evaluate some of the new dweets, and write what they change."""
         stored = None
         with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
-            stored = await read_stored(self._records, Alert, alert_key(self.alert.thing))
+            stored = await storage.read(self._records, Alert, alert_key(self.alert.thing))
         if stored is not None and stored.version != self.version:
             self._start_at(stored)
         if stored is None or self._is_stopped:
@@ -243,19 +230,19 @@ class _Evaluator:
             self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
 
     async def _write_alert(self, trigger: Entry | None) -> None:
-        key, written = alert_key(self.alert.thing), encode_record(self.alert)
-        expected: Changes = {key: self.version}
-        changes: Changes = {key: written}
+        key, written = alert_key(self.alert.thing), storage.encode_record(self.alert)
+        expected: storage.Changes = {key: self.version}
+        changes: storage.Changes = {key: written}
         if trigger is not None:
             count, count_version = await _read_mail_count(self._records, self.alert)
             day = wire.created_text(trigger.at)[:10]
             if count.on(day) < wire.ALERTS_A_DAY:
                 mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert)
                 expected[count_key] = count_version
-                changes[count_key] = encode_record(MailCount(day, count.on(day) + 1))
-                changes[mail.key] = encode_record(mail)
+                changes[count_key] = storage.encode_record(MailCount(day, count.on(day) + 1))
+                changes[mail.key] = storage.encode_record(mail)
         self.version, self._stored_position = written, self.alert.position  # the mirror must recognise our own change
-        await compare_and_set(self._records, expected, changes)
+        await storage.compare_and_set(self._records, expected, changes)
 
 
 class Alerts:
@@ -270,36 +257,31 @@ class Alerts:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        self._unsubscribe = await mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
+        self._unsubscribe = await storage.mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
 
     async def close(self) -> None:
         self._unsubscribe()
         await asyncio.gather(*(self._evaluators.pop(thing).end() for thing in list(self._evaluators)))
         self._conditions.close()
 
+    @storage.retry_while_changed
     async def set(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
-        wire.checked_thing(thing)
-
-        async def attempt() -> Alert:
-            lock = await self._locks.lock_of(thing, key)
-            recipients = wire.checked_recipients(who)
-            await self._conditions.check_compiles(Owner(lock.record.lock), condition)
-            newest = await self._store.journals.last(journal_of(thing), 1)
-            alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
-            change = {alert_key(thing): encode_record(alert)}
-            await compare_and_set(self._records, {thing_key(thing): lock.version}, change)
-            return alert
-
-        return await retry_while_changed("this alert", attempt)
+        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        recipients = wire.checked_recipients(who)
+        await self._conditions.check_compiles(Owner(lock.record.lock), condition)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
+        changes = {alert_key(thing): storage.encode_record(alert)}
+        await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, changes)
+        return alert
 
     async def get(self, thing: str, key: str | None) -> tuple[Alert, dict[str, Any]]:
         """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
-        wire.checked_thing(thing)
-        await self._locks.lock_of(thing, key)
+        await self._locks.lock_of(wire.checked_thing(thing), key)
         await self.settle(thing)
         try:
-            stored = await read_stored(self._records, Alert, alert_key(thing))
+            stored = await storage.read(self._records, Alert, alert_key(thing))
         except DamagedRecord:
             raise Conflict(wire.ALERT_DAMAGED) from None
         if stored is None:
@@ -309,16 +291,12 @@ class Alerts:
         count, _ = await _read_mail_count(self._records, alert)
         return alert, alert.status(count.on(today), evaluator.fault if evaluator is not None else None)
 
+    @storage.retry_while_changed
     async def remove(self, thing: str, key: str | None) -> None:
-        wire.checked_thing(thing)
-
-        async def attempt() -> None:
-            lock = await self._locks.lock_of(thing, key)
-            if await self._records.get(SPACE, alert_key(thing)) is None:
-                raise NotFound(wire.NOT_FOUND)
-            await compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
-
-        await retry_while_changed("this alert", attempt)
+        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        if await self._records.get(storage.SPACE, alert_key(thing)) is None:
+            raise NotFound(wire.NOT_FOUND)
+        await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
@@ -330,12 +308,12 @@ class Alerts:
     async def _settle(self, thing: str) -> None:
         if thing not in self._evaluators:  # another gateway may just have set it
             with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
-                self._mirror(thing, await read_stored(self._records, Alert, alert_key(thing)))
+                self._mirror(thing, await storage.read(self._records, Alert, alert_key(thing)))
         newest = await self._store.journals.last(journal_of(thing), 1)
         if newest and (evaluator := self._evaluators.get(thing)) is not None:
             await evaluator.settle(newest[-1].sequence)
 
-    def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
+    def _mirror(self, thing: str, stored: storage.Versioned[Alert] | None) -> None:
         evaluator = self._evaluators.get(thing)
         if stored is None:
             if evaluator is not None:

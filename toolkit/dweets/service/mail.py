@@ -17,7 +17,7 @@ from email.utils import format_datetime
 from typing import Literal, NamedTuple
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.stored_records import DamagedRecord, Record, mail_key
+from toolkit.dweets.service.storage import DamagedRecord, Record, mail_key
 
 _MAX_SUBJECT_CHARACTERS = 200
 # White space and control characters become one space, because a header is one line.
