@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
+from toolkit.public_names import Closable
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.gateway.alerts")
@@ -51,7 +52,7 @@ class Verdict(NamedTuple):
         return self.message is not None
 
 
-class ConditionWorker:
+class ConditionWorker(Closable):
     """Compiles and evaluates conditions in a child process. Calls block; only one thread at a time may call.
 
     A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
@@ -100,18 +101,12 @@ class ConditionWorker:
             return verdicts if fault is None else [*verdicts, Verdict(None, fault, stops=True)]
         return [Verdict(*outcome) for outcome in outcomes]
 
-    def close(self) -> None:
-        """End the child at once, and start no other; any thread may call this. Call `join` after the last call."""
+    def stop(self) -> None:
+        """End the child at once, and start no other; any thread may call this. Call `close` after the last call."""
         self._process.close()
 
-    def join(self) -> None:
+    def close(self) -> None:
         self._process.join()
-
-    def __enter__(self) -> ConditionWorker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.join()
 
     def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:

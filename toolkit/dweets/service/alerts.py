@@ -12,7 +12,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,7 +24,7 @@ from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Mail, check_recipients
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, thing_key
-from toolkit.dweets.service.things import journal_of
+from toolkit.dweets.service.things import first_entries, journal_of
 from toolkit.errors import Conflict, NotFound, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Entry, Records, Store
@@ -34,7 +33,6 @@ log = logging.getLogger("toolkit.gateway")
 
 # The position of an alert that does not change is stored after this many dweets.
 _DWEETS_A_CHECKPOINT = 1_000
-_BYTES_A_JOB = 1024 * 1024
 _SECONDS_TO_RETRY = 1.0
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
@@ -76,10 +74,6 @@ class Alert(storage.Record, frozen=True):
             return replace(here, is_open=False, message="", since=None)
         since = self.since if self.is_open else wire.created_text(entry.at)
         return replace(here, is_open=True, message=verdict.message or "", since=since)
-
-    def is_triggered_after(self, before: Alert) -> bool:
-        """Whether the alert has opened since `before`, or its message has changed."""
-        return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
 
     def trigger_mail(self, entry: Entry) -> Mail:
         created = wire.created_text(entry.at)
@@ -124,10 +118,10 @@ class _Evaluator:
         self._records = store.records
         self._conditions = conditions
         self._pauses = 0
-        self._task: asyncio.Task[None] | None = None
+        self._has_news = True
         self._start_at(alert)
         self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
-        self.wake()
+        self._task = asyncio.ensure_future(self._evaluate_until_done())
 
     def _start_at(self, alert: storage.Versioned[Alert]) -> None:
         self.alert, self.version = alert
@@ -139,46 +133,37 @@ class _Evaluator:
     def wake(self) -> None:
         """Evaluate the new dweets, with the alert as it is stored now."""
         self._has_news = True
-        if self._task is None:
+        if self._task.done():
             self._task = asyncio.ensure_future(self._evaluate_until_done())
 
     async def settle(self, sequence: int) -> None:
         """Wait until the dweets up to this sequence number are evaluated and the results are stored."""
-        while True:
-            if self._task is None:
-                if self._is_stopped or self.alert.position >= sequence:
-                    return
+        while not (self._task.done() and (self._is_stopped or self.alert.position >= sequence)):
+            if self._task.done():
                 self.wake()
-            assert self._task is not None
             await asyncio.wait([self._task])
 
-    def end(self) -> asyncio.Future[list[Any]]:
-        """Stop; the future is done when nothing is evaluated any more."""
+    def end(self) -> asyncio.Task[None]:
+        """Stop; the task is done when nothing is evaluated any more."""
         self._is_stopped = True
         self._unsubscribe()
-        tasks = [] if self._task is None else [self._task]
-        self._task = None  # a task that is cancelled before its first step does not do it
-        for task in tasks:
-            task.cancel()
-        return asyncio.gather(*tasks, return_exceptions=True)
+        self._task.cancel()
+        return self._task
 
     def _note_new_dweets(self, entries: Sequence[Entry]) -> None:
         if not self._is_stopped:
             self.wake()
 
     async def _evaluate_until_done(self) -> None:
-        try:
-            while self._has_news:
-                self._has_news = False
-                try:
-                    await self._evaluate_some()
-                except RecordChanged:  # another gateway was faster: continue from there
-                    self._has_news = True
-                except StoreUnavailable:
-                    self._has_news = True
-                    await asyncio.sleep(_SECONDS_TO_RETRY)
-        finally:
-            self._task = None
+        while self._has_news:
+            self._has_news = False
+            try:
+                await self._evaluate_some()
+            except RecordChanged:  # another gateway was faster: continue from there
+                self._has_news = True
+            except StoreUnavailable:
+                self._has_news = True
+                await asyncio.sleep(_SECONDS_TO_RETRY)
 
     async def _evaluate_some(self) -> None:
         """Evaluate some of the new dweets, and write what they change."""
@@ -207,9 +192,7 @@ class _Evaluator:
         entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
         if not entries:
             return [], []
-        contents = [content_of(entry.data) for entry in entries]
-        ends = accumulate(map(len, contents))
-        contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
+        contents = [content_of(entry.data) for entry in first_entries(entries)]
         return entries, await self._conditions.evaluate(alert.owner, alert.condition, contents)
 
     async def _apply_verdict(self, entry: Entry, verdict: Verdict) -> None:
@@ -217,7 +200,7 @@ class _Evaluator:
         before, self.alert = self.alert, self.alert.after(entry, verdict)
         is_changed = replace(self.alert, position=before.position) != before
         if is_changed or entry.sequence - self._stored_position >= _DWEETS_A_CHECKPOINT:
-            await self._write_alert(entry if self.alert.is_triggered_after(before) else None)
+            await self._write_alert(entry if is_changed and self.alert.is_open else None)
 
     def _note_fault(self, verdict: Verdict) -> None:
         self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
@@ -261,7 +244,8 @@ class Alerts:
 
     async def close(self) -> None:
         self._unsubscribe()
-        await asyncio.gather(*(self._evaluators.pop(thing).end() for thing in list(self._evaluators)))
+        ending = [self._evaluators.pop(thing).end() for thing in list(self._evaluators)]
+        await asyncio.gather(*ending, return_exceptions=True)
         self._conditions.close()
 
     @storage.retry_while_changed

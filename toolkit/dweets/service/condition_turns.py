@@ -67,9 +67,9 @@ class Conditions:
 
     def close(self) -> None:
         self._turns.close()
-        self._worker.close()
+        self._worker.stop()
         self._thread.shutdown(wait=True, cancel_futures=True)
-        self._worker.join()
+        self._worker.close()
 
     def _rank(self, owner: Owner) -> int:
         return int((self._budget - min(map(self._seconds_left.tokens, owner))) / _SECONDS_A_RANK)

@@ -32,10 +32,10 @@ def journal_of(thing: str) -> str:
     return f"dweets:{thing}"
 
 
-def first_entries(entries: Sequence[Entry], max_bytes: int) -> Sequence[Entry]:
-    """Return the first entries with at most `max_bytes` of data, at least one."""
+def first_entries(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the first entries that fit into `BATCH_BYTES`, at least one."""
     ends = accumulate(len(entry.data) for entry in entries)
-    return entries[: max(1, sum(end <= max_bytes for end in ends))]
+    return entries[: max(1, sum(end <= BATCH_BYTES for end in ends))]
 
 
 def _do_nothing(*_: Any) -> None:  # noqa: ANN401
@@ -134,7 +134,7 @@ class Things:
                     entries: Sequence[Entry] = (await self.journals.last(journal, count, position))[::-1]
                 else:
                     entries = await self.journals.after(journal, position or 0, count)
-            batch = first_entries(entries, BATCH_BYTES)
+            batch = first_entries(entries)
             is_end = len(batch) == len(entries) < count
             if batch:
                 position, count = batch[-1].sequence, min(2 * len(batch), _DWEETS_A_BATCH)
