@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
 from tests.ports import free_port
-from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.email_queue import EmailQueue
-from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
+from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail, SmtpDelivery
 from toolkit.dweets.service.storage import SPACE, Changes, encode_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable

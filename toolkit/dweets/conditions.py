@@ -71,25 +71,8 @@ class ConditionWorker(Closable):
 
     def check_compiles(self, source: str) -> None:
         """Raise MalformedRequest if a condition does not compile, and reset the count of its crashes."""
-        problem = ""
-        if _UNREADABLE_CHARACTER.search(source):
-            problem = "it must be UTF-8 without NUL"
-        elif not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
-            problem = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
-        if problem:
-            raise MalformedRequest(f"the condition doesn't compile: {problem}")
-        self._crashes.pop(source, None)
-        for _ in range(_ATTEMPTS_TO_COMPILE):
-            try:
-                (fault,) = self._run_job(source, None)
-            except WorkerDied as died:
-                fault = self._reason_to_stop(source, died)
-                if fault is None:
-                    continue
-            if fault is not None:
-                raise MalformedRequest(f"the condition doesn't compile: {fault}")
-            return
-        raise ServiceFailure("the gateway could not check the condition, try again", status=503)
+        if (fault := self._compile_fault(source)) is not None:
+            raise MalformedRequest(f"the condition doesn't compile: {fault}")
 
     def evaluate(self, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate contents in order, until the time is up or the child dies."""
@@ -107,6 +90,21 @@ class ConditionWorker(Closable):
 
     def close(self) -> None:
         self._process.join()
+
+    def _compile_fault(self, source: str) -> str | None:
+        if _UNREADABLE_CHARACTER.search(source):
+            return "it must be UTF-8 without NUL"
+        if not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
+            return f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
+        self._crashes.pop(source, None)
+        for _ in range(_ATTEMPTS_TO_COMPILE):
+            try:
+                faults: list[str | None] = self._run_job(source, None)
+                return faults[0]
+            except WorkerDied as died:
+                if (reason := self._reason_to_stop(source, died)) is not None:
+                    return reason
+        raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
     def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:

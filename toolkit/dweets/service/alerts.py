@@ -175,8 +175,11 @@ class _Evaluator:
         if stored is None or self._is_stopped:
             self._is_stopped = True
             return
-        async with self._conditions.turn(self.alert.owner):
-            entries, verdicts = await self._evaluate()
+        alert = self.alert
+        async with self._conditions.turn(alert.owner):  # only one alert at a time has many dweets in memory
+            entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
+            contents = [content_of(entry.data) for entry in first_entries(entries)]
+            verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)
         for entry, verdict in zip(entries, verdicts, strict=False):
             await self._apply_verdict(entry, verdict)
             if self._is_stopped:
@@ -185,15 +188,6 @@ class _Evaluator:
         self._pauses = self._pauses + 1 if entries and not verdicts else 0
         if self._pauses:  # the child was killed from outside
             await asyncio.sleep(RESTART_PAUSES[min(self._pauses, len(RESTART_PAUSES)) - 1])
-
-    async def _evaluate(self) -> tuple[list[Entry], list[Verdict]]:
-        # Dweets are read only during the turn of an alert, so that only one alert has many dweets in memory.
-        alert = self.alert
-        entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
-        if not entries:
-            return [], []
-        contents = [content_of(entry.data) for entry in first_entries(entries)]
-        return entries, await self._conditions.evaluate(alert.owner, alert.condition, contents)
 
     async def _apply_verdict(self, entry: Entry, verdict: Verdict) -> None:
         self._note_fault(verdict)

@@ -11,10 +11,10 @@ from msgspec import Meta
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.alerts import Alerts
-from toolkit.dweets.service.delivery import MailDelivery, check_mail_server
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
+from toolkit.dweets.service.mail import MailDelivery, check_mail_server
 from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited

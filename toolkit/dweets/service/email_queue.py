@@ -16,8 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service import storage
-from toolkit.dweets.service.delivery import MailDelivery
-from toolkit.dweets.service.mail import Mail, NotDelivered
+from toolkit.dweets.service.mail import Mail, MailDelivery, NotDelivered
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, mail_key
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
@@ -63,12 +62,10 @@ class EmailQueue:
         """Stop; deliveries that have begun get some seconds to finish."""
         self._unsubscribe()
         self._is_closing = True
-        tasks = dict(self._tasks)
-        for mail_id, task in tasks.items():
-            if mail_id not in self._claimed:
-                task.cancel()
-        if tasks:
-            _, unfinished = await asyncio.wait(tasks.values(), timeout=self._timings.mail_stop)
+        for mail_id in self._tasks.keys() - self._claimed:
+            self._tasks[mail_id].cancel()
+        if self._tasks:
+            _, unfinished = await asyncio.wait(self._tasks.values(), timeout=self._timings.mail_stop)
             for task in unfinished:
                 task.cancel()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -20,6 +19,8 @@ from toolkit.stores import Records
 
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
+#: Why a lock or a locked thing cannot be used.
+LockDamage = str
 REPAIR_ADVICE = "`toolkit lock repair` frees it"
 
 
@@ -49,13 +50,6 @@ def hash_of_key(salt: str, key: str) -> str:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=salt.encode("ascii"), digest_size=32).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class LockDamage:
-    """Why a lock or a locked thing cannot be used."""
-
-    reason: str
-
-
 class LockTable:
     """The records of all locks and locked things in memory, and the state of each thing."""
 
@@ -80,7 +74,7 @@ class LockTable:
             try:
                 self._stored[key] = storage.Versioned(LockRecord.parse(key, value), value)
             except DamagedRecord as damage:
-                self._stored[key] = storage.Versioned(LockDamage(str(damage)), value)
+                self._stored[key] = storage.Versioned(str(damage), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
@@ -97,25 +91,21 @@ class LockTable:
         own = self._stored.get(thing_key(thing))
         if own is None:
             claims = self._claims.get(thing)
-            return LockDamage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
+            return f"its record is missing, and the lock {min(claims)!a} is on it" if claims else None
         if isinstance(own.record, LockDamage):
-            return LockDamage(f"its record is damaged: {own.record.reason}")
+            return f"its record is damaged: {own.record}"
         lock = self._stored.get(lock_key(own.record.lock))
         if lock is None or lock.version != own.version:
-            return LockDamage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
+            return f"the record of its lock {own.record.lock!a} is missing, or is not the same"
         return own.record
-
-    def state_of_lock(self, lock: str) -> LockRecord | LockDamage | None:
-        record = self.record(lock_key(lock))
-        if isinstance(record, LockRecord) and record.thing is not None:
-            used = self.state_of_thing(record.thing)
-            if isinstance(used, LockRecord) and used.lock != lock:
-                return LockDamage(f"it names the thing {record.thing!a}, which has another lock")
-        return record
 
     def damage_at(self, key: str) -> LockDamage | None:
         kind, _, name = key.partition(":")
-        state = self.state_of_thing(name) if kind == "thing" else self.state_of_lock(name)
+        state = self.state_of_thing(name) if kind == "thing" else self.record(key)
+        if isinstance(state, LockRecord) and kind == "lock" and state.thing is not None:
+            used = self.state_of_thing(state.thing)
+            if isinstance(used, LockRecord) and used.lock != name:
+                return f"it names the thing {state.thing!a}, which has another lock"
         return state if isinstance(state, LockDamage) else None
 
     def locks_with_things(self) -> set[tuple[str, str]]:
@@ -134,7 +124,7 @@ class LockTable:
             thing = name if kind == "thing" else known.thing if known else None
             damage = self.damage_at(key) or (self.damage_at(thing_key(thing)) if thing is not None else None)
             state = "damaged" if damage else "free" if thing is None else "in use"
-            rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage.reason if damage else None})
+            rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage})
         return rows
 
     def _thing_of(self, key: str) -> str | None:
@@ -198,7 +188,7 @@ def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, l
         raise Conflict(f"the lock of the thing {thing!a} is fine, its master key unlocks it: nothing was changed")
     changes: storage.Changes = {thing_key(thing): None}
     done = [
-        f"The lock of the thing {thing!a} was damaged: {state.reason}.",
+        f"The lock of the thing {thing!a} was damaged: {state}.",
         "The thing is unlocked: everybody can read and write it until it is locked again.",
     ]
     for lock in sorted(lock for lock, used_by in table.locks_with_things() if used_by == thing):
@@ -216,7 +206,7 @@ def _plan_lock_repair(table: LockTable, lock: str) -> tuple[storage.Changes, lis
     if damage is None:
         raise Conflict(f"the lock {lock!a} {'is fine' if record else 'does not exist'}: there is nothing to repair")
     changes: storage.Changes = {}
-    return changes, [f"The lock {lock!a} was damaged: {damage.reason}.", _free_lock(record, lock, changes)]
+    return changes, [f"The lock {lock!a} was damaged: {damage}.", _free_lock(record, lock, changes)]
 
 
 def _free_lock(record: LockRecord | LockDamage | None, lock: str, changes: storage.Changes) -> str:

@@ -197,7 +197,7 @@ class Locks:
                 self._reported[key] = damage
                 kind, _, name = key.partition(":")
                 what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, REPAIR_ADVICE)
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage, REPAIR_ADVICE)
                 if kind == "thing":
                     self._on_lock(name)
 

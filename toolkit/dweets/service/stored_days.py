@@ -68,8 +68,19 @@ async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterato
     yield (b"]" if separator == b"," else separator + b"]") + behind
 
 
-async def csv_names(stored: StoredRange) -> list[str]:
-    """Return the names in all contents, in order of appearance; MalformedRequest if CSV cannot hold them."""
+async def csv_pieces(stored: StoredRange) -> AsyncIterator[bytes]:
+    """Yield the rows, oldest first: created, then a column per name; MalformedRequest if CSV cannot hold the names."""
+    names = await _csv_names(stored)
+    yield _csv_bytes([["created", *map(escape_formula, names)]])
+    async for records in stored.batches(newest_first=False):
+        rows = []
+        for created, values in map(_fields, records):
+            rows.append([created, *(_cell(values[name]) if name in values else "" for name in names)])
+        yield _csv_bytes(rows)
+
+
+async def _csv_names(stored: StoredRange) -> list[str]:
+    """Return the names in all contents, in order of appearance."""
     names: dict[str, None] = {}
     try:
         async for records in stored.batches(newest_first=False):
@@ -80,16 +91,6 @@ async def csv_names(stored: StoredRange) -> list[str]:
     except RecursionError:
         raise MalformedRequest(_NESTED_TOO_DEEPLY) from None
     return list(names)
-
-
-async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[bytes]:
-    """Yield the rows, oldest first: created, then a column per name."""
-    yield _csv_bytes([["created", *map(escape_formula, names)]])
-    async for records in stored.batches(newest_first=False):
-        rows = []
-        for created, values in map(_fields, records):
-            rows.append([created, *(_cell(values[name]) if name in values else "" for name in names)])
-        yield _csv_bytes(rows)
 
 
 def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:

@@ -11,7 +11,7 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs, keywords_of
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.stored_days import StoredRange, csv_names, csv_pieces, json_pieces
+from toolkit.dweets.service.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit.dweets.service.things import BATCH_BYTES, CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
@@ -112,8 +112,7 @@ class DweetRoutes(Routes):
         if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
         if kind == "csv":
-            names = await csv_names(stored)
-            return await _sent(stored, csv_pieces(stored, names), _CSV)
+            return await _sent(stored, csv_pieces(stored), _CSV)
         callback = query.get("callback")
         return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
