@@ -86,7 +86,12 @@ class DweetService:
         self.streams = LiveStreams(store.journals, self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
-        self._archiving = _new_archiving(store, world, settings)
+        self._archiving: Archiving | None = None
+        if settings.archive is not None:
+            from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
+
+            now, lease = world.clock.now, world.timings.lease
+            self._archiving = Archiving(store, settings.archive, now, settings.archive_seconds, lease)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -149,14 +154,6 @@ class DweetService:
             if len(names) < count or len(public) >= MAX_ACTIVE_THINGS:
                 return public[:MAX_ACTIVE_THINGS]
             count *= 4  # most of these things are locked
-
-
-def _new_archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
-    if settings.archive is None:
-        return None
-    from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
-
-    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds, world.timings.lease)
 
 
 def _time_range(date: str, hour: str | None) -> tuple[int, int]:

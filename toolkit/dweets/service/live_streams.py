@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Protocol
 
 from toolkit.dweets import wire
@@ -34,25 +37,16 @@ class _Feed:
     """The listeners of one thing. Each new dweet is encoded once for all listeners of an encoding."""
 
     def __init__(self) -> None:
-        self.listeners: set[Listener] = set()  # also those whose missed dweets are still being sent
         self.last_sequence = 0
         self.unsubscribe: Callable[[], None] = lambda: None
-        self._live: dict[Encoder, dict[Listener, int]] = {}
-
-    def join(self, listener: Listener, encode: Encoder, number: int) -> None:
-        """Write new dweets to a listener who has those up to `number`; the store may announce some of them later."""
-        self._live.setdefault(encode, {})[listener] = number
-
-    def leave(self, listener: Listener) -> None:
-        self.listeners.discard(listener)
-        for listeners in self._live.values():
-            listeners.pop(listener, None)
+        #: By encoding, the listeners with the number of their last dweet; infinite while missed dweets are sent.
+        self.listeners: defaultdict[Encoder, dict[Listener, float]] = defaultdict(dict)
 
     def publish(self, entries: Sequence[Entry]) -> None:
         fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
         if fresh:
             self.last_sequence = fresh[-1].sequence
-            for encode, listeners in self._live.items():
+            for encode, listeners in self.listeners.items():
                 _write(fresh, encode, list(listeners.items()))
 
 
@@ -65,7 +59,7 @@ class LiveStreams:
 
     def end(self, thing: str) -> None:
         if thing in self._feeds:
-            for listener in list(self._feeds[thing].listeners):
+            for listener in list(chain.from_iterable(self._feeds[thing].listeners.values())):
                 listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
@@ -92,18 +86,18 @@ class LiveStreams:
         if feed is None:
             feed = self._feeds[thing] = _Feed()
             feed.unsubscribe = self._journals.subscribe(journal_of(thing), feed.publish)
-        feed.listeners.add(listener)
+        feed.listeners[encode][listener] = math.inf
         with ExitStack() as stopping:
-            stopping.callback(self._leave, thing, feed, listener)
-            number = await self._replay(thing, feed, number, encode, listener)
-            feed.join(listener, encode, number)
+            stopping.callback(self._leave, thing, encode, listener)
+            # The store may announce some of these dweets later, so new ones are those above this number.
+            feed.listeners[encode][listener] = await self._replay(thing, feed, number, encode, listener)
             return stopping.pop_all().close
 
-    def _leave(self, thing: str, feed: _Feed, listener: Listener) -> None:
-        feed.leave(listener)
-        if not feed.listeners and self._feeds.get(thing) is feed:
-            del self._feeds[thing]
-            feed.unsubscribe()
+    def _leave(self, thing: str, encode: Encoder, listener: Listener) -> None:
+        listeners = self._feeds[thing].listeners
+        del listeners[encode][listener]
+        if not any(listeners.values()):
+            self._feeds.pop(thing).unsubscribe()
 
     async def _replay(self, thing: str, feed: _Feed, number: int, encode: Encoder, listener: Listener) -> int:
         """Write missed dweets in batches until there are none; return the number of the last one."""
@@ -142,7 +136,7 @@ class LiveStreams:
         return sequence
 
 
-def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[Listener, int]]) -> None:
+def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[Listener, float]]) -> None:
     """Write entries to listeners, to each those above its number."""
     for start in range(0, len(entries), _DWEETS_A_WRITE):
         some = entries[start : start + _DWEETS_A_WRITE]

@@ -26,6 +26,7 @@ Changes = dict[str, bytes | None]
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
+encode_record = msgspec.json.encode
 # Maximum number of attempts to change a record that other callers change at the same time.
 _ATTEMPTS = 20
 
@@ -113,7 +114,3 @@ def retry_while_changed(attempt: Callable[P, Awaitable[T]]) -> Callable[P, Corou
         raise StoreUnavailable(f"others changed the record {_ATTEMPTS} times in a row, nothing was changed, try again")
 
     return retried
-
-
-def encode_record(record: object) -> bytes:
-    return msgspec.json.encode(record)

@@ -46,7 +46,7 @@ class DweetRoutes(Routes):
             Route(wire.GET_QUIETLY, self._post, safe=False, respond=_posted_quietly),
             Route(wire.LISTEN, self._listen),
             self._reading(wire.GET_LATEST, 1, _latest_of),
-            self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, _history_of),
+            self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, CachedThing.history),
             _jsonp(Route(wire.GET_DWEET, self._post, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_UNNAMED, self._post_unnamed, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_STORED, self._stored)),
@@ -95,11 +95,17 @@ class DweetRoutes(Routes):
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
+    def _reading(self, endpoint: Endpoint, length: int, body_of: Callable[[CachedThing], bytes | None]) -> Route:
         def read_or_load(request: Request) -> Response | Awaitable[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
             cached = self._service.readable_thing(thing, key, length)
             return respond(cached) if cached is not None else self._service.things.load(thing, length)
+
+        def respond(thing: CachedThing) -> Response:
+            body = body_of(thing)
+            if body is None:
+                raise NotFound(wire.NOT_FOUND)
+            return Response(200, body)
 
         return _jsonp(Route(endpoint, read_or_load, respond=respond))
 
@@ -183,18 +189,9 @@ def _posted_quietly(_: list[Entry]) -> Response:
     return Response(204, b"")
 
 
-def _latest_of(thing: CachedThing) -> Response:
+def _latest_of(thing: CachedThing) -> bytes | None:
     record = thing.latest()
-    if record is None:
-        raise NotFound(wire.NOT_FOUND)
-    return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
-
-
-def _history_of(thing: CachedThing) -> Response:
-    body = thing.history()
-    if body is None:
-        raise NotFound(wire.NOT_FOUND)
-    return Response(200, body)
+    return record and b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record
 
 
 async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
