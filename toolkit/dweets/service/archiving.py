@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,9 +52,8 @@ class Archiving:
         self._store = store
         self._source = StoreSource(store)
         self.note_post = self._source.note_post
-        self._folder = folder
+        self._open_follower = partial(Follower, folder, self._source, seconds, log)
         self._now = now
-        self._seconds = seconds
         self._lease = lease
         self._token = secrets.token_hex(8).encode("ascii")
         self.follower: Follower | None = None  # while this gateway holds the lease
@@ -90,7 +90,7 @@ class Archiving:
         ):
             await self._stop_follower(flush=False)
         elif self.follower is None:
-            self.follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
+            self.follower = await run_in_thread(self._open_follower)
 
     async def _keep_lease(self) -> None:
         """Renew the lease until `close`, then archive the rest and release the lease."""
