@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -243,7 +242,7 @@ class Alerts:
         self._conditions.close()
 
     @storage.retry_while_changed
-    async def set(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
+    async def set(self, who: str, thing: str, condition: str, key: str | None) -> dict[str, Any]:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
         lock = await self._locks.lock_of(wire.checked_thing(thing), key)
         recipients = wire.checked_recipients(who)
@@ -252,9 +251,9 @@ class Alerts:
         alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
         changes = {alert_key(thing): storage.encode_record(alert)}
         await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, changes)
-        return alert
+        return alert.response()
 
-    async def get(self, thing: str, key: str | None) -> tuple[Alert, dict[str, Any]]:
+    async def get(self, thing: str, key: str | None) -> dict[str, Any]:
         """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
         await self._locks.lock_of(wire.checked_thing(thing), key)
         await self.settle(thing)
@@ -265,16 +264,18 @@ class Alerts:
         if stored is None:
             raise NotFound(wire.NOT_FOUND)
         alert, evaluator = stored.record, self._evaluators.get(thing)
-        today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
         count, _ = await _read_mail_count(self._records, alert)
-        return alert, alert.status(count.on(today), evaluator.fault if evaluator is not None else None)
+        mails_today = count.on(wire.created_text(self._now())[:10])
+        status = alert.status(mails_today, evaluator.fault if evaluator is not None else None)
+        return {"status": status, **alert.response()}
 
     @storage.retry_while_changed
-    async def remove(self, thing: str, key: str | None) -> None:
+    async def remove(self, thing: str, key: str | None) -> dict[str, str]:
         lock = await self._locks.lock_of(wire.checked_thing(thing), key)
         if await self._records.get(storage.SPACE, alert_key(thing)) is None:
             raise NotFound(wire.NOT_FOUND)
         await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
+        return {"thing": thing}
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""

@@ -117,7 +117,7 @@ class Locks:
 
     @storage.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        of_thing, of_lock = thing_key(thing), lock_key(wire.checked_lock(lock))
+        of_thing, of_lock = thing_key(wire.checked_thing(thing)), lock_key(wire.checked_lock(lock))
         used, known = await self._read(of_thing), await self._read(of_lock)
         free = _checked_lock("locked" if used else "unlocked", "lock", known, key, Fit.IN_USE)
         locked = storage.encode_record(replace(free.record, thing=thing))
@@ -125,20 +125,22 @@ class Locks:
         await storage.compare_and_set(self._records, expected, {of_lock: locked, of_thing: locked})
 
     @storage.retry_while_changed
-    async def unlock(self, thing: str, key: str | None) -> None:
-        """Unlock the thing and remove its alert."""
-        used = await self._read(thing_key(thing))
+    async def unlock(self, thing: str, key: str | None) -> str:
+        """Unlock the thing and remove its alert; return the thing."""
+        used = await self._read(thing_key(wire.checked_thing(thing)))
         await self._detach(_checked_lock("locked" if used else "unlocked", "unlock", used, key, Fit.FITS), thing)
+        return thing
 
     @storage.retry_while_changed
-    async def remove(self, lock: str, key: str | None) -> None:
-        """Take the lock off its thing, so that it can lock another one."""
+    async def remove(self, lock: str, key: str | None) -> str:
+        """Take the lock off its thing, so that it can lock another one; return the lock."""
         known = await self._read(lock_key(wire.checked_lock(lock)))
         thing = known.record.thing if known is not None else None
         used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", known, key, Fit.FITS)
         assert thing is not None
         await self._read(thing_key(thing))  # refuses if it is damaged
         await self._detach(used, thing)
+        return lock
 
     async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""

@@ -52,11 +52,11 @@ class DweetRoutes(Routes):
             _jsonp(Route(wire.GET_STORED, self._stored)),
             _jsonp(Route(wire.GET_STATS, self._stats)),
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
-            _jsonp(Route(wire.UNLOCK, self._unlock, safe=False)),
-            _jsonp(Route(wire.REMOVE_LOCK, self._remove_lock, safe=False)),
-            _jsonp(Route(wire.SET_ALERT, self._set_alert, safe=False)),
-            _jsonp(Route(wire.GET_ALERT, self._get_alert)),
-            _jsonp(Route(wire.REMOVE_ALERT, self._remove_alert, safe=False)),
+            _operation(wire.UNLOCK, "unlocking", "thing", service.locks.unlock),
+            _operation(wire.REMOVE_LOCK, "removing", "lock", service.locks.remove),
+            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set),
+            _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True),
+            _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -142,35 +142,21 @@ class DweetRoutes(Routes):
 
         return Stream(begin_listening, _EVENTS, EVENT_HEARTBEAT) if events else Stream(begin_listening, JSON)
 
-    # -- locks and alerts ---------------------------------------------------------------------------------
-
     async def _lock(self, request: Request) -> Response:
-        thing, lock = wire.checked_thing(request.values["thing"]), request.query.get("lock", "")
+        thing, lock = request.values["thing"], request.query.get("lock", "")
         await self._service.locks.lock(thing, lock, request.query.get("key"))
         return _succeeded("locking", thing, lock)
 
-    async def _unlock(self, request: Request) -> Response:
-        thing = wire.checked_thing(request.values["thing"])
-        await self._service.locks.unlock(thing, request.query.get("key"))
-        return _succeeded("unlocking", "thing", thing)
 
-    async def _remove_lock(self, request: Request) -> Response:
-        lock = request.values["lock"]
-        await self._service.locks.remove(lock, request.query.get("key"))
-        return _succeeded("removing", "lock", lock)
+def _operation(
+    endpoint: Endpoint, by: str, the: str, work: Callable[..., Awaitable[object]], *, safe: bool = False
+) -> Route:
+    """Return the route whose response has the result of `work`, a method for the values of the path and the key."""
 
-    async def _set_alert(self, request: Request) -> Response:
-        alert = await self._service.alerts.set(**request.values, key=request.query.get("key"))
-        return _succeeded("alerting", "alert", alert.response())
+    async def answer(request: Request) -> Response:
+        return _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
 
-    async def _get_alert(self, request: Request) -> Response:
-        alert, status = await self._service.alerts.get(request.values["thing"], request.query.get("key"))
-        return _succeeded("getting", "alert", {"status": status, **alert.response()})
-
-    async def _remove_alert(self, request: Request) -> Response:
-        thing = request.values["thing"]
-        await self._service.alerts.remove(thing, request.query.get("key"))
-        return _succeeded("removing", "alert", {"thing": thing})
+    return _jsonp(Route(endpoint, answer, safe=safe))
 
 
 def _content(request: Request) -> bytes:
