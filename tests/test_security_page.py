@@ -9,8 +9,8 @@ import pytest
 from tests.conftest import ROOT
 from toolkit.dweets import wire as dweets
 from toolkit.dweets.conditions import FAULTS_TO_STOP
-from toolkit.dweets.service import stored_days, things
-from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service import things
+from toolkit.dweets.service.dweets import MAX_ACTIVE_THINGS, DweetSettings
 from toolkit.gateway import access
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.routes import pages
@@ -44,7 +44,7 @@ KIB = 1024
         f"| {LIMITS.waiting}, or {LIMITS.waiting_bytes // KIB} KiB of bodies |",
         f"| {LIMITS.write_seconds:g} s, and 1 s for each {LIMITS.write_rate / KIB:g} KiB |",
         f"| a listener who does not read | {LIMITS.stream_bytes // KIB**2} MiB |",
-        f"| a stored day on its way | {stored_days.BLOCK_BYTES // KIB} KiB for each reader",
+        f"| a stored day on its way | {things.BATCH_BYTES // KIB} KiB for each reader",
         f"| columns of a CSV | {dweets.MAX_CSV_COLUMNS} |",
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
         f"| wrong keys | {access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_A_SECOND:g} a second, by address and "
@@ -56,7 +56,7 @@ KIB = 1024
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {HandwritingSettings().render_seconds:g} s of CPU time (`render_seconds`), {MEMORY_BYTES // KIB**2} MiB",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
-        f"{pages.MOST_VALUES} values of {things.MAX_ACTIVE_THINGS} public things, each as escaped text of at most "
+        f"{pages.MOST_VALUES} values of {MAX_ACTIVE_THINGS} public things, each as escaped text of at most "
         f"{pages.LONGEST_TEXT} characters",
         f"| stop | {LIMITS.grace_seconds:g} s for responses and streams |",
     ],

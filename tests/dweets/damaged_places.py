@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.redis_servers import fresh_url
-from toolkit.dweets.service.stored_records import SPACE
+from toolkit.dweets.service.storage import SPACE
 from toolkit.gateway import Gateway
 from toolkit.gateway.gateway import store_of
 from toolkit.outside_world import OutsideWorld

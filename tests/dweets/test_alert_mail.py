@@ -19,8 +19,7 @@ from tests.conftest import operator_of
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
-from toolkit.dweets.service.delivery import SmtpDelivery
-from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
+from toolkit.dweets.service.mail import NotDelivered, OutgoingMail, SmtpDelivery
 from toolkit.gateway import Gateway
 from toolkit.outside_world import Timings
 

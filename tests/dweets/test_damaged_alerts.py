@@ -15,7 +15,7 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place, filled_place, in_places
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.stored_records import encode_record
+from toolkit.dweets.service.storage import encode_record
 
 THINGS = ["attic", "garage", "kitchen"]
 LOCKS = {f"{thing}-lock": "key" for thing in THINGS}

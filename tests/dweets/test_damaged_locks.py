@@ -21,7 +21,7 @@ from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.lock_records import LockDamage, LockRecord, LockTable
-from toolkit.dweets.service.stored_records import SPACE, encode_record
+from toolkit.dweets.service.storage import SPACE, encode_record
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records

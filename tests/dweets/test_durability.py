@@ -137,7 +137,7 @@ def test_ten_thousand_things_at_once(shared: Gateway) -> None:
 def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway() as gateway:
         call, counts = Caller(gateway), []
-        journals = gateway._services.dweets.things._journals
+        journals = gateway._services.dweets.things.journals
         read = journals.last
 
         def counted(name: str, count: int) -> asyncio.Future[list[Entry]]:

@@ -161,9 +161,13 @@ class AnyOrder(RuleBasedStateMachine):
             expected = NOT_FOUND
         if expected is not None:
             assert self.ask(gateway, target) == expected
-        else:  # another gateway hears of a dweet a moment later
-            number = self.newest[thing]
-            eventually(lambda: self.ask(gateway, target)[0]["content"] == {"number": number})
+            return
+
+        def is_newest() -> bool:
+            found = self.ask(gateway, target)
+            return isinstance(found, list) and found[0]["content"] == {"number": self.newest[thing]}
+
+        eventually(is_newest)  # another gateway hears of a dweet, also of the first one, a moment later
 
     @rule(thing=THINGS, key=KEYS, gateway=GATEWAYS, limit=st.integers(0, 3))
     def set_alert(self, thing: int, key: Key, gateway: int, limit: int) -> None:

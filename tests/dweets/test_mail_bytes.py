@@ -22,9 +22,8 @@ from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
-from toolkit.dweets.service.delivery import MailFolder
-from toolkit.dweets.service.mail import Mail, OutgoingMail
-from toolkit.dweets.service.stored_records import SPACE, encode_record
+from toolkit.dweets.service.mail import Mail, MailFolder, OutgoingMail
+from toolkit.dweets.service.storage import SPACE, encode_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
 from toolkit.outside_world import OutsideWorld

@@ -467,11 +467,12 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog
         first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
         await first.open()
         await second.open()
-        assert (first.is_active, second.is_active) == (True, False)
+        assert first.follower is not None
+        assert second.follower is None
         await post(store, 0)
         await become(lambda: second.note_post("t") == 50)  # every gateway learns what is archived
         clock.at += 301  # the first one cannot renew its lease any more: its clock stands still
-        await become(lambda: second.is_active and not first.is_active)
+        await become(lambda: second.follower is not None and first.follower is None)
         await post(store, 50)
         await become(lambda: first.note_post("t") == 100)
         assert archived_so_far(tmp_path, "t") == 100

@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
 from tests.ports import free_port
-from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.email_queue import EmailQueue
-from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
-from toolkit.dweets.service.stored_records import SPACE, Changes, encode_record
+from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail, SmtpDelivery
+from toolkit.dweets.service.storage import SPACE, Changes, encode_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.outside_world import OutsideWorld, Timings
@@ -99,7 +98,7 @@ def test_two_that_evaluate_one_alert_queue_each_mail_once() -> None:
                 await poster.post_all("garage", [json.dumps(f"message {number}").encode()], KEY)
                 if number % 20 == 19:
                     reader = (second, first)[number % 2]
-                    _, status = await reader.alerts.get("garage", KEY)
+                    status = (await reader.alerts.get("garage", KEY))["status"]
                     assert (status["message"], status["alerts_sent_today"]) == (f"message {number}", number + 1)
             await until(lambda: all_sent(second, 60))
 
@@ -160,10 +159,10 @@ def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
                 await second.alerts.get("garage", KEY)
                 late.journals.is_deaf = poster.journals.is_deaf = True
                 await first.post_all("garage", [b'"fire"'], KEY)
-                _, status = await second.alerts.get("garage", KEY)
+                status = (await second.alerts.get("garage", KEY))["status"]
                 assert (status["open"], status["message"]) == (True, "fire")
                 late.journals.listen()
-                _, again = await second.alerts.get("garage", KEY)
+                again = (await second.alerts.get("garage", KEY))["status"]
                 assert again == status
                 assert len(await second.email_queue.mails()) == 1
 

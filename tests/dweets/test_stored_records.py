@@ -12,7 +12,7 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.stored_records import encode_record
+from toolkit.dweets.service.storage import encode_record
 
 LOCKS = {"kitchen-lock": "key"}
 

@@ -86,7 +86,7 @@ def test_one_who_gives_up_does_not_disturb_the_others() -> None:
     async def work(store: Store) -> None:
         await store.journals.append(journal_of("a"), drafts(3, 1))
         things = Things(store.journals)
-        first, second = things.load("a"), things.load("a")
+        first, second = (asyncio.ensure_future(things.load("a")) for _ in range(2))
         first.cancel()
         assert count_of(await second) == 3
 

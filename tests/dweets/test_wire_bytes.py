@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
 from tests.redis_servers import fresh_url
-from toolkit.dweets.service import things
+from toolkit.dweets.service import dweets
 from toolkit.gateway import DEMO_START, Gateway
 from toolkit.outside_world import SteppedClock
 
@@ -416,7 +416,7 @@ def test_stats_tell_the_public_things(demo_call: Caller) -> None:
 def test_stats_have_room_for_public_things_however_many_are_locked(
     demo_call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(things, "MAX_ACTIVE_THINGS", 3)
+    monkeypatch.setattr(dweets, "MAX_ACTIVE_THINGS", 3)
     call = demo_call
     for number in range(4):
         call.post(f"public-{number}", {})
@@ -453,7 +453,7 @@ def active(call: Caller) -> list[str]:
 
 
 def test_stats_list_the_things_active_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(things, "MAX_ACTIVE_THINGS", 3)
+    monkeypatch.setattr(dweets, "MAX_ACTIVE_THINGS", 3)
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(clock=clock, seed=1) as gateway:
         call = Caller(gateway)

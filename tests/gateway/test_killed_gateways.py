@@ -18,7 +18,7 @@ from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
 from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.stored_records import SPACE
+from toolkit.dweets.service.storage import SPACE
 from toolkit.gateway import Gateway
 from toolkit.gateway.gateway import store_of
 from toolkit.outside_world import OutsideWorld, Timings

@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
+from toolkit.public_names import Closable
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.gateway.alerts")
@@ -51,7 +52,7 @@ class Verdict(NamedTuple):
         return self.message is not None
 
 
-class ConditionWorker:
+class ConditionWorker(Closable):
     """Compiles and evaluates conditions in a child process. Calls block; only one thread at a time may call.
 
     A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
@@ -70,25 +71,8 @@ class ConditionWorker:
 
     def check_compiles(self, source: str) -> None:
         """Raise MalformedRequest if a condition does not compile, and reset the count of its crashes."""
-        problem = ""
-        if _UNREADABLE_CHARACTER.search(source):
-            problem = "it must be UTF-8 without NUL"
-        elif not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
-            problem = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
-        if problem:
-            raise MalformedRequest(f"the condition doesn't compile: {problem}")
-        self._crashes.pop(source, None)
-        for _ in range(_ATTEMPTS_TO_COMPILE):
-            try:
-                (fault,) = self._run_job(source, None)
-            except WorkerDied as died:
-                fault = self._reason_to_stop(source, died)
-                if fault is None:
-                    continue
-            if fault is not None:
-                raise MalformedRequest(f"the condition doesn't compile: {fault}")
-            return
-        raise ServiceFailure("the gateway could not check the condition, try again", status=503)
+        if (fault := self._compile_fault(source)) is not None:
+            raise MalformedRequest(f"the condition doesn't compile: {fault}")
 
     def evaluate(self, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate contents in order, until the time is up or the child dies."""
@@ -100,18 +84,27 @@ class ConditionWorker:
             return verdicts if fault is None else [*verdicts, Verdict(None, fault, stops=True)]
         return [Verdict(*outcome) for outcome in outcomes]
 
-    def close(self) -> None:
-        """End the child at once, and start no other; any thread may call this. Call `join` after the last call."""
+    def stop(self) -> None:
+        """End the child at once, and start no other; any thread may call this. Call `close` after the last call."""
         self._process.close()
 
-    def join(self) -> None:
+    def close(self) -> None:
         self._process.join()
 
-    def __enter__(self) -> ConditionWorker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.join()
+    def _compile_fault(self, source: str) -> str | None:
+        if _UNREADABLE_CHARACTER.search(source):
+            return "it must be UTF-8 without NUL"
+        if not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
+            return f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
+        self._crashes.pop(source, None)
+        for _ in range(_ATTEMPTS_TO_COMPILE):
+            try:
+                faults: list[str | None] = self._run_job(source, None)
+                return faults[0]
+            except WorkerDied as died:
+                if (reason := self._reason_to_stop(source, died)) is not None:
+                    return reason
+        raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
     def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:

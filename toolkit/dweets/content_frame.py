@@ -17,7 +17,7 @@ import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
 from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns, named_leaves
-from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
+from toolkit.errors import UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame, utc_from_iso
 
 #: Names of leaves; None selects the 200 most frequent.
@@ -49,22 +49,16 @@ def content_frame(
                 f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"
             )
     else:
-        leaves = named_leaves(contents, _leaf_names(columns, things))
+        names = [columns] if isinstance(columns, str) else list(columns)
+        if things is not None:
+            names = ["thing" if name == "content.thing" else name for name in names if name != "thing"]
+        leaves = named_leaves(contents, names)
     found: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
     if things is not None:
         if "thing" in found:  # the content also has a field called "thing"
             found["content.thing"] = found.pop("thing")
         found = {"thing": pd.array(things, dtype="str"), **found}
     return pd.DataFrame(found, index=times, copy=False)
-
-
-def _leaf_names(columns: str | Sequence[str], things: Sequence[str] | None) -> list[str]:
-    names = [columns] if isinstance(columns, str) else list(columns)
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidArgument('columns are names in the content, such as ["celsius", "position.lat"]')
-    if things is None:
-        return names
-    return ["thing" if name == "content.thing" else name for name in names if name != "thing"]
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

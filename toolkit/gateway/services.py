@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from toolkit.dweets.service.delivery import MailDelivery, MailFolder, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
+from toolkit.dweets.service.mail import MailDelivery, MailFolder, SmtpDelivery
 from toolkit.endpoint import is_loopback
 from toolkit.gateway.access import Proxies
 from toolkit.gateway.app import Application

@@ -11,8 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,25 +18,12 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
 from toolkit.dweets.content import content_of
+from toolkit.dweets.service import storage
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Mail, check_recipients
-from toolkit.dweets.service.stored_records import (
-    SPACE,
-    Changes,
-    DamagedRecord,
-    Record,
-    RecordChanged,
-    StoredRecord,
-    alert_key,
-    compare_and_set,
-    encode_record,
-    mirror,
-    read_stored,
-    retry_while_changed,
-    thing_key,
-)
-from toolkit.dweets.service.things import journal_of
+from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, thing_key
+from toolkit.dweets.service.things import first_entries, journal_of
 from toolkit.errors import Conflict, NotFound, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Entry, Records, Store
@@ -47,12 +32,11 @@ log = logging.getLogger("toolkit.gateway")
 
 # The position of an alert that does not change is stored after this many dweets.
 _DWEETS_A_CHECKPOINT = 1_000
-_BYTES_A_JOB = 1024 * 1024
 _SECONDS_TO_RETRY = 1.0
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
-class Alert(Record, frozen=True):
+class Alert(storage.Record, frozen=True):
     """An alert in the store. Every dweet up to the sequence number ``position`` has been evaluated."""
 
     thing: str
@@ -90,10 +74,6 @@ class Alert(Record, frozen=True):
         since = self.since if self.is_open else wire.created_text(entry.at)
         return replace(here, is_open=True, message=verdict.message or "", since=since)
 
-    def is_triggered_after(self, before: Alert) -> bool:
-        """Whether the alert has opened since `before`, or its message has changed."""
-        return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
-
     def trigger_mail(self, entry: Entry) -> Mail:
         created = wire.created_text(entry.at)
         text = (
@@ -105,7 +85,7 @@ class Alert(Record, frozen=True):
         return Mail.for_alert(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
-class MailCount(Record, frozen=True):
+class MailCount(storage.Record, frozen=True):
     """The number of alert mails of a lock on one day, counted over all its things and all alerts set with it."""
 
     day: str = ""
@@ -119,30 +99,30 @@ def _mail_count_key(alert: Alert) -> str:
     return f"mails-today:{alert.lock}"
 
 
-async def _read_mail_count(records: Records, alert: Alert) -> StoredRecord[MailCount]:
-    data = await records.get(SPACE, _mail_count_key(alert))
+async def _read_mail_count(records: Records, alert: Alert) -> storage.Versioned[MailCount]:
+    data = await records.get(storage.SPACE, _mail_count_key(alert))
     count = MailCount()
     try:
         count = MailCount() if data is None else MailCount.parse(_mail_count_key(alert), data)
     except DamagedRecord as damage:
         log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
-    return StoredRecord(count, data)
+    return storage.Versioned(count, data)
 
 
 class _Evaluator:
     """Evaluates the condition of one alert with each new dweet of its thing."""
 
-    def __init__(self, alert: StoredRecord[Alert], store: Store, conditions: Conditions) -> None:
+    def __init__(self, alert: storage.Versioned[Alert], store: Store, conditions: Conditions) -> None:
         self._journals = store.journals
         self._records = store.records
         self._conditions = conditions
         self._pauses = 0
-        self._task: asyncio.Task[None] | None = None
+        self._has_news = True
         self._start_at(alert)
         self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
-        self.wake()
+        self._task = asyncio.ensure_future(self._evaluate_until_done())
 
-    def _start_at(self, alert: StoredRecord[Alert]) -> None:
+    def _start_at(self, alert: storage.Versioned[Alert]) -> None:
         self.alert, self.version = alert
         self.fault: str | None = None
         self._stored_position = self.alert.position
@@ -152,59 +132,53 @@ class _Evaluator:
     def wake(self) -> None:
         """Evaluate the new dweets, with the alert as it is stored now."""
         self._has_news = True
-        if self._task is None:
+        if self._task.done():
             self._task = asyncio.ensure_future(self._evaluate_until_done())
 
     async def settle(self, sequence: int) -> None:
         """Wait until the dweets up to this sequence number are evaluated and the results are stored."""
-        while True:
-            if self._task is None:
-                if self._is_stopped or self.alert.position >= sequence:
-                    return
+        while not (self._task.done() and (self._is_stopped or self.alert.position >= sequence)):
+            if self._task.done():
                 self.wake()
-            assert self._task is not None
             await asyncio.wait([self._task])
 
-    def end(self) -> asyncio.Future[list[Any]]:
-        """Stop; the future is done when nothing is evaluated any more."""
+    def end(self) -> asyncio.Task[None]:
+        """Stop; the task is done when nothing is evaluated any more."""
         self._is_stopped = True
         self._unsubscribe()
-        tasks = [] if self._task is None else [self._task]
-        self._task = None  # a task that is cancelled before its first step does not do it
-        for task in tasks:
-            task.cancel()
-        return asyncio.gather(*tasks, return_exceptions=True)
+        self._task.cancel()
+        return self._task
 
     def _note_new_dweets(self, entries: Sequence[Entry]) -> None:
         if not self._is_stopped:
             self.wake()
 
     async def _evaluate_until_done(self) -> None:
-        try:
-            while self._has_news:
-                self._has_news = False
-                try:
-                    await self._evaluate_some()
-                except RecordChanged:  # another gateway was faster: continue from there
-                    self._has_news = True
-                except StoreUnavailable:
-                    self._has_news = True
-                    await asyncio.sleep(_SECONDS_TO_RETRY)
-        finally:
-            self._task = None
+        while self._has_news:
+            self._has_news = False
+            try:
+                await self._evaluate_some()
+            except RecordChanged:  # another gateway was faster: continue from there
+                self._has_news = True
+            except StoreUnavailable:
+                self._has_news = True
+                await asyncio.sleep(_SECONDS_TO_RETRY)
 
     async def _evaluate_some(self) -> None:
         """Evaluate some of the new dweets, and write what they change."""
         stored = None
         with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
-            stored = await read_stored(self._records, Alert, alert_key(self.alert.thing))
+            stored = await storage.read(self._records, Alert, alert_key(self.alert.thing))
         if stored is not None and stored.version != self.version:
             self._start_at(stored)
         if stored is None or self._is_stopped:
             self._is_stopped = True
             return
-        async with self._conditions.turn(self.alert.owner):
-            entries, verdicts = await self._evaluate()
+        alert = self.alert
+        async with self._conditions.turn(alert.owner):  # only one alert at a time has many dweets in memory
+            entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
+            contents = [content_of(entry.data) for entry in first_entries(entries)]
+            verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)
         for entry, verdict in zip(entries, verdicts, strict=False):
             await self._apply_verdict(entry, verdict)
             if self._is_stopped:
@@ -214,23 +188,12 @@ class _Evaluator:
         if self._pauses:  # the child was killed from outside
             await asyncio.sleep(RESTART_PAUSES[min(self._pauses, len(RESTART_PAUSES)) - 1])
 
-    async def _evaluate(self) -> tuple[list[Entry], list[Verdict]]:
-        # Dweets are read only during the turn of an alert, so that only one alert has many dweets in memory.
-        alert = self.alert
-        entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
-        if not entries:
-            return [], []
-        contents = [content_of(entry.data) for entry in entries]
-        ends = accumulate(map(len, contents))
-        contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
-        return entries, await self._conditions.evaluate(alert.owner, alert.condition, contents)
-
     async def _apply_verdict(self, entry: Entry, verdict: Verdict) -> None:
         self._note_fault(verdict)
         before, self.alert = self.alert, self.alert.after(entry, verdict)
         is_changed = replace(self.alert, position=before.position) != before
         if is_changed or entry.sequence - self._stored_position >= _DWEETS_A_CHECKPOINT:
-            await self._write_alert(entry if self.alert.is_triggered_after(before) else None)
+            await self._write_alert(entry if is_changed and self.alert.is_open else None)
 
     def _note_fault(self, verdict: Verdict) -> None:
         self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
@@ -243,19 +206,19 @@ class _Evaluator:
             self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
 
     async def _write_alert(self, trigger: Entry | None) -> None:
-        key, written = alert_key(self.alert.thing), encode_record(self.alert)
-        expected: Changes = {key: self.version}
-        changes: Changes = {key: written}
+        key, written = alert_key(self.alert.thing), storage.encode_record(self.alert)
+        expected: storage.Changes = {key: self.version}
+        changes: storage.Changes = {key: written}
         if trigger is not None:
             count, count_version = await _read_mail_count(self._records, self.alert)
             day = wire.created_text(trigger.at)[:10]
             if count.on(day) < wire.ALERTS_A_DAY:
                 mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert)
                 expected[count_key] = count_version
-                changes[count_key] = encode_record(MailCount(day, count.on(day) + 1))
-                changes[mail.key] = encode_record(mail)
+                changes[count_key] = storage.encode_record(MailCount(day, count.on(day) + 1))
+                changes[mail.key] = storage.encode_record(mail)
         self.version, self._stored_position = written, self.alert.position  # the mirror must recognise our own change
-        await compare_and_set(self._records, expected, changes)
+        await storage.compare_and_set(self._records, expected, changes)
 
 
 class Alerts:
@@ -270,55 +233,49 @@ class Alerts:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        self._unsubscribe = await mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
+        self._unsubscribe = await storage.mirror(self._records, Alert, alert_key(""), _DAMAGED, self._mirror)
 
     async def close(self) -> None:
         self._unsubscribe()
-        await asyncio.gather(*(self._evaluators.pop(thing).end() for thing in list(self._evaluators)))
+        ending = [self._evaluators.pop(thing).end() for thing in list(self._evaluators)]
+        await asyncio.gather(*ending, return_exceptions=True)
         self._conditions.close()
 
-    async def set(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
+    @storage.retry_while_changed
+    async def set(self, who: str, thing: str, condition: str, key: str | None) -> dict[str, Any]:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
-        wire.checked_thing(thing)
+        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        recipients = wire.checked_recipients(who)
+        await self._conditions.check_compiles(Owner(lock.record.lock), condition)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
+        changes = {alert_key(thing): storage.encode_record(alert)}
+        await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, changes)
+        return alert.response()
 
-        async def attempt() -> Alert:
-            lock = await self._locks.lock_of(thing, key)
-            recipients = wire.checked_recipients(who)
-            await self._conditions.check_compiles(Owner(lock.record.lock), condition)
-            newest = await self._store.journals.last(journal_of(thing), 1)
-            alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
-            change = {alert_key(thing): encode_record(alert)}
-            await compare_and_set(self._records, {thing_key(thing): lock.version}, change)
-            return alert
-
-        return await retry_while_changed("this alert", attempt)
-
-    async def get(self, thing: str, key: str | None) -> tuple[Alert, dict[str, Any]]:
+    async def get(self, thing: str, key: str | None) -> dict[str, Any]:
         """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
-        wire.checked_thing(thing)
-        await self._locks.lock_of(thing, key)
+        await self._locks.lock_of(wire.checked_thing(thing), key)
         await self.settle(thing)
         try:
-            stored = await read_stored(self._records, Alert, alert_key(thing))
+            stored = await storage.read(self._records, Alert, alert_key(thing))
         except DamagedRecord:
             raise Conflict(wire.ALERT_DAMAGED) from None
         if stored is None:
             raise NotFound(wire.NOT_FOUND)
         alert, evaluator = stored.record, self._evaluators.get(thing)
-        today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
         count, _ = await _read_mail_count(self._records, alert)
-        return alert, alert.status(count.on(today), evaluator.fault if evaluator is not None else None)
+        mails_today = count.on(wire.created_text(self._now())[:10])
+        status = alert.status(mails_today, evaluator.fault if evaluator is not None else None)
+        return {"status": status, **alert.response()}
 
-    async def remove(self, thing: str, key: str | None) -> None:
-        wire.checked_thing(thing)
-
-        async def attempt() -> None:
-            lock = await self._locks.lock_of(thing, key)
-            if await self._records.get(SPACE, alert_key(thing)) is None:
-                raise NotFound(wire.NOT_FOUND)
-            await compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
-
-        await retry_while_changed("this alert", attempt)
+    @storage.retry_while_changed
+    async def remove(self, thing: str, key: str | None) -> dict[str, str]:
+        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        if await self._records.get(storage.SPACE, alert_key(thing)) is None:
+            raise NotFound(wire.NOT_FOUND)
+        await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
+        return {"thing": thing}
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
@@ -330,12 +287,12 @@ class Alerts:
     async def _settle(self, thing: str) -> None:
         if thing not in self._evaluators:  # another gateway may just have set it
             with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
-                self._mirror(thing, await read_stored(self._records, Alert, alert_key(thing)))
+                self._mirror(thing, await storage.read(self._records, Alert, alert_key(thing)))
         newest = await self._store.journals.last(journal_of(thing), 1)
         if newest and (evaluator := self._evaluators.get(thing)) is not None:
             await evaluator.settle(newest[-1].sequence)
 
-    def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
+    def _mirror(self, thing: str, stored: storage.Versioned[Alert] | None) -> None:
         evaluator = self._evaluators.get(thing)
         if stored is None:
             if evaluator is not None:

@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,28 +52,19 @@ class Archiving:
         self._store = store
         self._source = StoreSource(store)
         self.note_post = self._source.note_post
-        self._folder = folder
+        self._open_follower = partial(Follower, folder, self._source, seconds, log)
         self._now = now
-        self._seconds = seconds
         self._lease = lease
         self._token = secrets.token_hex(8).encode("ascii")
-        self._follower: Follower | None = None
+        self.follower: Follower | None = None  # while this gateway holds the lease
         self._keeper: asyncio.Task[None] | None = None
         self._is_closing = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
         self._logged = ""
 
-    @property
-    def is_active(self) -> bool:
-        return self._follower is not None
-
     async def open(self) -> None:
         self._unsubscribe = await self._source.subscribe()
-        try:
-            await self._renew_lease()
-        except BaseException:
-            await self.close()
-            raise
+        await self._renew_lease()
         self._keeper = asyncio.ensure_future(self._keep_lease())
 
     async def close(self) -> None:
@@ -97,8 +89,8 @@ class Archiving:
             or await compare_and_set(_SPACE, {_LEASE_KEY: None}, mine, until)
         ):
             await self._stop_follower(flush=False)
-        elif self._follower is None:
-            self._follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
+        elif self.follower is None:
+            self.follower = await run_in_thread(self._open_follower)
 
     async def _keep_lease(self) -> None:
         """Renew the lease until `close`, then archive the rest and release the lease."""
@@ -117,7 +109,7 @@ class Archiving:
             await self._store.ephemeral.compare_and_set(_SPACE, {_LEASE_KEY: self._token}, {_LEASE_KEY: None})
 
     async def _stop_follower(self, *, flush: bool) -> None:
-        follower, self._follower = self._follower, None
+        follower, self.follower = self.follower, None
         if follower is not None:
             await run_in_thread(lambda: follower.close(flush=flush))
 

@@ -60,6 +60,8 @@ class Conditions:
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate a condition in its owner's `turn`; once the budget is used up, each verdict is a fault."""
+        if not contents:
+            return []
         if self._seconds_left.tokens(owner.lock) <= 0:
             over = f"it has used its {self._budget:g} seconds of CPU time for this minute"
             return [Verdict(None, over)] * len(contents)
@@ -67,9 +69,9 @@ class Conditions:
 
     def close(self) -> None:
         self._turns.close()
-        self._worker.close()
+        self._worker.stop()
         self._thread.shutdown(wait=True, cancel_futures=True)
-        self._worker.join()
+        self._worker.close()
 
     def _rank(self, owner: Owner) -> int:
         return int((self._budget - min(map(self._seconds_left.tokens, owner))) / _SECONDS_A_RANK)

@@ -11,13 +11,12 @@ from msgspec import Meta
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.alerts import Alerts
-from toolkit.dweets.service.delivery import MailDelivery, check_mail_server
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.names import readable_name
+from toolkit.dweets.service.mail import MailDelivery, check_mail_server
 from toolkit.dweets.service.stored_days import StoredRange
-from toolkit.dweets.service.things import ActiveThings, CachedThing, Things, journal_of
+from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
@@ -27,6 +26,22 @@ from toolkit.stores import Entry, NewEntry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
+
+#: At most this many public things are listed as active.
+MAX_ACTIVE_THINGS = 100
+_ADJECTIVES = (
+    "able amber bold brave brief bright brisk calm clear clever cosy crisp eager early easy fair fast fine fresh "
+    "glad golden good grand great green happy honest jolly keen kind large light lively loyal lucky merry mild neat "
+    "nice noble plain proud pure quick quiet rapid rare ready rich round royal safe sharp shiny silent silver simple "
+    "smooth snowy soft solid stable steady still sunny sweet swift tidy tiny true vast vivid warm wide wild windy wise"
+).split()
+_NOUNS = (
+    "acorn anchor apple arrow aspen atlas bamboo barn basin beach beacon bell birch bird boat book branch bridge brook "
+    "cabin camp canal candle canyon castle cedar cherry cliff cloud coast comet coral cove creek crown dawn delta "
+    "desert dolphin dune eagle echo elm falcon fern field finch forest fountain garden glacier globe harbor hawk heron "
+    "hill island lagoon lake lantern leaf lily maple meadow moon moss mountain oak oasis ocean orchard otter owl panda "
+    "pebble pine planet pond reef ridge river robin sail shell shore sky snow sparrow spring star stone stream sun swan"
+).split()
 
 
 class DweetSettings(Table, frozen=True):
@@ -69,10 +84,14 @@ class DweetService:
         self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self.things, self.locks)
-        self.active = ActiveThings(store.journals, self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
-        self._archiving = _new_archiving(store, world, settings)
+        self._archiving: Archiving | None = None
+        if settings.archive is not None:
+            from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
+
+            now, lease = world.clock.now, world.timings.lease
+            self._archiving = Archiving(store, settings.archive, now, settings.archive_seconds, lease)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -105,7 +124,9 @@ class DweetService:
         return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
-        return readable_name(self._world.random)
+        """Return a name such as ``brisk-heron-3f0a``; the digits make equal names unlikely."""
+        source = self._world.random
+        return f"{source.choice(_ADJECTIVES)}-{source.choice(_NOUNS)}-{source.randrange(1 << 16):04x}"
 
     def readable_thing(self, thing: str, key: str | None, length: int) -> CachedThing | None:
         """Check the key and return the cached thing; None if `things.load` must read its last `length` dweets."""
@@ -116,15 +137,23 @@ class DweetService:
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_time_range(date, hour), self.things.read_slots)
+        return StoredRange(self.things, thing, *_time_range(date, hour))
 
+    async def active_things(self) -> list[tuple[str, bytes]]:
+        """Return name and newest dweet of each public thing, the latest active one first."""
+        things = await asyncio.gather(*(self.things.load(name, 1) for name in await self._public_names()))
+        # Leave out things that were locked in between, and those whose first dweet is being written.
+        public = (thing for thing in things if not self.locks.is_locked(thing.name))
+        return [(thing.name, newest) for thing in public if (newest := thing.latest()) is not None]
 
-def _new_archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
-    if settings.archive is None:
-        return None
-    from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
-
-    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds, world.timings.lease)
+    async def _public_names(self) -> list[str]:
+        prefix, count = journal_of(""), 2 * MAX_ACTIVE_THINGS
+        while True:
+            names = await self._store.journals.names(prefix, count)
+            public = [thing for name in names if not self.locks.is_locked(thing := name.removeprefix(prefix))]
+            if len(names) < count or len(public) >= MAX_ACTIVE_THINGS:
+                return public[:MAX_ACTIVE_THINGS]
+            count *= 4  # most of these things are locked
 
 
 def _time_range(date: str, hour: str | None) -> tuple[int, int]:

@@ -15,21 +15,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolkit.dweets.service.delivery import MailDelivery
-from toolkit.dweets.service.mail import Mail, NotDelivered
-from toolkit.dweets.service.stored_records import (
-    SPACE,
-    Changes,
-    DamagedRecord,
-    RecordChanged,
-    StoredRecord,
-    compare_and_set,
-    encode_record,
-    mail_key,
-    mirror,
-    read_stored,
-    retry_while_changed,
-)
+from toolkit.dweets.service import storage
+from toolkit.dweets.service.mail import Mail, MailDelivery, NotDelivered
+from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, mail_key
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records
@@ -52,7 +40,7 @@ class EmailQueue:
         self._now = world.clock.now
         self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
         # By the id of the mail:
-        self._waiting: dict[str, StoredRecord[Mail]] = {}
+        self._waiting: dict[str, storage.Versioned[Mail]] = {}
         self._finished: dict[str, int] = {}  # the times of the mails
         self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
         self._claimed: set[str] = set()  # the mails that this gateway is sending
@@ -60,11 +48,11 @@ class EmailQueue:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        self._unsubscribe = await mirror(self._records, Mail, mail_key(""), _DAMAGED, self._mirror)
+        self._unsubscribe = await storage.mirror(self._records, Mail, mail_key(""), _DAMAGED, self._mirror)
 
     async def mails(self) -> list[Mail]:
         mails = []
-        for key, value in (await self._records.scan(SPACE)).items():
+        for key, value in (await self._records.scan(storage.SPACE)).items():
             if key.startswith(mail_key("")):
                 with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                     mails.append(Mail.parse(key, value))
@@ -74,16 +62,14 @@ class EmailQueue:
         """Stop; deliveries that have begun get some seconds to finish."""
         self._unsubscribe()
         self._is_closing = True
-        tasks = dict(self._tasks)
-        for mail_id, task in tasks.items():
-            if mail_id not in self._claimed:
-                task.cancel()
-        if tasks:
-            _, unfinished = await asyncio.wait(tasks.values(), timeout=self._timings.mail_stop)
+        for mail_id in self._tasks.keys() - self._claimed:
+            self._tasks[mail_id].cancel()
+        if self._tasks:
+            _, unfinished = await asyncio.wait(self._tasks.values(), timeout=self._timings.mail_stop)
             for task in unfinished:
                 task.cancel()
 
-    def _mirror(self, mail_id: str, stored: StoredRecord[Mail] | None) -> None:
+    def _mirror(self, mail_id: str, stored: storage.Versioned[Mail] | None) -> None:
         self._waiting.pop(mail_id, None)
         self._finished.pop(mail_id, None)
         if stored is not None and stored.record.is_finished:
@@ -109,7 +95,7 @@ class EmailQueue:
     def _wait_after(self, attempts: int) -> float:
         return self._timings.mail_waits[min(attempts, len(self._timings.mail_waits)) - 1]
 
-    async def _send(self, stored: StoredRecord[Mail], seconds: float) -> None:
+    async def _send(self, stored: storage.Versioned[Mail], seconds: float) -> None:
         mail_id, pause = stored.record.id, 0.0
         await asyncio.sleep(seconds)
         async with self._slots:
@@ -123,7 +109,7 @@ class EmailQueue:
         del self._tasks[mail_id]
         self._schedule(mail_id, pause)
 
-    async def _process(self, stored: StoredRecord[Mail]) -> None:
+    async def _process(self, stored: storage.Versioned[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
         await self._replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))
@@ -158,22 +144,19 @@ class EmailQueue:
         state = self._delivery.final_state if self._delivery else "kept"
         return {"state": state, "error": f"refused: {', '.join(refused)}" if refused else ""}
 
+    @storage.retry_while_changed
     async def _change_record(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
         """Change the record of a claimed mail, unless the lease has passed to another gateway."""
+        with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
+            stored = await storage.read(self._records, Mail, claimed.key)
+            if stored is not None and stored.record.lease == claimed.lease:
+                await self._replace(stored, replace(stored.record, **changes))
 
-        async def attempt() -> None:
-            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
-                stored = await read_stored(self._records, Mail, claimed.key)
-                if stored is not None and stored.record.lease == claimed.lease:
-                    await self._replace(stored, replace(stored.record, **changes))
-
-        await retry_while_changed("this mail", attempt)
-
-    async def _replace(self, before: StoredRecord[Mail], after: Mail) -> None:
+    async def _replace(self, before: storage.Versioned[Mail], after: Mail) -> None:
         """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
-        changes: Changes = {after.key: encode_record(after)}
+        changes: storage.Changes = {after.key: storage.encode_record(after)}
         surplus = len(self._finished) + after.is_finished - self._finished_kept
         if surplus > 0:
             oldest = sorted(self._finished, key=lambda mail_id: (self._finished[mail_id], mail_id))
             changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))
-        await compare_and_set(self._records, {after.key: before.version}, changes)
+        await storage.compare_and_set(self._records, {after.key: before.version}, changes)

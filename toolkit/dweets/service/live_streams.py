@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Protocol
 
 from toolkit.dweets import wire
@@ -15,10 +18,6 @@ from toolkit.dweets.stream import Encoder
 from toolkit.errors import NotFound
 from toolkit.stores import Entry, Journals
 
-# Missed dweets are sent in batches; each batch waits until the one before has been sent. Frames make a batch at most
-# three times as large, which is below the limit for the unread bytes of a listener.
-_DWEETS_A_BATCH = 100
-_BYTES_A_BATCH = 256 * 1024
 # Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.
 _DWEETS_A_WRITE = 64
 _TRANSACTION_PATTERN = re.compile(r"[0-9a-f-]{36}")
@@ -38,25 +37,16 @@ class _Feed:
     """The listeners of one thing. Each new dweet is encoded once for all listeners of an encoding."""
 
     def __init__(self) -> None:
-        self.listeners: set[Listener] = set()  # also those whose missed dweets are still being sent
         self.last_sequence = 0
         self.unsubscribe: Callable[[], None] = lambda: None
-        self._live: dict[Encoder, dict[Listener, int]] = {}
-
-    def join(self, listener: Listener, encode: Encoder, number: int) -> None:
-        """Write new dweets to a listener who has those up to `number`; the store may announce some of them later."""
-        self._live.setdefault(encode, {})[listener] = number
-
-    def leave(self, listener: Listener) -> None:
-        self.listeners.discard(listener)
-        for listeners in self._live.values():
-            listeners.pop(listener, None)
+        #: By encoding, the listeners with the number of their last dweet; infinite while missed dweets are sent.
+        self.listeners: defaultdict[Encoder, dict[Listener, float]] = defaultdict(dict)
 
     def publish(self, entries: Sequence[Entry]) -> None:
         fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
         if fresh:
             self.last_sequence = fresh[-1].sequence
-            for encode, listeners in self._live.items():
+            for encode, listeners in self.listeners.items():
                 _write(fresh, encode, list(listeners.items()))
 
 
@@ -69,7 +59,7 @@ class LiveStreams:
 
     def end(self, thing: str) -> None:
         if thing in self._feeds:
-            for listener in list(self._feeds[thing].listeners):
+            for listener in list(chain.from_iterable(self._feeds[thing].listeners.values())):
                 listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
@@ -82,7 +72,7 @@ class LiveStreams:
         newest = await self._journals.last(journal_of(thing), 1)
         last = newest[-1].sequence if newest else 0
         # Numbers above the last one are from an earlier epoch, so only new dweets are sent.
-        return last if since is None else min(last, await self._sequence_of(journal_of(thing), since))
+        return last if since is None else min(last, await self._sequence_of(thing, since))
 
     async def listen(
         self, thing: str, key: str | None, number: int, encode: Encoder, listener: Listener
@@ -96,71 +86,57 @@ class LiveStreams:
         if feed is None:
             feed = self._feeds[thing] = _Feed()
             feed.unsubscribe = self._journals.subscribe(journal_of(thing), feed.publish)
-        feed.listeners.add(listener)
+        feed.listeners[encode][listener] = math.inf
         with ExitStack() as stopping:
-            stopping.callback(self._leave, thing, feed, listener)
-            number = await self._replay(journal_of(thing), feed, number, encode, listener)
-            feed.join(listener, encode, number)
+            stopping.callback(self._leave, thing, encode, listener)
+            # The store may announce some of these dweets later, so new ones are those above this number.
+            feed.listeners[encode][listener] = await self._replay(thing, feed, number, encode, listener)
             return stopping.pop_all().close
 
-    def _leave(self, thing: str, feed: _Feed, listener: Listener) -> None:
-        feed.leave(listener)
-        if not feed.listeners and self._feeds.get(thing) is feed:
-            del self._feeds[thing]
-            feed.unsubscribe()
+    def _leave(self, thing: str, encode: Encoder, listener: Listener) -> None:
+        listeners = self._feeds[thing].listeners
+        del listeners[encode][listener]
+        if not any(listeners.values()):
+            self._feeds.pop(thing).unsubscribe()
 
-    async def _replay(self, journal: str, feed: _Feed, number: int, encode: Encoder, listener: Listener) -> int:
+    async def _replay(self, thing: str, feed: _Feed, number: int, encode: Encoder, listener: Listener) -> int:
         """Write missed dweets in batches until there are none; return the number of the last one."""
-        count = 2
         while True:
-            last = feed.last_sequence
-            async with self._things.read_slots:
-                missed = await self._journals.after(journal, number, count)
-            batch = _first_batch(missed)
-            if batch:
+            announced = feed.last_sequence
+            # Each batch waits until the one before has been sent. Frames make a batch at most three times as large,
+            # which is below the limit for the unread bytes of a listener.
+            async for batch in self._things.batches(thing, number):
                 _write(batch, encode, [(listener, number)])
                 number = batch[-1].sequence
-            # A dweet that was committed during the read may be missing.
-            if len(batch) == len(missed) < count and last == feed.last_sequence:
+                await listener.drain()
+            if feed.last_sequence <= max(announced, number):  # otherwise a dweet was committed after the last read
                 return number
-            # Read about one batch of dweets next, and hold none in memory while the listener reads this batch.
-            count = max(1, min(2 * len(batch), _DWEETS_A_BATCH) if len(batch) == len(missed) else len(batch))
-            del missed, batch
-            await listener.drain()
 
-    async def _sequence_of(self, journal: str, since: str) -> int:
+    async def _sequence_of(self, thing: str, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
-        at = _milliseconds(since)
-        async with self._things.read_slots:
-            if at is not None:
-                return await self._last_sequence_until(journal, at)
-            if _TRANSACTION_PATTERN.fullmatch(since):
-                return await self._sequence_of_transaction(journal, since)
+        if (at := _milliseconds(since)) is not None:
+            return await self._last_sequence_until(thing, at)
+        if _TRANSACTION_PATTERN.fullmatch(since):
+            # The newest first: a caller that resumes a stream asks for a recent one.
+            async for batch in self._things.batches(thing, newest_first=True):
+                for entry in batch:
+                    if entry.id == since:
+                        return entry.sequence
         raise NotFound(wire.NOT_FOUND)
 
-    async def _sequence_of_transaction(self, journal: str, transaction: str) -> int:
-        below = None
-        # The newest first: a caller that resumes a stream asks for a recent one.
-        while entries := await self._journals.last(journal, _DWEETS_A_BATCH, below):
-            for entry in entries:
-                if entry.id == transaction:
-                    return entry.sequence
-            below = entries[0].sequence
-        raise NotFound(wire.NOT_FOUND)
-
-    async def _last_sequence_until(self, journal: str, at: int) -> int:
+    async def _last_sequence_until(self, thing: str, at: int) -> int:
         """Return the number of the last dweet before the first one that is later than `at` (milliseconds)."""
         sequence = 0
-        while entries := await self._journals.after(journal, sequence, _DWEETS_A_BATCH):
-            # No binary search: the times are not sorted if a clock was set back.
-            if (later := next((entry for entry in entries if entry.at > at), None)) is not None:
-                return later.sequence - 1
-            sequence = entries[-1].sequence
+        async for batch in self._things.batches(thing):
+            for entry in batch:  # no binary search: the times are not sorted if a clock was set back
+                if entry.at > at:
+                    return sequence
+                sequence = entry.sequence
         return sequence
 
 
-def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[Listener, int]]) -> None:
+def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[Listener, float]]) -> None:
     """Write entries to listeners, to each those above its number."""
     for start in range(0, len(entries), _DWEETS_A_WRITE):
         some = entries[start : start + _DWEETS_A_WRITE]
@@ -170,16 +146,6 @@ def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[
                 listener.write(*pieces)
             elif number < some[-1].sequence:
                 listener.write(*pieces[sum(entry.sequence <= number for entry in some) :])
-
-
-def _first_batch(entries: list[Entry]) -> list[Entry]:
-    """Return the first entries that fit into a batch, at least one."""
-    size = 0
-    for number, entry in enumerate(entries[:_DWEETS_A_BATCH]):
-        size += len(entry.data)
-        if size > _BYTES_A_BATCH and number:
-            return entries[:number]
-    return entries[:_DWEETS_A_BATCH]
 
 
 def _milliseconds(text: str) -> int | None:

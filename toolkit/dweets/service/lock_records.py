@@ -9,32 +9,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from toolkit.dweets.service.stored_records import (
-    SPACE,
-    Changes,
-    DamagedRecord,
-    Record,
-    StoredRecord,
-    alert_key,
-    compare_and_set,
-    encode_record,
-    lock_key,
-    retry_while_changed,
-    thing_key,
-)
+from toolkit.dweets.service import storage
+from toolkit.dweets.service.storage import DamagedRecord, alert_key, lock_key, thing_key
 from toolkit.errors import Conflict, NotFound
 from toolkit.stores import Records
 
 _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
+#: Why a lock or a locked thing cannot be used.
+LockDamage = str
 REPAIR_ADVICE = "`toolkit lock repair` frees it"
 
 
-class LockRecord(Record, frozen=True):
+class LockRecord(storage.Record, frozen=True):
     """A lock in the store: salted hashes of its keys, and the thing that uses it."""
 
     lock: str
@@ -60,18 +50,11 @@ def hash_of_key(salt: str, key: str) -> str:
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=salt.encode("ascii"), digest_size=32).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class LockDamage:
-    """Why a lock or a locked thing cannot be used."""
-
-    reason: str
-
-
 class LockTable:
     """The records of all locks and locked things in memory, and the state of each thing."""
 
     def __init__(self) -> None:
-        self._stored: dict[str, StoredRecord[LockRecord | LockDamage]] = {}
+        self._stored: dict[str, storage.Versioned[LockRecord | LockDamage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
         self.locked: set[str] = set()  # the things whose state is not None, for a fast check at each post
 
@@ -89,9 +72,9 @@ class LockTable:
         self._stored.pop(key, None)
         if value is not None:
             try:
-                self._stored[key] = StoredRecord(LockRecord.parse(key, value), value)
+                self._stored[key] = storage.Versioned(LockRecord.parse(key, value), value)
             except DamagedRecord as damage:
-                self._stored[key] = StoredRecord(LockDamage(str(damage)), value)
+                self._stored[key] = storage.Versioned(str(damage), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
@@ -108,25 +91,21 @@ class LockTable:
         own = self._stored.get(thing_key(thing))
         if own is None:
             claims = self._claims.get(thing)
-            return LockDamage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
+            return f"its record is missing, and the lock {min(claims)!a} is on it" if claims else None
         if isinstance(own.record, LockDamage):
-            return LockDamage(f"its record is damaged: {own.record.reason}")
+            return f"its record is damaged: {own.record}"
         lock = self._stored.get(lock_key(own.record.lock))
         if lock is None or lock.version != own.version:
-            return LockDamage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
+            return f"the record of its lock {own.record.lock!a} is missing, or is not the same"
         return own.record
-
-    def state_of_lock(self, lock: str) -> LockRecord | LockDamage | None:
-        record = self.record(lock_key(lock))
-        if isinstance(record, LockRecord) and record.thing is not None:
-            used = self.state_of_thing(record.thing)
-            if isinstance(used, LockRecord) and used.lock != lock:
-                return LockDamage(f"it names the thing {record.thing!a}, which has another lock")
-        return record
 
     def damage_at(self, key: str) -> LockDamage | None:
         kind, _, name = key.partition(":")
-        state = self.state_of_thing(name) if kind == "thing" else self.state_of_lock(name)
+        state = self.state_of_thing(name) if kind == "thing" else self.record(key)
+        if isinstance(state, LockRecord) and kind == "lock" and state.thing is not None:
+            used = self.state_of_thing(state.thing)
+            if isinstance(used, LockRecord) and used.lock != name:
+                return f"it names the thing {state.thing!a}, which has another lock"
         return state if isinstance(state, LockDamage) else None
 
     def locks_with_things(self) -> set[tuple[str, str]]:
@@ -145,7 +124,7 @@ class LockTable:
             thing = name if kind == "thing" else known.thing if known else None
             damage = self.damage_at(key) or (self.damage_at(thing_key(thing)) if thing is not None else None)
             state = "damaged" if damage else "free" if thing is None else "in use"
-            rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage.reason if damage else None})
+            rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage})
         return rows
 
     def _thing_of(self, key: str) -> str | None:
@@ -158,64 +137,58 @@ async def lock_rows(records: Records) -> list[dict[str, str | None]]:
     return table.rows()
 
 
+@storage.retry_while_changed
 async def revoke(records: Records, lock: str) -> str | None:
     """Delete a lock, unlock its thing and remove the alert; return the thing. For the operator, without a key.
 
     Raises NotFound if there is no such lock, Conflict if it is damaged.
     """
-
-    async def attempt() -> str | None:
-        found, table = await _scan(records)
-        record = table.record(lock_key(lock))
-        if record is None:
-            raise NotFound(f"there is no lock {lock!a}")
-        thing = record.thing if isinstance(record, LockRecord) else None
-        keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
-        if any(map(table.damage_at, keys)):
-            raise Conflict(f"the lock {lock!a} is damaged: {REPAIR_ADVICE}")
-        changes: Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
-        await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
-        return thing
-
-    return await retry_while_changed("this lock", attempt)
+    found, table = await _scan(records)
+    record = table.record(lock_key(lock))
+    if record is None:
+        raise NotFound(f"there is no lock {lock!a}")
+    thing = record.thing if isinstance(record, LockRecord) else None
+    keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
+    if any(map(table.damage_at, keys)):
+        raise Conflict(f"the lock {lock!a} is damaged: {REPAIR_ADVICE}")
+    changes: storage.Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
+    await storage.compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+    return thing
 
 
 async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
-    found, table = await records.scan(SPACE), LockTable()
+    found, table = await records.scan(storage.SPACE), LockTable()
     for key, value in found.items():
         if key.startswith(("lock:", "thing:")):
             table.apply(key, value)
     return found, table
 
 
+@storage.retry_while_changed
 async def repair(records: Records, *, thing: str | None = None, lock: str | None = None) -> list[str]:
     """Unlock a thing with a damaged lock, or free a damaged lock that is on no thing. For the operator, without a key.
 
     A lock with a readable record is free again and keeps its keys; a damaged record is removed. Returns a sentence for
     each change; raises Conflict if there is nothing to repair.
     """
-
-    async def attempt() -> list[str]:
-        found, table = await _scan(records)
-        changes, done = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
-        if thing is not None and alert_key(thing) in found:
-            changes[alert_key(thing)] = None
-            done.append("Its alert is removed.")
-        await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
-        return done
-
-    return await retry_while_changed("this lock", attempt)
+    found, table = await _scan(records)
+    changes, done = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
+    if thing is not None and alert_key(thing) in found:
+        changes[alert_key(thing)] = None
+        done.append("Its alert is removed.")
+    await storage.compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+    return done
 
 
-def _plan_thing_repair(table: LockTable, thing: str) -> tuple[Changes, list[str]]:
+def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, list[str]]:
     state = table.state_of_thing(thing)
     if state is None:
         raise Conflict(f"the thing {thing!a} is not locked: there is nothing to repair")
     if isinstance(state, LockRecord):
         raise Conflict(f"the lock of the thing {thing!a} is fine, its master key unlocks it: nothing was changed")
-    changes: Changes = {thing_key(thing): None}
+    changes: storage.Changes = {thing_key(thing): None}
     done = [
-        f"The lock of the thing {thing!a} was damaged: {state.reason}.",
+        f"The lock of the thing {thing!a} was damaged: {state}.",
         "The thing is unlocked: everybody can read and write it until it is locked again.",
     ]
     for lock in sorted(lock for lock, used_by in table.locks_with_things() if used_by == thing):
@@ -225,23 +198,23 @@ def _plan_thing_repair(table: LockTable, thing: str) -> tuple[Changes, list[str]
     return changes, done
 
 
-def _plan_lock_repair(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
+def _plan_lock_repair(table: LockTable, lock: str) -> tuple[storage.Changes, list[str]]:
     for thing in sorted(thing for used, thing in table.locks_with_things() if used == lock):
         if table.damage_at(thing_key(thing)):
             raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
     record, damage = table.record(lock_key(lock)), table.damage_at(lock_key(lock))
     if damage is None:
         raise Conflict(f"the lock {lock!a} {'is fine' if record else 'does not exist'}: there is nothing to repair")
-    changes: Changes = {}
-    return changes, [f"The lock {lock!a} was damaged: {damage.reason}.", _free_lock(record, lock, changes)]
+    changes: storage.Changes = {}
+    return changes, [f"The lock {lock!a} was damaged: {damage}.", _free_lock(record, lock, changes)]
 
 
-def _free_lock(record: LockRecord | LockDamage | None, lock: str, changes: Changes) -> str:
+def _free_lock(record: LockRecord | LockDamage | None, lock: str, changes: storage.Changes) -> str:
     """Add the change that frees a lock, and return a sentence about it."""
     if record is None:
         return f"The record of its lock {lock!a} is lost: `toolkit lock new` issues another one."
     if isinstance(record, LockDamage):
         changes[lock_key(lock)] = None
         return f"The damaged record of the lock {lock!a} is removed: `toolkit lock new` issues another one."
-    changes[lock_key(lock)] = encode_record(replace(record, thing=None))
+    changes[lock_key(lock)] = storage.encode_record(replace(record, thing=None))
     return f"The lock {lock!a} is free again: its keys work."

@@ -17,20 +17,9 @@ from enum import Enum
 from msgspec.structs import replace
 
 from toolkit.dweets import wire
+from toolkit.dweets.service import storage
 from toolkit.dweets.service.lock_records import REPAIR_ADVICE, LockDamage, LockRecord, LockTable, hash_of_key
-from toolkit.dweets.service.stored_records import (
-    SPACE,
-    DamagedRecord,
-    RecordChanged,
-    StoredRecord,
-    alert_key,
-    compare_and_set,
-    encode_record,
-    lock_key,
-    read_stored,
-    retry_while_changed,
-    thing_key,
-)
+from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, lock_key, thing_key
 from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
 from toolkit.secret import Secret
 from toolkit.stores import Records
@@ -92,7 +81,7 @@ class Locks:
 
     async def open(self) -> None:
         """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
-        self._unsubscribe = await self._records.subscribe(SPACE, self._mirror)
+        self._unsubscribe = await self._records.subscribe(storage.SPACE, self._mirror)
         self._report()
 
     def close(self) -> None:
@@ -121,47 +110,39 @@ class Locks:
         try:
             await self._add(lock, master_key, secrets.token_urlsafe(24))
         except RecordChanged:
-            with contextlib.suppress(DamagedRecord):  # already logged; one damaged lock must not stop the gateway
-                found = await read_stored(self._records, LockRecord, lock_key(lock))
+            with contextlib.suppress(DamagedRecord):  # logged; one damaged lock must not stop the gateway
+                found = await storage.read(self._records, LockRecord, lock_key(lock))
                 if found is None or not found.record.is_master(master_key):
                     raise Conflict(f"the lock {lock!r} exists with another master key") from None
 
+    @storage.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        wire.checked_lock(lock)
+        of_thing, of_lock = thing_key(wire.checked_thing(thing)), lock_key(wire.checked_lock(lock))
+        used, known = await self._read(of_thing), await self._read(of_lock)
+        free = _checked_lock("locked" if used else "unlocked", "lock", known, key, Fit.IN_USE)
+        locked = storage.encode_record(replace(free.record, thing=thing))
+        expected = {of_lock: free.version, of_thing: None}
+        await storage.compare_and_set(self._records, expected, {of_lock: locked, of_thing: locked})
 
-        async def attempt() -> None:
-            used, known = await self._read(thing_key(thing)), await self._read(lock_key(lock))
-            free = _checked_lock("locked" if used else "unlocked", "lock", known, key, Fit.IN_USE)
-            expected = {lock_key(lock): free.version, thing_key(thing): None}
-            locked = encode_record(replace(free.record, thing=thing))
-            await compare_and_set(self._records, expected, dict.fromkeys(expected, locked))
+    @storage.retry_while_changed
+    async def unlock(self, thing: str, key: str | None) -> str:
+        """Unlock the thing and remove its alert; return the thing."""
+        used = await self._read(thing_key(wire.checked_thing(thing)))
+        await self._detach(_checked_lock("locked" if used else "unlocked", "unlock", used, key, Fit.FITS), thing)
+        return thing
 
-        await retry_while_changed("this lock", attempt)
+    @storage.retry_while_changed
+    async def remove(self, lock: str, key: str | None) -> str:
+        """Take the lock off its thing, so that it can lock another one; return the lock."""
+        known = await self._read(lock_key(wire.checked_lock(lock)))
+        thing = known.record.thing if known is not None else None
+        used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", known, key, Fit.FITS)
+        assert thing is not None
+        await self._read(thing_key(thing))  # refuses if it is damaged
+        await self._detach(used, thing)
+        return lock
 
-    async def unlock(self, thing: str, key: str | None) -> None:
-        """Unlock the thing and remove its alert."""
-
-        async def attempt() -> None:
-            used = await self._read(thing_key(thing))
-            await self._detach(_checked_lock("locked" if used else "unlocked", "unlock", used, key, Fit.FITS), thing)
-
-        await retry_while_changed("this lock", attempt)
-
-    async def remove(self, lock: str, key: str | None) -> None:
-        """Take the lock off its thing, so that it can lock another one."""
-        wire.checked_lock(lock)
-
-        async def attempt() -> None:
-            known = await self._read(lock_key(lock))
-            thing = known.record.thing if known is not None else None
-            used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", known, key, Fit.FITS)
-            assert thing is not None
-            await self._read(thing_key(thing))  # refuses if it is damaged
-            await self._detach(used, thing)
-
-        await retry_while_changed("this lock", attempt)
-
-    async def lock_of(self, thing: str, key: str | None) -> StoredRecord[LockRecord]:
+    async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
         used = await self._read(thing_key(thing))
         if used is None:
@@ -176,25 +157,26 @@ class Locks:
             raise KeyRejected(wire.LOCK_DAMAGED)
         return state
 
-    async def _read(self, key: str) -> StoredRecord[LockRecord] | None:
+    async def _read(self, key: str) -> storage.Versioned[LockRecord] | None:
         """Read a record from the store, because another gateway may just have changed it; refuse a damaged one."""
         if self._table.damage_at(key) is None:
             with contextlib.suppress(DamagedRecord):
-                return await read_stored(self._records, LockRecord, key)
+                return await storage.read(self._records, LockRecord, key)
         raise KeyRejected(wire.LOCK_DAMAGED)
 
     async def _add(self, lock: str, master_key: str, read_key: str) -> None:
         """Add a lock, or raise RecordChanged if its name exists."""
         key, salt = lock_key(lock), secrets.token_hex(16)
         record = LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
-        await compare_and_set(self._records, {key: None}, {key: encode_record(record)})
+        await storage.compare_and_set(self._records, {key: None}, {key: storage.encode_record(record)})
 
-    async def _detach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
+    async def _detach(self, lock: storage.Versioned[LockRecord], thing: str) -> None:
         """Take a lock off its thing and remove the alert, or raise RecordChanged."""
         of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
-        free = encode_record(replace(lock.record, thing=None))
+        free = storage.encode_record(replace(lock.record, thing=None))
         expected = {of_lock: lock.version, of_thing: lock.version}
-        await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
+        changes = {of_lock: free, of_thing: None, alert_key(thing): None}
+        await storage.compare_and_set(self._records, expected, changes)
 
     def _mirror(self, key: str, value: bytes | None) -> None:
         kind, _, name = key.partition(":")
@@ -217,14 +199,14 @@ class Locks:
                 self._reported[key] = damage
                 kind, _, name = key.partition(":")
                 what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, REPAIR_ADVICE)
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage, REPAIR_ADVICE)
                 if kind == "thing":
                     self._on_lock(name)
 
 
 def _checked_lock(
-    state: str, call: str, lock: StoredRecord[LockRecord] | None, key: str | None, if_used: Fit
-) -> StoredRecord[LockRecord]:
+    state: str, call: str, lock: storage.Versioned[LockRecord] | None, key: str | None, if_used: Fit
+) -> storage.Versioned[LockRecord]:
     """Return the lock if the call may change its state, or raise the refusal."""
     if not key:
         fit = Fit.NO_KEY

@@ -1,4 +1,4 @@
-"""Alert mails, as they are stored and as they are sent.
+"""Alert mails: as they are stored and as they are sent, by SMTP or into a folder.
 
 Devices choose the text of a mail, so headers are encoded with `email.header.Header`, which does not parse the text.
 `email.message.EmailMessage` would first decode it, and find headers inside an encoded word.
@@ -6,18 +6,28 @@ Devices choose the text of a mail, so headers are encoded with `email.header.Hea
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
+import os
 import re
+import smtplib
+import ssl
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.charset import QP, Charset
 from email.header import Header
 from email.message import Message
 from email.policy import compat32
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Literal, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.stored_records import DamagedRecord, Record, mail_key
+from toolkit.dweets.service.storage import DamagedRecord, Record, mail_key
+from toolkit.errors import InvalidArgument
+from toolkit.secret import Secret
 
 _MAX_SUBJECT_CHARACTERS = 200
 # White space and control characters become one space, because a header is one line.
@@ -30,6 +40,9 @@ _YEAR_10000_MILLISECONDS = 253_402_300_800_000
 _MAIL_POLICY = compat32.clone(linesep="\r\n", cte_type="7bit", mangle_from_=False)
 _TEXT_CHARSET = Charset("utf-8")
 _TEXT_CHARSET.body_encoding = QP
+
+_SMTP_TIMEOUT_SECONDS = 20.0
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class NotDelivered(Exception):
@@ -111,3 +124,119 @@ def check_recipients(addresses: list[str]) -> None:
 
 def _without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
+
+
+def check_mail_server(url: Secret) -> None:
+    """Raise InvalidArgument if the URL of a mail server is wrong; no error shows the URL, which may hold a password."""
+    try:
+        parts = urlsplit(url.reveal())
+        is_right = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise InvalidArgument("smtp: expected smtp://[user:password@]host[:port] or smtps://...")
+
+
+class SmtpDelivery:
+    """Delivers mails to ``smtp://[user:password@]host[:port]`` (with STARTTLS if offered) or ``smtps://...``.
+
+    A password is sent only to this machine, or over TLS to a server whose certificate is valid.
+    """
+
+    final_state: Literal["sent"] = "sent"
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._tls = parts.scheme == "smtps"
+        self._address = parts.hostname or "", parts.port or (465 if self._tls else 25)
+        self._user = unquote(parts.username or "")
+        self._password = Secret(unquote(parts.password or ""))
+        self._is_local = parts.hostname in _LOCAL_HOSTS
+        # Without a context smtplib checks no certificate.
+        self._tls_context = ssl.create_default_context()
+        if self._is_local or not (self._tls or self._user):  # opportunistic TLS, as between mail servers
+            self._tls_context.check_hostname, self._tls_context.verify_mode = False, ssl.CERT_NONE
+        self._threads = ThreadPoolExecutor(2, "gateway-mail")
+
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
+        """Deliver a mail and return the refused recipients.
+
+        Raises NotDelivered, or OSError if the connection broke while the server received the text.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _deliver(self, mail: OutgoingMail) -> list[str]:
+        try:
+            server, refused = self._send_envelope(mail)
+        except OSError as error:  # smtplib's own errors are OSErrors too
+            raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
+        try:
+            code, _ = server.data(mail.content)
+        except smtplib.SMTPDataError as error:  # the server refused DATA itself
+            code = error.smtp_code
+        finally:
+            with contextlib.suppress(OSError):  # a failing QUIT does not change the outcome
+                server.quit()
+            server.close()
+        if code != 250:
+            raise NotDelivered(f"the mail server refused the text with {code}")
+        return refused
+
+    def _send_envelope(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
+        server: smtplib.SMTP
+        if self._tls:
+            server = smtplib.SMTP_SSL(*self._address, timeout=_SMTP_TIMEOUT_SECONDS, context=self._tls_context)
+        else:
+            server = smtplib.SMTP(*self._address, timeout=_SMTP_TIMEOUT_SECONDS)
+        is_private = self._tls or self._is_local
+        try:
+            server.ehlo()
+            if not self._tls and server.has_extn("starttls"):
+                server.starttls(context=self._tls_context)
+                server.ehlo()
+                is_private = True
+            if self._user:
+                if not is_private:  # a man in the middle may have removed the offer of STARTTLS
+                    raise NotDelivered("the mail server offers no STARTTLS, so the password was not sent")
+                server.login(self._user, self._password.reveal())
+            # With docmd, because mail() and rcpt() of smtplib parse an address and may send another one.
+            server.docmd("MAIL", f"FROM:<{mail.sender}>")
+            refused = [to for to in mail.recipients if server.docmd("RCPT", f"TO:<{to}>")[0] not in (250, 251)]
+            if len(refused) == len(mail.recipients):
+                raise smtplib.SMTPException("no recipient was accepted")
+        except BaseException:
+            server.close()
+            raise
+        return server, refused
+
+
+class MailFolder:
+    """Keeps mails as ``.eml`` files in a folder; the first mail creates the folder."""
+
+    final_state: Literal["kept"] = "kept"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
+        try:  # a mail has the same name at every attempt, so another attempt replaces the file
+            await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)
+        except OSError as error:
+            raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None
+        return []
+
+    def close(self) -> None:
+        pass
+
+    def _write(self, name: str, text: bytes) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished = self._folder / f".{name}.part"
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(text)
+        unfinished.replace(self._folder / name)  # atomic: a reader never sees half of a mail
+
+
+MailDelivery = SmtpDelivery | MailFolder

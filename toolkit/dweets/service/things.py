@@ -1,4 +1,4 @@
-"""A cache with the last dweets of each thing, and the list of the things that were active last.
+"""The dweets of things: the last ones from a cache, all of them in batches.
 
 A thing is cached when it is read. It then subscribes to its journal, so it also gets the dweets of other gateways on
 the store. If only the latest dweet is read, only that is cached, so that a fleet of things fits into memory.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate
 from typing import Any
 
-from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
 
@@ -24,12 +23,19 @@ _THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 50, 40
 CACHE_BYTES = 128 * 1024 * 1024
 # Callers choose how much is read, and each read may hold some megabytes.
 _READS_AT_ONCE = 4
-#: At most this many public things are listed as active.
-MAX_ACTIVE_THINGS = 100
+_DWEETS_A_BATCH = 128
+#: A batch has at most this many bytes, or one dweet.
+BATCH_BYTES = 256 * 1024
 
 
 def journal_of(thing: str) -> str:
     return f"dweets:{thing}"
+
+
+def first_entries(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the first entries that fit into `BATCH_BYTES`, at least one."""
+    ends = accumulate(len(entry.data) for entry in entries)
+    return entries[: max(1, sum(end <= BATCH_BYTES for end in ends))]
 
 
 def _do_nothing(*_: Any) -> None:  # noqa: ANN401
@@ -38,37 +44,22 @@ def _do_nothing(*_: Any) -> None:  # noqa: ANN401
 
 @dataclass(slots=True, eq=False)
 class CachedThing:
-    """The last `length` dweets of one thing.
-
-    `account` is called with every change of `size`. Entries that are committed before the call of `fill` are queued.
-    """
+    """The last `length` dweets of one thing; `account` is called with every change of `size`."""
 
     name: str
     length: int
     account: Callable[[int], None]
-    journal: str = field(init=False)
     last_sequence: int = 0
     size: int = 0
     unsubscribe: Callable[[], None] = _do_nothing
     _records: list[bytes] = field(default_factory=list)  # a deque takes 600 bytes even for one dweet
-    _early: list[Entry] | None = field(default_factory=list)
     _history: bytes | None = None
 
     def __post_init__(self) -> None:
-        self.journal = journal_of(self.name)
-
-    def fill(self, kept: Sequence[Entry]) -> None:
-        """Add the entries that were read, then those that were committed while they were read."""
-        early, self._early = self._early or (), None
         self._resize(_THING_OVERHEAD + 2 * len(self.name))
-        self.extend(kept)
-        self.extend(early)
 
     def extend(self, entries: Sequence[Entry]) -> None:
         """Add committed entries and skip known ones."""
-        if self._early is not None:
-            self._early += entries
-            return
         fresh = [entry.data for entry in entries if entry.sequence > self.last_sequence]
         if not fresh:
             return
@@ -108,9 +99,8 @@ class Things:
     """The cached things of a gateway, at most `cache_bytes` in all."""
 
     def __init__(self, journals: Journals, cache_bytes: int = CACHE_BYTES) -> None:
-        #: Held during each read of more than one dweet from the store.
-        self.read_slots = asyncio.Semaphore(_READS_AT_ONCE)
-        self._journals = journals
+        self.journals = journals
+        self._read_slots = asyncio.Semaphore(_READS_AT_ONCE)  # held during each read of more than one dweet
         self._max_cache_bytes = cache_bytes
         self._cache: OrderedDict[str, CachedThing] = OrderedDict()  # the most recently used one at the end
         self._loads: dict[tuple[str, int], asyncio.Task[CachedThing]] = {}
@@ -119,44 +109,60 @@ class Things:
     def cached(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing | None:
         """Return the thing if all of its last `length` dweets are cached and up to date."""
         thing = self._cache.get(name)
-        if thing is None or thing.length < length or not self._journals.is_live(thing.journal):
+        if thing is None or thing.length < length or not self.journals.is_live(journal_of(name)):
             return None
         self._cache.move_to_end(name)
         return thing
 
-    def load(self, name: str, length: int = HISTORY_LENGTH) -> asyncio.Future[CachedThing]:
+    async def load(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing:
         """Return the thing once its last `length` dweets are cached; concurrent callers share one read."""
         if (thing := self.cached(name, length)) is not None:
-            future: asyncio.Future[CachedThing] = asyncio.get_running_loop().create_future()
-            future.set_result(thing)
-            return future
+            return thing
         key = name, length
         if key not in self._loads:
             self._loads[key] = asyncio.ensure_future(self._read(name, length))
             self._loads[key].add_done_callback(lambda _: self._loads.pop(key))
-        return asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
+        return await asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
+
+    async def batches(self, name: str, after: int = 0, *, newest_first: bool = False) -> AsyncIterator[Sequence[Entry]]:
+        """Yield the dweets with numbers above `after` in batches; those that retention drops before are left out."""
+        journal, is_end = journal_of(name), False
+        position, count = None if newest_first else after, 2
+        while not is_end:
+            async with self._read_slots:
+                if newest_first:
+                    entries: Sequence[Entry] = (await self.journals.last(journal, count, position))[::-1]
+                else:
+                    entries = await self.journals.after(journal, position or 0, count)
+            batch = first_entries(entries)
+            is_end = len(batch) == len(entries) < count
+            if batch:
+                position, count = batch[-1].sequence, min(2 * len(batch), _DWEETS_A_BATCH)
+                del entries  # hold only one batch while the caller works
+                yield batch
 
     async def _read(self, name: str, length: int) -> CachedThing:
-        cached = self._cache.get(name)
+        journal, cached = journal_of(name), self._cache.get(name)
         if cached is not None and cached.length >= length:  # it may be out of date: the store is or was unavailable
-            missed = await self._journals.after(cached.journal, cached.last_sequence)
+            missed = await self.journals.after(journal, cached.last_sequence)
             if self._cache.get(name) is cached:  # the size of a dropped thing no longer counts
                 cached.extend(missed)
             return cached
-        thing = CachedThing(name, length, self._account)
         # Subscribe before reading, or a dweet between the two would be missed.
-        thing.unsubscribe = self._journals.subscribe(thing.journal, thing.extend)
+        early: list[Entry] = []
+        unsubscribe = self.journals.subscribe(journal, early.extend)
         try:
-            async with self.read_slots if length > 1 else nullcontext():
-                entries = await self._journals.last(thing.journal, length)
-        except BaseException:
-            thing.drop()
-            raise
-        cached = self._cache.get(name)
-        if cached is not None and cached.length >= length:  # another call has read more dweets of the thing
-            thing.drop()
-            return cached
-        thing.fill(entries)
+            async with self._read_slots if length > 1 else nullcontext():
+                entries = await self.journals.last(journal, length)
+            cached = self._cache.get(name)
+            if cached is not None and cached.length >= length:  # another call has read more dweets of the thing
+                return cached
+            thing = CachedThing(name, length, self._account)
+            thing.unsubscribe = self.journals.subscribe(journal, thing.extend)
+        finally:
+            unsubscribe()
+        thing.extend(entries)
+        thing.extend(early)
         if (shorter := self._cache.get(name)) is not None:
             self._drop(shorter)
         self._cache[name] = thing
@@ -171,27 +177,3 @@ class Things:
         del self._cache[thing.name]
         self._cached_bytes -= thing.size
         thing.drop()
-
-
-class ActiveThings:
-    def __init__(self, journals: Journals, things: Things, locks: Locks) -> None:
-        self._journals = journals
-        self._things = things
-        self._locks = locks
-
-    async def newest(self) -> list[tuple[str, bytes]]:
-        """Return name and newest dweet of each public thing, the latest active one first."""
-        things = await asyncio.gather(*(self._things.load(name, 1) for name in await self._public_names()))
-        # Leave out things that were locked in between, and those whose first dweet is being written.
-        public = (thing for thing in things if not self._locks.is_locked(thing.name))
-        return [(thing.name, newest) for thing in public if (newest := thing.latest()) is not None]
-
-    async def _public_names(self) -> list[str]:
-        prefix, count = journal_of(""), 2 * MAX_ACTIVE_THINGS
-        while True:
-            names = await self._journals.names(prefix, count)
-            things = (name.removeprefix(prefix) for name in names)
-            public = list(islice((thing for thing in things if not self._locks.is_locked(thing)), MAX_ACTIVE_THINGS))
-            if len(names) < count or len(public) == MAX_ACTIVE_THINGS:
-                return public
-            count *= 4  # most of these things are locked

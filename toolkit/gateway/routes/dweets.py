@@ -11,8 +11,8 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs, keywords_of
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.stored_days import BLOCK_BYTES, StoredRange, csv_names, csv_pieces, json_pieces
-from toolkit.dweets.service.things import CachedThing
+from toolkit.dweets.service.stored_days import StoredRange, csv_pieces, json_pieces
+from toolkit.dweets.service.things import BATCH_BYTES, CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
@@ -46,17 +46,17 @@ class DweetRoutes(Routes):
             Route(wire.GET_QUIETLY, self._post, safe=False, respond=_posted_quietly),
             Route(wire.LISTEN, self._listen),
             self._reading(wire.GET_LATEST, 1, _latest_of),
-            self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, _history_of),
+            self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, CachedThing.history),
             _jsonp(Route(wire.GET_DWEET, self._post, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_UNNAMED, self._post_unnamed, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_STORED, self._stored)),
             _jsonp(Route(wire.GET_STATS, self._stats)),
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
-            _jsonp(Route(wire.UNLOCK, self._unlock, safe=False)),
-            _jsonp(Route(wire.REMOVE_LOCK, self._remove_lock, safe=False)),
-            _jsonp(Route(wire.SET_ALERT, self._set_alert, safe=False)),
-            _jsonp(Route(wire.GET_ALERT, self._get_alert)),
-            _jsonp(Route(wire.REMOVE_ALERT, self._remove_alert, safe=False)),
+            _operation(wire.UNLOCK, "unlocking", "thing", service.locks.unlock),
+            _operation(wire.REMOVE_LOCK, "removing", "lock", service.locks.remove),
+            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set),
+            _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True),
+            _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -95,11 +95,17 @@ class DweetRoutes(Routes):
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
-        def read_or_load(request: Request) -> Response | Future[CachedThing]:
+    def _reading(self, endpoint: Endpoint, length: int, body_of: Callable[[CachedThing], bytes | None]) -> Route:
+        def read_or_load(request: Request) -> Response | Awaitable[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
             cached = self._service.readable_thing(thing, key, length)
             return respond(cached) if cached is not None else self._service.things.load(thing, length)
+
+        def respond(thing: CachedThing) -> Response:
+            body = body_of(thing)
+            if body is None:
+                raise NotFound(wire.NOT_FOUND)
+            return Response(200, body)
 
         return _jsonp(Route(endpoint, read_or_load, respond=respond))
 
@@ -112,13 +118,12 @@ class DweetRoutes(Routes):
         if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
         if kind == "csv":
-            names = await csv_names(stored)
-            return await _sent(stored, csv_pieces(stored, names), _CSV)
+            return await _sent(stored, csv_pieces(stored), _CSV)
         callback = query.get("callback")
         return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
-        newest = await self._service.active.newest()
+        newest = await self._service.active_things()
         things = [{"thing": thing, "keywords": keywords_of(record)} for thing, record in newest]
         return _succeeded("getting", "stats", {"active_things": things})
 
@@ -137,35 +142,21 @@ class DweetRoutes(Routes):
 
         return Stream(begin_listening, _EVENTS, EVENT_HEARTBEAT) if events else Stream(begin_listening, JSON)
 
-    # -- locks and alerts ---------------------------------------------------------------------------------
-
     async def _lock(self, request: Request) -> Response:
-        thing, lock = wire.checked_thing(request.values["thing"]), request.query.get("lock", "")
+        thing, lock = request.values["thing"], request.query.get("lock", "")
         await self._service.locks.lock(thing, lock, request.query.get("key"))
         return _succeeded("locking", thing, lock)
 
-    async def _unlock(self, request: Request) -> Response:
-        thing = wire.checked_thing(request.values["thing"])
-        await self._service.locks.unlock(thing, request.query.get("key"))
-        return _succeeded("unlocking", "thing", thing)
 
-    async def _remove_lock(self, request: Request) -> Response:
-        lock = request.values["lock"]
-        await self._service.locks.remove(lock, request.query.get("key"))
-        return _succeeded("removing", "lock", lock)
+def _operation(
+    endpoint: Endpoint, by: str, the: str, work: Callable[..., Awaitable[object]], *, safe: bool = False
+) -> Route:
+    """Return the route whose response has the result of `work`, a method for the values of the path and the key."""
 
-    async def _set_alert(self, request: Request) -> Response:
-        alert = await self._service.alerts.set(**request.values, key=request.query.get("key"))
-        return _succeeded("alerting", "alert", alert.response())
+    async def answer(request: Request) -> Response:
+        return _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
 
-    async def _get_alert(self, request: Request) -> Response:
-        alert, status = await self._service.alerts.get(request.values["thing"], request.query.get("key"))
-        return _succeeded("getting", "alert", {"status": status, **alert.response()})
-
-    async def _remove_alert(self, request: Request) -> Response:
-        thing = request.values["thing"]
-        await self._service.alerts.remove(thing, request.query.get("key"))
-        return _succeeded("removing", "alert", {"thing": thing})
+    return _jsonp(Route(endpoint, answer, safe=safe))
 
 
 def _content(request: Request) -> bytes:
@@ -184,18 +175,9 @@ def _posted_quietly(_: list[Entry]) -> Response:
     return Response(204, b"")
 
 
-def _latest_of(thing: CachedThing) -> Response:
+def _latest_of(thing: CachedThing) -> bytes | None:
     record = thing.latest()
-    if record is None:
-        raise NotFound(wire.NOT_FOUND)
-    return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
-
-
-def _history_of(thing: CachedThing) -> Response:
-    body = thing.history()
-    if body is None:
-        raise NotFound(wire.NOT_FOUND)
-    return Response(200, body)
+    return record and b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record
 
 
 async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
@@ -206,7 +188,7 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
     begun = b""
     async for piece in pieces:
         begun += piece
-        if len(begun) > BLOCK_BYTES:
+        if len(begun) > BATCH_BYTES:
             break
     else:
         return Response(200, begun, content_type, headers)

@@ -65,7 +65,7 @@ class PageRoutes(Routes):
         return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT, headers)
 
     async def _landing(self, request: Request) -> Response:
-        items = "\n".join([_item(newest) for _, newest in await self._service.active.newest()])
+        items = "\n".join([_item(newest) for _, newest in await self._service.active_things()])
         things = f'<ul class="cards">\n{items}\n</ul>' if items else "<p>No public thing has posted yet.</p>"
         base_url = escape(request.base_url or "http://HOST:PORT")
         return _page("Gateway: public things", _template("landing_page").substitute(things=things, base_url=base_url))

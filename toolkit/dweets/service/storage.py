@@ -7,8 +7,10 @@ example after a new field was added.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import wraps
+from typing import Any, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 import msgspec
 
@@ -17,12 +19,14 @@ from toolkit.stores import Records, Values
 
 log = logging.getLogger("toolkit.gateway")
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Changes = dict[str, bytes | None]
 
 #: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
+encode_record = msgspec.json.encode
 # Maximum number of attempts to change a record that other callers change at the same time.
 _ATTEMPTS = 20
 
@@ -55,16 +59,16 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 R = TypeVar("R", bound=Record)
 
 
-class StoredRecord(NamedTuple, Generic[T]):
+class Versioned(NamedTuple, Generic[T]):
     """A record and its version, the bytes in the store; None if it is not stored yet."""
 
     record: T
     version: bytes | None
 
 
-async def read_stored(records: Records, kind: type[R], key: str) -> StoredRecord[R] | None:
+async def read(records: Records, kind: type[R], key: str) -> Versioned[R] | None:
     data = await records.get(SPACE, key)
-    return None if data is None else StoredRecord(kind.parse(key, data), data)
+    return None if data is None else Versioned(kind.parse(key, data), data)
 
 
 async def mirror(
@@ -72,7 +76,7 @@ async def mirror(
     kind: type[R],
     prefix: str,
     complaint: str,
-    on_change: Callable[[str, StoredRecord[R] | None], None],
+    on_change: Callable[[str, Versioned[R] | None], None],
 ) -> Callable[[], None]:
     """Call `on_change` with the name and record of each key with a prefix, now and after each change.
 
@@ -85,7 +89,7 @@ async def mirror(
             return
         name, stored = key.removeprefix(prefix), None
         try:
-            stored = None if value is None else StoredRecord(kind.parse(key, value), value)
+            stored = None if value is None else Versioned(kind.parse(key, value), value)
         except DamagedRecord as damage:
             log.error(complaint, name, damage)
         on_change(name, stored)
@@ -99,14 +103,14 @@ async def compare_and_set(records: Records, expected: Values, changes: Values) -
         raise RecordChanged
 
 
-async def retry_while_changed(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    for _ in range(_ATTEMPTS):
-        try:
-            return await attempt()
-        except RecordChanged:
-            continue
-    raise StoreUnavailable(f"other callers changed {what} {_ATTEMPTS} times in a row, nothing was changed, try again")
+def retry_while_changed(attempt: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Call a function again if it raises RecordChanged, but not for ever."""
 
+    @wraps(attempt)
+    async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
+        for _ in range(_ATTEMPTS):
+            with suppress(RecordChanged):
+                return await attempt(*args, **kwargs)
+        raise StoreUnavailable(f"others changed the record {_ATTEMPTS} times in a row, nothing was changed, try again")
 
-def encode_record(record: object) -> bytes:
-    return msgspec.json.encode(record)
+    return retried
