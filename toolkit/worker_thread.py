@@ -44,12 +44,3 @@ class WorkerThread:
                 except BaseException as error:  # raised to the caller, who awaits it
                     future.set_exception(error)
             del job, future  # or a large result would stay in memory until the next job
-
-
-async def run_in_thread(job: Callable[[], T]) -> T:
-    """Run one job in a thread that ends with the job."""
-    worker = WorkerThread("gateway-job")
-    try:
-        return await worker.run(job)
-    finally:
-        worker.end()

@@ -24,7 +24,7 @@ from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
 from toolkit.stores import Store
-from toolkit.worker_thread import run_in_thread
+from toolkit.worker_thread import WorkerThread
 
 log = logging.getLogger("toolkit.gateway.archive")
 
@@ -60,6 +60,8 @@ class Archiving:
         self._keeper: asyncio.Task[None] | None = None
         self._is_closing = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
+        # Not a new one for each job: Python 3.12 starts no thread while the process ends.
+        self._thread = WorkerThread("gateway-archive")
         self._logged = ""
 
     async def open(self) -> None:
@@ -79,6 +81,7 @@ class Archiving:
             self._log_once(error)
         finally:
             self._unsubscribe()
+            self._thread.end()
 
     async def _renew_lease(self) -> None:
         # Renew or take the lease. It is ephemeral, so it is free after a restart of all gateways.
@@ -90,7 +93,7 @@ class Archiving:
         ):
             await self._stop_follower(flush=False)
         elif self.follower is None:
-            self.follower = await run_in_thread(self._open_follower)
+            self.follower = await self._thread.run(self._open_follower)
 
     async def _keep_lease(self) -> None:
         """Renew the lease until `close`, then archive the rest and release the lease."""
@@ -111,7 +114,7 @@ class Archiving:
     async def _stop_follower(self, *, flush: bool) -> None:
         follower, self.follower = self.follower, None
         if follower is not None:
-            await run_in_thread(lambda: follower.close(flush=flush))
+            await self._thread.run(lambda: follower.close(flush=flush))
 
     def _log_once(self, error: Exception) -> None:
         if str(error) != self._logged:
