@@ -244,7 +244,7 @@ class Alerts:
     @storage.retry_while_changed
     async def set(self, who: str, thing: str, condition: str, key: str | None) -> dict[str, Any]:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
-        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        lock = await self._locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
         await self._conditions.check_compiles(Owner(lock.record.lock), condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
@@ -255,7 +255,7 @@ class Alerts:
 
     async def get(self, thing: str, key: str | None) -> dict[str, Any]:
         """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
-        await self._locks.lock_of(wire.checked_thing(thing), key)
+        await self._locks.lock_of(thing, key)
         await self.settle(thing)
         try:
             stored = await storage.read(self._records, Alert, alert_key(thing))
@@ -271,7 +271,7 @@ class Alerts:
 
     @storage.retry_while_changed
     async def remove(self, thing: str, key: str | None) -> dict[str, str]:
-        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        lock = await self._locks.lock_of(thing, key)
         if await self._records.get(storage.SPACE, alert_key(thing)) is None:
             raise NotFound(wire.NOT_FOUND)
         await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
