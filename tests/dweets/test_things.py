@@ -135,7 +135,7 @@ def test_listened_things_stay_within_the_bound() -> None:
     async def work(store: Store) -> None:
         cache, locks = Things(store.journals, BOUND), Locks(store.records)
         await locks.open()
-        streams = LiveStreams(store.journals, cache, locks)
+        streams = LiveStreams(cache, locks)
         heard = {f"thing {number}": Reader() for number in range(12)}
         for name in heard:
             await store.journals.append(journal_of(name), drafts(500, 2_000))
@@ -162,7 +162,7 @@ def test_a_stream_begins_at_a_time_without_reading_all_at_once() -> None:
         await store.journals.append(journal_of("a"), drafts(3_000, 10_000))
         locks = Locks(store.records)
         await locks.open()
-        streams = LiveStreams(store.journals, Things(store.journals), locks)
+        streams = LiveStreams(Things(store.journals), locks)
         await streams.position("a", None, None)
         tracemalloc.start()
         assert await streams.position("a", None, "1970-01-01T00:00:02.899Z") == 2_900
@@ -195,7 +195,7 @@ def test_a_slow_reader_of_missed_dweets_holds_one_piece() -> None:
         await store.journals.append(journal_of("a"), drafts(700, 60_000))
         locks, things = Locks(store.records), Things(store.journals)
         await locks.open()
-        streams = LiveStreams(store.journals, things, locks)
+        streams = LiveStreams(things, locks)
         await things.load("a")
         tracemalloc.start()
         readers = [SlowReader() for _ in range(20)]
@@ -214,7 +214,7 @@ def test_many_resumes_read_only_some_at_a_time() -> None:
         await store.journals.append(journal_of("a"), drafts(600, 1))
         locks, things = Locks(store.records), Things(store.journals)
         await locks.open()
-        streams = LiveStreams(store.journals, things, locks)
+        streams = LiveStreams(things, locks)
         await things.load("a")
         last, reading, most = store.journals.last, 0, 0
 

@@ -61,10 +61,6 @@ class Alert(storage.Record, frozen=True):
         recipients = [{"type": "email", "address": address} for address in self.who]
         return {"thing": self.thing, "condition": self.condition, "is_demo": False, "recipients": recipients}
 
-    def status(self, mails_today: int, fault: str | None) -> dict[str, Any]:
-        values = (fault or self.message, self.since, self.is_open, mails_today, wire.ALERTS_A_DAY)
-        return dict(zip(wire.ALERT_STATUS_FIELDS, values, strict=True))
-
     def after(self, entry: Entry, verdict: Verdict) -> Alert:
         here = replace(self, position=entry.sequence)
         if verdict.fault is not None or (not verdict.met and not self.is_open):
@@ -88,25 +84,23 @@ class Alert(storage.Record, frozen=True):
 class MailCount(storage.Record, frozen=True):
     """The number of alert mails of a lock on one day, counted over all its things and all alerts set with it."""
 
-    day: str = ""
-    mails: int = 0
-
-    def on(self, day: str) -> int:
-        return self.mails if self.day == day else 0
+    day: str
+    mails: int
 
 
 def _mail_count_key(alert: Alert) -> str:
     return f"mails-today:{alert.lock}"
 
 
-async def _read_mail_count(records: Records, alert: Alert) -> storage.Versioned[MailCount]:
+async def _mails_on(day: str, records: Records, alert: Alert) -> tuple[int, bytes | None]:
+    """Return the number of mails of the alert's lock on a day, and the version of the record."""
     data = await records.get(storage.SPACE, _mail_count_key(alert))
-    count = MailCount()
     try:
-        count = MailCount() if data is None else MailCount.parse(_mail_count_key(alert), data)
+        count = data and MailCount.parse(_mail_count_key(alert), data)
     except DamagedRecord as damage:
         log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
-    return storage.Versioned(count, data)
+        count = None
+    return count.mails if count and count.day == day else 0, data
 
 
 class _Evaluator:
@@ -210,12 +204,12 @@ class _Evaluator:
         expected: storage.Changes = {key: self.version}
         changes: storage.Changes = {key: written}
         if trigger is not None:
-            count, count_version = await _read_mail_count(self._records, self.alert)
             day = wire.created_text(trigger.at)[:10]
-            if count.on(day) < wire.ALERTS_A_DAY:
+            mails, count_version = await _mails_on(day, self._records, self.alert)
+            if mails < wire.ALERTS_A_DAY:
                 mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert)
                 expected[count_key] = count_version
-                changes[count_key] = storage.encode_record(MailCount(day, count.on(day) + 1))
+                changes[count_key] = storage.encode_record(MailCount(day, mails + 1))
                 changes[mail.key] = storage.encode_record(mail)
         self.version, self._stored_position = written, self.alert.position  # the mirror must recognise our own change
         await storage.compare_and_set(self._records, expected, changes)
@@ -244,7 +238,7 @@ class Alerts:
     @storage.retry_while_changed
     async def set(self, who: str, thing: str, condition: str, key: str | None) -> dict[str, Any]:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
-        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        lock = await self._locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
         await self._conditions.check_compiles(Owner(lock.record.lock), condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
@@ -255,7 +249,7 @@ class Alerts:
 
     async def get(self, thing: str, key: str | None) -> dict[str, Any]:
         """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
-        await self._locks.lock_of(wire.checked_thing(thing), key)
+        await self._locks.lock_of(thing, key)
         await self.settle(thing)
         try:
             stored = await storage.read(self._records, Alert, alert_key(thing))
@@ -264,14 +258,14 @@ class Alerts:
         if stored is None:
             raise NotFound(wire.NOT_FOUND)
         alert, evaluator = stored.record, self._evaluators.get(thing)
-        count, _ = await _read_mail_count(self._records, alert)
-        mails_today = count.on(wire.created_text(self._now())[:10])
-        status = alert.status(mails_today, evaluator.fault if evaluator is not None else None)
-        return {"status": status, **alert.response()}
+        message = (evaluator.fault if evaluator is not None else None) or alert.message
+        mails_today, _ = await _mails_on(wire.created_text(self._now())[:10], self._records, alert)
+        status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_A_DAY
+        return {"status": dict(zip(wire.ALERT_STATUS_FIELDS, status, strict=True)), **alert.response()}
 
     @storage.retry_while_changed
     async def remove(self, thing: str, key: str | None) -> dict[str, str]:
-        lock = await self._locks.lock_of(wire.checked_thing(thing), key)
+        lock = await self._locks.lock_of(thing, key)
         if await self._records.get(storage.SPACE, alert_key(thing)) is None:
             raise NotFound(wire.NOT_FOUND)
         await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})

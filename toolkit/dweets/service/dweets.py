@@ -83,7 +83,7 @@ class DweetService:
         rate = settings.rate
         self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
-        self.streams = LiveStreams(store.journals, self.things, self.locks)
+        self.streams = LiveStreams(self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving: Archiving | None = None
@@ -109,7 +109,6 @@ class DweetService:
 
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
         """Add dweets in order, all or none; the future is done when they are committed."""
-        wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
             try:
@@ -130,12 +129,10 @@ class DweetService:
 
     def readable_thing(self, thing: str, key: str | None, length: int) -> CachedThing | None:
         """Check the key and return the cached thing; None if `things.load` must read its last `length` dweets."""
-        wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return self.things.cached(thing, length)
 
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
-        wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return StoredRange(self.things, thing, *_time_range(date, hour))
 

@@ -16,7 +16,7 @@ from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.things import Things, journal_of
 from toolkit.dweets.stream import Encoder
 from toolkit.errors import NotFound
-from toolkit.stores import Entry, Journals
+from toolkit.stores import Entry
 
 # Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.
 _DWEETS_A_WRITE = 64
@@ -51,8 +51,8 @@ class _Feed:
 
 
 class LiveStreams:
-    def __init__(self, journals: Journals, things: Things, locks: Locks) -> None:
-        self._journals = journals
+    def __init__(self, things: Things, locks: Locks) -> None:
+        self._journals = things.journals
         self._things = things
         self._locks = locks
         self._feeds: dict[str, _Feed] = {}
@@ -67,7 +67,6 @@ class LiveStreams:
 
         `since` is a sequence number, a transaction or a ``created`` time; None for new dweets only.
         """
-        wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
         newest = await self._journals.last(journal_of(thing), 1)
         last = newest[-1].sequence if newest else 0

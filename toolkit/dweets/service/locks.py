@@ -68,6 +68,7 @@ REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
 class Locks:
     """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
 
+    Every method that takes the name of a thing raises MalformedRequest if it cannot be one.
     `on_lock` is called with each thing that becomes locked, by a caller or by damage.
     """
 
@@ -91,11 +92,11 @@ class Locks:
         return thing in self._table.locked
 
     def check_master(self, thing: str, key: str | None) -> None:
-        if thing in self._table.locked and not self._lock_on(thing).is_master(_required_key(key)):
+        if wire.checked_thing(thing) in self._table.locked and not self._lock_on(thing).is_master(_required_key(key)):
             raise KeyRejected(wire.KEY_WRONG)
 
     def check_reader(self, thing: str, key: str | None) -> None:
-        if thing in self._table.locked:
+        if wire.checked_thing(thing) in self._table.locked:
             record, given = self._lock_on(thing), _required_key(key)
             if not (record.is_reader(given) or record.is_master(given)):
                 raise KeyRejected(wire.KEY_WRONG)
@@ -144,7 +145,7 @@ class Locks:
 
     async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
-        used = await self._read(thing_key(thing))
+        used = await self._read(thing_key(wire.checked_thing(thing)))
         if used is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         if not used.record.is_master(_required_key(key)):
