@@ -13,7 +13,6 @@ import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
-from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.experiments import (
     ab,
     bootstrap_difference,
@@ -24,7 +23,7 @@ from toolkit.rewards.analysis.experiments import (
 )
 from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.funnels import funnel, moments_per_session
-from toolkit.rewards.analysis.rates import wilson
+from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson
 
 
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").

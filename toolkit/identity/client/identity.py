@@ -13,11 +13,11 @@ from toolkit.http_client import HttpSession
 from toolkit.identity import wire
 from toolkit.identity.client import responses
 from toolkit.identity.client.final_target import FinalTargetListener
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
 from toolkit.identity.client.session import (
     AuthenticatedUser,
     Flow,
+    Handset,
     IdentitySession,
     Payments,
     PhoneProof,

@@ -13,8 +13,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.drawing import DrawingPane, png
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.session import AuthenticatedUser, StartedTransaction
+from toolkit.identity.client.session import AuthenticatedUser, Handset, StartedTransaction
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret

@@ -10,8 +10,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.decision_frame import decision_frame
-from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
+from toolkit.rewards.analysis.rates import checked_columns, checked_configuration, decision_frame
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
 

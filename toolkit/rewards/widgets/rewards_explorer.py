@@ -18,7 +18,6 @@ from toolkit.drawing import Drawing, DrawingPane, png
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 from toolkit.rewards.client.rewards import RewardClient
@@ -114,7 +113,7 @@ class RewardsExplorer(ServiceWidget):
         self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
         self._per_session = math.nan
         self._is_resetting = False
-        self._show(decision_frame([]))
+        self._show(analysis.decision_frame([]))
         self._make_controls()
         self._lay_out()
         with self.working("Deciding"):
