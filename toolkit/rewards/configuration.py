@@ -157,17 +157,16 @@ def with_inherited_limits(table: object) -> object:
     """Add inherited limits to moments and arms; a value of a wrong type stays, and the validation reports it."""
     if not isinstance(table, Mapping) or not isinstance(table.get("moments"), Mapping):
         return table
-    moments = {}
-    for name, own in table["moments"].items():
-        moments[name] = rules = _with_limits_of(own, table.get("default"))
-        if isinstance(rules, dict) and isinstance(rules.get("arms"), Mapping):
-            rules["arms"] = {arm: _with_limits_of(one, rules) for arm, one in rules["arms"].items()}
+    moments = {name: _with_limits_of(table.get("default"), own) for name, own in table["moments"].items()}
     # Moments come last, so that a wrong default is reported under its own key.
     return {**{name: value for name, value in table.items() if name != "moments"}, "moments": moments}
 
 
-def _with_limits_of(own: object, above: object) -> object:
+def _with_limits_of(above: object, own: object) -> object:
     if not isinstance(own, Mapping):
         return own
     given = above if isinstance(above, Mapping) else {}
-    return {**{name: given[name] for name in Limits.__struct_fields__ if name in given}, **own}
+    table = {**{name: given[name] for name in Limits.__struct_fields__ if name in given}, **own}
+    if isinstance(table.get("arms"), Mapping):
+        table["arms"] = {arm: _with_limits_of(table, limits) for arm, limits in table["arms"].items()}
+    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import pandas as pd
 
@@ -71,7 +72,7 @@ class IdentityClient(PublicNames):
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
-        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, responses.echo_frame)
+        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, responses.echo_frame, Flow())
 
     def start_authentication(
         self,
@@ -107,19 +108,11 @@ class IdentityClient(PublicNames):
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
         url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
         verifier, challenge = fresh_verifier()
-        fields = {
-            "DeviceIp": device_ip,
-            "CarrierShortCode": carrier_short_code,
-            "FinalTargetUrl": url,
-            "CodeChallenge": challenge,
-        }
-
+        target = {"FinalTargetUrl": url, "CodeChallenge": challenge}
+        fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
         flow, base_url = Flow(), self._http.base_url
-
-        def read(response: responses.Response) -> StartedTransaction:
-            return responses.started_transaction(response, flow, verifier, base_url=base_url, final_target_url=url)
-
-        return self._recorder.post(wire.START_AUTH, fields, read, flow=flow)
+        read = partial(responses.started_transaction, flow, verifier, base_url, url)
+        return self._recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
@@ -165,11 +158,8 @@ class IdentityClient(PublicNames):
             2002: the proof has expired (after 60 seconds); 2003: the proof was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
-
-        def read(response: responses.Response) -> AuthenticatedUser:
-            return responses.authenticated_user(response, proof.flow, self._recorder.now())
-
-        return self._recorder.post(wire.FINISH_AUTH, fields, read, flow=proof.flow)
+        read = partial(responses.authenticated_user, proof.flow, self._recorder.now)
+        return self._recorder.post(wire.FINISH_AUTH, fields, read, proof.flow)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
@@ -190,11 +180,8 @@ class IdentityClient(PublicNames):
             2012: the code was revoked.
         """
         fields = self._authentication_fields(user)
-
-        def read(response: responses.Response) -> Eligibility:
-            return responses.checked(response, Eligibility)
-
-        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, flow=user.flow)
+        read = partial(responses.checked, kind=Eligibility)
+        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, user.flow)
         user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
         return responses.eligibility_frame(eligibility)
 
@@ -223,7 +210,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
-        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, responses.payment_frame, flow=user.flow)
+        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, responses.payment_frame, user.flow)
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -253,7 +240,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": payment_ids(payments)}
-        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, flow=user.flow)
+        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, user.flow)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""

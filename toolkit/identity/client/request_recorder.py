@@ -82,14 +82,7 @@ class RequestRecorder:
         self.steps: deque[Step] = deque(maxlen=_MAX_STEPS)
         self._count = 0
 
-    def post(
-        self,
-        operation: Operation,
-        fields: Mapping[str, object],
-        read: Callable[[Response], T],
-        *,
-        flow: Flow | None = None,
-    ) -> T:
+    def post(self, operation: Operation, fields: Mapping[str, object], read: Callable[[Response], T], flow: Flow) -> T:
         """Send a POST request and return what `read` makes of the response; `flow` gets its new state."""
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
@@ -131,9 +124,9 @@ class RequestRecorder:
 
         return self._record(f"HEAD {Event.OPEN}", query, send, flow)
 
-    def _record(self, operation: str, sent: Mapping[str, Any], send: Callable[[Step], T], flow: Flow | None) -> T:
+    def _record(self, operation: str, sent: Mapping[str, Any], send: Callable[[Step], T], flow: Flow) -> T:
         self._count += 1
-        before = flow.states if flow else frozenset()
+        before = flow.states
         step = Step(self._count, operation, redacted(sent), before, before)
         outcome: T | ToolkitError
         began = time.perf_counter()
@@ -149,9 +142,8 @@ class RequestRecorder:
             step.after = frozenset({_state_after_eligibility(outcome)})
         elif event is not None and step.status is not None:
             step.after = states_after(before, event, step.status)
-        if flow is not None:
-            flow.states = step.after
-            step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
+        flow.states = step.after
+        step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
         self.steps.append(step)
         if isinstance(outcome, ToolkitError):
             # Remove the traceback and the earlier errors, because they hold the response.

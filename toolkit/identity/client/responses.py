@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -51,7 +51,7 @@ def checked(response: Response, kind: type[StructT]) -> StructT:
 
 
 def started_transaction(
-    response: Response, flow: Flow, verifier: Secret, *, base_url: str, final_target_url: str
+    flow: Flow, verifier: Secret, base_url: str, final_target_url: str, response: Response
 ) -> StartedTransaction:
     """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
     started = checked(response, responses.Started)
@@ -63,11 +63,11 @@ def started_transaction(
     return StartedTransaction(*made, fingerprint=fingerprint, verifier=verifier)
 
 
-def authenticated_user(response: Response, flow: Flow, now: int) -> AuthenticatedUser:
-    """Return the user from a Finish response; `now` is in milliseconds since the epoch."""
+def authenticated_user(flow: Flow, now: Callable[[], int], response: Response) -> AuthenticatedUser:
+    """Return the user from a Finish response; `now` returns milliseconds since the epoch."""
     finished = checked(response, responses.Finished)
     expires_at = finished.authentication_expiration.astimezone(UTC)
-    expect(expires_at.timestamp() > now / 1000, "AuthenticationExpiration is not in the future")
+    expect(expires_at.timestamp() > now() / 1000, "AuthenticationExpiration is not in the future")
     phone = (finished.mobile_number, finished.mobile_country_code, finished.mobile_operator_name)
     code = Secret(finished.authentication_code)
     return AuthenticatedUser(flow, finished.service_alias, code, expires_at, phone)

@@ -144,14 +144,14 @@ class Ledger:
             while self._waiting:
                 batch, self._waiting = self._waiting[:_MAX_BATCH_MOMENTS], self._waiting[_MAX_BATCH_MOMENTS:]
                 futures = [future for _, future in batch]
-                decided = asyncio.ensure_future(self._decide_batch([waiting for waiting, _ in batch]))
-                await asyncio.wait([decided])
-                if error := decided.exception():
+                deciding = self._decide_batch([waiting for waiting, _ in batch])
+                (decided,) = await asyncio.gather(deciding, return_exceptions=True)
+                if isinstance(decided, BaseException):
                     # Every caller of this batch gets the error, since no decision of the batch was stored.
-                    _fail_futures(futures, error)
+                    _fail_futures(futures, decided)
                     continue
                 # The next batch is decided while this batch is written to the journal.
-                task = asyncio.ensure_future(self._write(*decided.result(), futures))
+                task = asyncio.ensure_future(self._write(*decided, futures))
                 self._writing.add(task)
                 task.add_done_callback(self._writing.discard)
         finally:
@@ -190,9 +190,8 @@ class Ledger:
         return key, batch, {key: msgspec.json.encode(value) for key, value in changed.items()}
 
     async def _write(self, key: str, batch: list[DecidedMoment], futures: list[asyncio.Future[StoredResponse]]) -> None:
-        written = asyncio.ensure_future(self._save(batch))
-        await asyncio.wait([written])
-        if error := written.exception():
+        (error,) = await asyncio.gather(self._save(batch), return_exceptions=True)
+        if error is not None:
             # The batch stays in the store, and a later poll appends its records.
             _fail_futures(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
             return
