@@ -25,7 +25,7 @@ class StatusRow(NamedTuple):
 
 
 #: The service of 2014 defined the statuses 1000 to 1039; this project added the others.
-STATUSES: dict[int, StatusRow] = {
+STATUSES: dict[int | str, StatusRow] = {
     1: StatusRow(500, "The request cannot be processed.", errors.ServiceFailure),
     2: StatusRow(400, "The request cannot be parsed.", errors.MalformedRequest),
     1000: StatusRow(400, "A parameter is invalid.", errors.MalformedRequest),
@@ -97,30 +97,20 @@ _INFO_OF_HTTP_STATUS = {
 }
 
 
-def retry_after_text(seconds: int) -> str:
-    return f"Retry after {seconds} seconds."
-
-
-def attempts_left_text(count: int) -> str:
-    return f"{count} attempt{'' if count == 1 else 's'} left."
-
-
 # -- the envelope --------------------------------------------------------------------------------------------
 
 _DIGITS_PATTERN = re.compile(r"[0-9]+")
 
 
 def refusal(
-    code: int, info: str | None = None, *, http: int | None = None, retry_after: int | None = None
+    code: int, info: str | None = None, *, http: int | None = None, retry_after: float | None = None
 ) -> errors.ServiceError:
     """Return the error of a status; `info` is a text of AdditionalInfo from above, `retry_after` is in seconds."""
     row = STATUSES[code]
     if retry_after is not None:
-        info = retry_after_text(retry_after)
+        info = f"Retry after {retry_after:.0f} seconds."
     message = row.description if info is None else f"{row.description} {info}"
-    if issubclass(row.error, errors.RateLimited):
-        return row.error(message, code=code, status=http or row.http, retry_after=float(retry_after or 1))
-    return row.error(message, code=code, status=http or row.http)
+    return row.error(message, code=code, status=http or row.http, retry_after=retry_after)
 
 
 def success_body(request_id: str, response: Struct) -> bytes:
@@ -129,13 +119,9 @@ def success_body(request_id: str, response: Struct) -> bytes:
 
 
 def failure_body(request_id: str | None, error: errors.ServiceError) -> bytes:
-    code, description, info = _parts_of(error)
-    envelope = {"RequestId": request_id, "Status": code, "Description": description}
+    description, info = _texts_of(error)
+    envelope = {"RequestId": request_id, "Status": error.code, "Description": description}
     return _json(envelope | ({"AdditionalInfo": info} if info else {}))
-
-
-def fingerprint_body(fingerprint: str) -> bytes:
-    return _json({"vfp": fingerprint})
 
 
 def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceError:
@@ -152,15 +138,15 @@ def phone_failure(error: errors.ServiceError) -> tuple[int, bytes]:
     # A phone gets the same response for an expired fingerprint as for a used one.
     if error.code in (2002, 2003):
         return 410, _json({"error": STATUSES[2002].description})
-    code, description, info = _parts_of(error)
+    description, info = _texts_of(error)
     # Statuses 2 and 1000 describe the phone's own request, so the phone may see the broken rule.
-    return error.status, _json({"error": (info if code in (2, 1000) else "") or description})
+    return error.status, _json({"error": (info if error.code in (2, 1000) else "") or description})
 
 
-def _parts_of(error: errors.ServiceError) -> tuple[int, str, str]:
-    code = error.code if isinstance(error.code, int) and error.code in STATUSES else 1
-    description = STATUSES[code].description
-    return code, description, error.message.removeprefix(description).strip()
+def _texts_of(error: errors.ServiceError) -> tuple[str, str]:
+    """Return the description and the AdditionalInfo of an error of this service."""
+    description = STATUSES[error.code].description
+    return description, error.message.removeprefix(description).strip()
 
 
 def _json(value: dict[str, Any]) -> bytes:
@@ -173,7 +159,7 @@ def _json(value: dict[str, Any]) -> bytes:
 _INFO_TEXTS = (
     *(value for value in globals().values() if type(value) is str),
     *(field.error for operation in OPERATIONS for field in operation.fields),
-    *(retry_after_text(1), attempts_left_text(1), attempts_left_text(2)),
+    *("Retry after 1 seconds.", "1 attempt left.", "2 attempts left."),
 )
 _KNOWN_INFOS = frozenset(_DIGITS_PATTERN.sub("#", text) for text in _INFO_TEXTS)
 
@@ -187,6 +173,6 @@ def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.
     # Only known texts: another server could repeat a secret of the request, and a traceback would show the secret.
     info = given if type(given) is str and _DIGITS_PATTERN.sub("#", given) in _KNOWN_INFOS else None
     seconds = re.fullmatch(r"Retry after ([0-9]{1,6}) seconds\.", info or "")
-    error = refusal(code, info, http=http, retry_after=int(seconds[1]) if seconds else None)
+    error = refusal(code, info, http=http, retry_after=float(seconds[1]) if seconds else None)
     error.service, error.request = "identity", request
     return error

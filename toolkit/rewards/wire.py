@@ -98,23 +98,19 @@ REFUSALS: dict[str, Refusal] = {
 _HTTP_LAYER_CODES = ("not_found", "method_not_allowed", "too_slow", "too_large", "wrong_host", "failed", "unavailable")
 _CODE_OF_STATUS = {REFUSALS[code].status: code for code in _HTTP_LAYER_CODES}
 _ERROR_CLASS_OF_STATUS: dict[int, type[ServiceError]] = {
-    401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conflict, 410: NotFound
+    401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conflict, 410: NotFound, 429: RateLimited
 }  # fmt: skip
 
 
 def refusal(code: str, **values: str | int) -> ServiceError:
-    row = REFUSALS[code]
+    row, seconds = REFUSALS[code], values.get("seconds")
     field = row.field and row.field.format(**values)
-    return _error(row.status, code, row.message.format(**values), field, float(values.get("seconds", 1)))
+    return _error(row.status, code, row.message.format(**values), field, None if seconds is None else float(seconds))
 
 
-def _error(status: int, code: str, message: str, field: str | None, retry_after: float) -> ServiceError:
-    error: ServiceError
-    if status == RateLimited.default_status:
-        error = RateLimited(message, retry_after=retry_after, code=code, status=status)
-    else:
-        kind = _ERROR_CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
-        error = kind(message, code=code, status=status)
+def _error(status: int, code: str, message: str, field: str | None, retry_after: float | None) -> ServiceError:
+    kind = _ERROR_CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
+    error = kind(message, code=code, status=status, retry_after=retry_after)
     error.field = field
     return error
 
@@ -137,7 +133,7 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
     except (ValueError, KeyError, TypeError, RecursionError):
         row = {}
     code, message = str(row.get("code", status)), str(row.get("message", f"the service answered {status}"))
-    seconds = float(retry_after) if retry_after and retry_after.isdigit() else 1.0
+    seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
     error = _error(status, code, message, row.get("field"), seconds)
     error.service, error.request = "rewards", request
     return error

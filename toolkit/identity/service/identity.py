@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
-from toolkit.errors import ServiceError
+from toolkit.errors import ServiceError, counted
 from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
@@ -146,7 +146,7 @@ class IdentityService:
         if step.status == 2023:
             raise refusal(2023, retry_after=max(1, wrong.seconds_locked(now)))
         if step.status:
-            attempts = envelope.attempts_left_text(wrong.attempts_left()) if step.status == 2022 else None
+            attempts = f"{counted(wrong.attempts_left(), 'attempt')} left." if step.status == 2022 else None
             raise refusal(step.status, attempts)
         return written
 

@@ -12,7 +12,7 @@ import msgspec
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
-from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
+from toolkit.rewards.configuration import Partner, RewardSettings
 from toolkit.rewards.engine import Engine, Moment
 from toolkit.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
 from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse, hash_of, response_key
@@ -35,7 +35,7 @@ class RewardRequest(NamedTuple):
 class RewardService:
     def __init__(self, store: Store, world: OutsideWorld, settings: RewardSettings) -> None:
         self._world = world
-        self._settings = settings
+        self.settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
         self._sessions = Sessions(store, settings.rules.session_minutes)
         self._views = ViewRepository(store.records)
@@ -53,7 +53,7 @@ class RewardService:
     async def respond(self, request: RewardRequest) -> StoredResponse:
         """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
         partner = self._partner(request)
-        form = read_form(request.body, self._world.clock.now(), strict=self._settings.strict)
+        form = read_form(request.body, self._world.clock.now(), strict=self.settings.strict)
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
@@ -88,10 +88,6 @@ class RewardService:
         """Return all decisions in order, with the times of ``shown``, ``claimed``, ``dismissed`` (in milliseconds)."""
         records, events = await asyncio.gather(self._ledger.records(), self._views.event_times())
         return [{**record, **events.get(record["view_id"], {})} for record in records]
-
-    @property
-    def configuration(self) -> Configuration:
-        return self._settings.rules
 
     async def sessions(self) -> list[Record]:
         return await self._sessions.started_sessions()
