@@ -14,7 +14,6 @@ import msgspec
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
-from toolkit.identity.client.responses import Response, checked, expect
 from toolkit.identity.client.session import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
@@ -23,6 +22,8 @@ from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, 
 from toolkit.secret import Secret
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+Response = Mapping[str, Any]
 #: The largest number of requests in the trace.
 _MAX_STEPS = 1_000
 #: For each operation, the client method, which errors name instead of the operation, and the event in the flow.
@@ -150,6 +151,22 @@ class RequestRecorder:
             outcome.__context__ = outcome.__cause__ = None
             raise outcome.with_traceback(None)
         return outcome
+
+
+def expect(condition: bool, problem: str) -> None:
+    """Raise UnexpectedReply unless the condition holds; `problem` must not contain values of the response."""
+    if not condition:
+        raise UnexpectedReply(f"the response breaks the contract: {problem}")
+
+
+def checked(response: Response, kind: type[StructT]) -> StructT:
+    """Convert a response to a record; raise UnexpectedReply if a field is missing or wrong."""
+    try:
+        return msgspec.convert(response, kind)
+    except msgspec.ValidationError as error:
+        # Only the name of the field: other parts of the message may quote the response.
+        field = re.findall(r"`\$?\.?([^`]*)`", str(error))[-1]
+    raise UnexpectedReply(f"the response breaks the contract: {field} is missing or has another form")
 
 
 def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
