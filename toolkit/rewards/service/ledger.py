@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards import wire
+from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, record_of
 from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse
 from toolkit.rewards.service.reward_page import View, ViewRepository
@@ -69,21 +70,13 @@ class LedgerState(msgspec.Struct):
 class Ledger:
     """Decides moments, atomically and durably; several gateways may share the store."""
 
-    def __init__(
-        self,
-        store: Store,
-        world: OutsideWorld,
-        engine: Engine,
-        sessions: Sessions,
-        views: ViewRepository,
-        responses: ResponseRepository,
-    ) -> None:
+    def __init__(self, store: Store, world: OutsideWorld, rules: Configuration) -> None:
         self._store = store
         self._world = world
-        self._engine = engine
-        self._sessions = sessions
-        self._views = views
-        self._responses = responses
+        self._engine = Engine(rules)
+        self.sessions = Sessions(store, rules.session_minutes)
+        self.views = ViewRepository(store.records)
+        self.responses = ResponseRepository(store, world.clock.now)
         self._waiting: list[tuple[PendingMoment, asyncio.Future[StoredResponse]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
@@ -161,7 +154,7 @@ class Ledger:
         keys = list({_LEDGER_KEY, *(device_key(waiting.moment) for waiting in pending if not waiting.moment.test)})
         while True:
             sessions, values = await asyncio.gather(
-                self._sessions.live_sessions([waiting.moment for waiting in pending]),
+                self.sessions.live_sessions([waiting.moment for waiting in pending]),
                 asyncio.gather(*(self._store.records.get(LEDGER_SPACE, key) for key in keys)),
             )
             before = dict(zip(keys, values, strict=True))
@@ -207,11 +200,11 @@ class Ledger:
         for decided in batch:
             record, at = decided.record, decided.record["at"]
             if decided.view is not None:
-                saved.append(self._views.save(decided.view))
+                saved.append(self.views.save(decided.view))
             if decided.session is not None:
-                saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], decided.session, at))
+                saved.append(self.sessions.extend(record["app_key_sha256"], record["device"], decided.session, at))
             if decided.key:
-                saved.append(self._responses.save(decided.key, decided.response, at))
+                saved.append(self.responses.save(decided.key, decided.response, at))
         await asyncio.gather(*saved)
 
     def _completed(
