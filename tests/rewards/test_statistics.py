@@ -296,7 +296,7 @@ def test_ab_of_every_pair_is_corrected_for_their_number() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"metric": "sold"}, "metric must be"),
+        ({"metric": "sold"}, "metric is 'rewarded'"),
         ({"a": "A", "b": "Z"}, "there is no arm Z; there are A, B"),
         ({"a": "A"}, "give both arms"),
         ({"by": "colour"}, "no column colour"),

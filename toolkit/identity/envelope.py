@@ -60,15 +60,10 @@ WRONG_FINGERPRINT_STATUSES = frozenset({2001, 2003})
 
 NOT_AN_OBJECT = "The body is not a JSON object."
 NOT_JSON_TYPE = "Content-Type must be application/json."
-BODY_TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES} bytes."
-BODY_BROKEN = "The body did not arrive whole."
 DUPLICATE_NAMES = "A name occurs twice."
 NOT_UNICODE = "A text is not valid Unicode."
-USE_POST, USE_GET = "Use POST.", "Use GET."
-NO_SUCH_OPERATION = "There is no such operation."
 FINGERPRINT_NEEDED, R_MUST_BE_F = "vfp is required.", "r must be f."
 WRONG_HOST = "This host is not served here."
-STORE_NOT_AVAILABLE = "The gateway cannot keep or read anything right now, try again."
 UNKNOWN_FIELD = "A field is not known."
 ADDRESS_OR_CARRIER = "Send DeviceIp or CarrierShortCode."
 NOT_REGISTERED = "FinalTargetUrl is not registered for this client."
@@ -88,12 +83,12 @@ PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
 # The AdditionalInfo of an error that the HTTP layer raised, by HTTP status.
 _INFO_OF_HTTP_STATUS = {
-    404: NO_SUCH_OPERATION,
-    405: USE_POST,
-    408: BODY_BROKEN,
-    413: BODY_TOO_LARGE,
+    404: "There is no such operation.",
+    405: "Use POST.",
+    408: "The body did not arrive whole.",
+    413: f"The body is larger than {MAX_BODY_BYTES} bytes.",
     421: WRONG_HOST,
-    503: STORE_NOT_AVAILABLE,
+    503: "The gateway cannot keep or read anything right now, try again.",
 }
 
 
@@ -130,7 +125,7 @@ def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceE
         return error
     if error.status not in _INFO_OF_HTTP_STATUS:
         return refusal(1)
-    text = USE_GET if is_phone and error.status == 405 else _INFO_OF_HTTP_STATUS[error.status]
+    text = "Use GET." if is_phone and error.status == 405 else _INFO_OF_HTTP_STATUS[error.status]
     return refusal(1 if error.status == 503 else 2, text, http=error.status)
 
 
@@ -158,6 +153,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 _INFO_TEXTS = (
     *(value for value in globals().values() if type(value) is str),
+    *_INFO_OF_HTTP_STATUS.values(),
     *(field.error for operation in OPERATIONS for field in operation.fields),
     *("Retry after 1 seconds.", "1 attempt left.", "2 attempts left."),
 )

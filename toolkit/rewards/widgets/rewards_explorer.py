@@ -111,14 +111,12 @@ class RewardsExplorer(ServiceWidget):
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
         self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
-        self._per_session = math.nan
         self._is_resetting = False
         self._show(analysis.decision_frame([]))
         self._make_controls()
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-            self._per_session = funnels.moments_per_session(self.decisions)
             self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
             self._draw()
         for control in self._initial:
@@ -234,7 +232,8 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        per_session = "" if math.isnan(self._per_session) else f" · {self._per_session:.2f} moments per session"
+        mean = funnels.moments_per_session(self.decisions)
+        per_session = "" if math.isnan(mean) else f" · {mean:.2f} moments per session"
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
 
     def _offer_reasons(self) -> None:
