@@ -241,6 +241,21 @@ def test_a_clock_change_of_half_an_hour_loses_no_moment() -> None:
     assert analysis.by_hour(decisions, "Australia/Lord_Howe")["moments"].sum() == 7
 
 
+@pytest.mark.parametrize(
+    ("zone", "times", "hours"),
+    [
+        ("Africa/Cairo", ["2024-04-25T21:30:00Z", "2024-04-25T22:30:00Z"], ["25 23:00", "26 01:00"]),
+        ("Africa/Cairo", ["2024-04-25T22:30:00Z"], ["26 01:00"]),
+        ("America/Havana", ["2024-11-03T03:30:00Z", "2024-11-03T05:30:00Z"], ["02 23:00", "03 00:00", "03 00:00"]),
+    ],
+)
+def test_a_clock_change_at_midnight(zone: str, times: list[str], hours: list[str]) -> None:
+    table = analysis.by_hour(decision_frame([row(at) for at in times]), zone)
+    assert [f"{hour:%d %H:%M}" for hour in table.index] == hours
+    assert table["moments"].sum() == len(times)
+    assert list(table["clock_change"]) == [hour[:2] != "25" and hour[:2] != "02" for hour in hours]
+
+
 def test_devices_and_their_cap() -> None:
     times = ["2026-01-01T10:00:00Z", "2026-01-02T09:00:00Z", "2026-01-02T11:00:00Z"]
     frame = decision_frame([row(at, reason="REWARDED") for at in times] + [row(times[0], "d2")])

@@ -112,14 +112,18 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
         raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
     try:
-        local = kept["at"].dt.tz_convert(ZoneInfo(tz))
+        zone = ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    hours = kept.set_index(pd.DatetimeIndex(local, name="hour"))["rewarded"].resample("h")
+    local = pd.DatetimeIndex(kept["at"].dt.tz_convert(zone), name="hour")
+    first = local.min()
+    # With its default origin, resample would need a midnight, which a clock change may leave out.
+    origin = "start" if local.empty else first - (first.tz_localize(None) - first.tz_localize(None).floor("h"))
+    hours = kept.set_index(local)["rewarded"].resample("h", origin=origin)
     counts = pd.DataFrame({"moments": hours.size(), "rewarded": hours.sum().astype("int64")})
     counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
-    midnights = pd.DatetimeIndex(counts.index).normalize()
-    changes = [a.utcoffset() != (a + pd.DateOffset(days=1)).utcoffset() for a in midnights]
+    midnights = pd.DatetimeIndex(counts.index).tz_localize(None).normalize()
+    changes = [zone.utcoffset(day) != zone.utcoffset(day + pd.Timedelta(days=1)) for day in midnights]
     counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
     counts.attrs.update(kept.attrs)
     return counts
