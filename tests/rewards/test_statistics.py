@@ -351,6 +351,16 @@ def test_a_what_if_keeps_traces_where_asked() -> None:
 def test_a_what_if_needs_its_columns() -> None:
     with pytest.raises(InvalidArgument, match="no column device"):
         simulation.simulate({}, EVENTS.drop(columns="device"))
+    with pytest.raises(InvalidArgument, match="test must be true or false"):  # as a CSV file has it
+        simulation.simulate({}, EVENTS.assign(test="False"))
+    with pytest.raises(InvalidArgument, match="from 0 to 1"):
+        simulation.simulate({}, EVENTS, shown=80)
+
+
+@pytest.mark.parametrize("decision", [{"reason": "DRAW", "trace": []}, {"trace": [{"rule": "draw"}]}])
+def test_a_decision_without_its_reason_is_refused(decision: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        toolkit.rewards.sentence(decision)
 
 
 def test_made_up_readers_look_and_claim() -> None:
@@ -370,6 +380,7 @@ def test_a_funnel_and_a_comparison_are_drawn(monkeypatch: pytest.MonkeyPatch) ->
     _, mine = pyplot.subplots()
     assert toolkit.rewards.plot(toolkit.rewards.ab(decisions), ax=mine) is mine
     assert [label.get_text() for label in mine.get_yticklabels()] == ["y - x"]
-    with pytest.raises(InvalidArgument, match="result of funnel or ab"):
-        toolkit.rewards.plot(decisions)
+    for other in (decisions, funnel(decisions, by="arm")):
+        with pytest.raises(InvalidArgument, match="result of funnel or ab"):
+            toolkit.rewards.plot(other)
     pyplot.close("all")
