@@ -237,7 +237,9 @@ class RewardClient(PublicNames):
         url = reward.get("body_url")
         if not isinstance(url, str):
             raise InvalidArgument("this moment earned no reward, so there is no page")
-        page = RewardPage(str(reward["title"]), str(reward["message"]), url)
+        # Another server may send no title and no message.
+        title, message = (text if isinstance(text := reward.get(name), str) else "" for name in ("title", "message"))
+        page = RewardPage(title, message, url)
         page.fetch()
         return page
 
