@@ -35,9 +35,8 @@ from toolkit.errors import (
     Unreachable,
 )
 from toolkit.gateway import Gateway
-from toolkit.identity.client.identity import IdentityClient
+from toolkit.identity.client.identity import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS, IdentityClient
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS
-from toolkit.identity.client.responses import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
 from toolkit.identity.flow import State
 
 ZIP = "97024"

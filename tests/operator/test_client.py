@@ -24,7 +24,7 @@ from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotAuthentica
 from toolkit.gateway import Gateway
 from toolkit.identity.client.session import AuthenticatedUser
 from toolkit.operator import wire
-from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, SESSION_COLUMNS
+from toolkit.rewards.analysis.rates import DECISION_COLUMNS, SESSION_COLUMNS
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
 

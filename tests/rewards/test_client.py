@@ -110,6 +110,13 @@ def test_a_page(connected: toolkit.Connection) -> None:
     assert page.body_url + "#show" in page.frame
 
 
+def test_a_page_without_words_has_none(connected: toolkit.Connection) -> None:
+    moment = connected.rewards.moment(DEVICE, "run", test=True).iloc[0]
+    for words in ({}, {"title": float("nan"), "message": None}):
+        page = connected.rewards.page({"body_url": moment["body_url"], **words})
+        assert (page.title, page.message) == ("", "")
+
+
 def test_a_page_that_is_not_there(connected: toolkit.Connection) -> None:
     with pytest.raises(NotFound) as caught:
         RewardPage("t", "m", f"{connected.base_url}/reward/nothing?k=wrong").fetch()

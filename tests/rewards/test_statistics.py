@@ -13,7 +13,6 @@ import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
-from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.experiments import (
     ab,
     bootstrap_difference,
@@ -24,7 +23,7 @@ from toolkit.rewards.analysis.experiments import (
 )
 from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.funnels import funnel, moments_per_session
-from toolkit.rewards.analysis.rates import wilson
+from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson
 
 
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
@@ -242,6 +241,21 @@ def test_a_clock_change_of_half_an_hour_loses_no_moment() -> None:
     assert analysis.by_hour(decisions, "Australia/Lord_Howe")["moments"].sum() == 7
 
 
+@pytest.mark.parametrize(
+    ("zone", "times", "hours"),
+    [
+        ("Africa/Cairo", ["2024-04-25T21:30:00Z", "2024-04-25T22:30:00Z"], ["25 23:00", "26 01:00"]),
+        ("Africa/Cairo", ["2024-04-25T22:30:00Z"], ["26 01:00"]),
+        ("America/Havana", ["2024-11-03T03:30:00Z", "2024-11-03T05:30:00Z"], ["02 23:00", "03 00:00", "03 00:00"]),
+    ],
+)
+def test_a_clock_change_at_midnight(zone: str, times: list[str], hours: list[str]) -> None:
+    table = analysis.by_hour(decision_frame([row(at) for at in times]), zone)
+    assert [f"{hour:%d %H:%M}" for hour in table.index] == hours
+    assert table["moments"].sum() == len(times)
+    assert list(table["clock_change"]) == [hour[:2] != "25" and hour[:2] != "02" for hour in hours]
+
+
 def test_devices_and_their_cap() -> None:
     times = ["2026-01-01T10:00:00Z", "2026-01-02T09:00:00Z", "2026-01-02T11:00:00Z"]
     frame = decision_frame([row(at, reason="REWARDED") for at in times] + [row(times[0], "d2")])
@@ -297,7 +311,7 @@ def test_ab_of_every_pair_is_corrected_for_their_number() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"metric": "sold"}, "metric must be"),
+        ({"metric": "sold"}, "metric is 'rewarded'"),
         ({"a": "A", "b": "Z"}, "there is no arm Z; there are A, B"),
         ({"a": "A"}, "give both arms"),
         ({"by": "colour"}, "no column colour"),
@@ -337,6 +351,16 @@ def test_a_what_if_keeps_traces_where_asked() -> None:
 def test_a_what_if_needs_its_columns() -> None:
     with pytest.raises(InvalidArgument, match="no column device"):
         simulation.simulate({}, EVENTS.drop(columns="device"))
+    with pytest.raises(InvalidArgument, match="test must be true or false"):  # as a CSV file has it
+        simulation.simulate({}, EVENTS.assign(test="False"))
+    with pytest.raises(InvalidArgument, match="from 0 to 1"):
+        simulation.simulate({}, EVENTS, shown=80)
+
+
+@pytest.mark.parametrize("decision", [{"reason": "DRAW", "trace": []}, {"trace": [{"rule": "draw"}]}])
+def test_a_decision_without_its_reason_is_refused(decision: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        toolkit.rewards.sentence(decision)
 
 
 def test_made_up_readers_look_and_claim() -> None:
@@ -356,6 +380,7 @@ def test_a_funnel_and_a_comparison_are_drawn(monkeypatch: pytest.MonkeyPatch) ->
     _, mine = pyplot.subplots()
     assert toolkit.rewards.plot(toolkit.rewards.ab(decisions), ax=mine) is mine
     assert [label.get_text() for label in mine.get_yticklabels()] == ["y - x"]
-    with pytest.raises(InvalidArgument, match="result of funnel or ab"):
-        toolkit.rewards.plot(decisions)
+    for other in (decisions, funnel(decisions, by="arm")):
+        with pytest.raises(InvalidArgument, match="result of funnel or ab"):
+            toolkit.rewards.plot(other)
     pyplot.close("all")

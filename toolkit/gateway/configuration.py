@@ -16,7 +16,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.service.callers import IdentitySettings
-from toolkit.rewards.configuration import RewardSettings, with_inherited_limits
+from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, checked, read_table
 
@@ -90,7 +90,7 @@ class Configuration(Table, frozen=True):
 
 def configuration_of(source: Source | None, changes: Mapping[str, Mapping[str, object]] | None = None) -> Configuration:
     """Read and check a configuration with other values, by table and key; None changes nothing."""
-    return _checked(overlaid(tables_of(source), changes or {}))
+    return checked(overlaid(tables_of(source), changes or {}), Configuration)
 
 
 def tables_of(source: Source | None) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def tables_of(source: Source | None) -> dict[str, Any]:
         raise InvalidArgument(f"config is the path of a file or a dict, not {type(source).__name__}")
     table = read_table(source)
     try:
-        _checked(table)
+        checked(table, Configuration)
     except InvalidArgument as error:
         raise InvalidArgument(f"{os.fspath(source)}: {error}") from None
     return table
@@ -117,13 +117,6 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Mapping[str, object]]
         if isinstance(under, Mapping):  # else the check says what is wrong with it
             merged[name] = {**under, **{key: value for key, value in table.items() if value not in (None, (), {})}}
     return merged
-
-
-def _checked(table: Mapping[str, Any]) -> Configuration:
-    rewards = table.get("rewards")
-    if isinstance(rewards, Mapping) and "rules" in rewards:
-        table = {**table, "rewards": {**rewards, "rules": with_inherited_limits(rewards["rules"])}}
-    return checked(table, Configuration)
 
 
 def _is_origin(url: str) -> bool:

@@ -25,7 +25,7 @@ from toolkit.secret import Secret
 from toolkit.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.handset import Handset
+    from toolkit.identity.client.session import Handset
     from toolkit.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit.gateway")

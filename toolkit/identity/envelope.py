@@ -25,7 +25,7 @@ class StatusRow(NamedTuple):
 
 
 #: The service of 2014 defined the statuses 1000 to 1039; this project added the others.
-STATUSES: dict[int, StatusRow] = {
+STATUSES: dict[int | str, StatusRow] = {
     1: StatusRow(500, "The request cannot be processed.", errors.ServiceFailure),
     2: StatusRow(400, "The request cannot be parsed.", errors.MalformedRequest),
     1000: StatusRow(400, "A parameter is invalid.", errors.MalformedRequest),
@@ -60,15 +60,10 @@ WRONG_FINGERPRINT_STATUSES = frozenset({2001, 2003})
 
 NOT_AN_OBJECT = "The body is not a JSON object."
 NOT_JSON_TYPE = "Content-Type must be application/json."
-BODY_TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES} bytes."
-BODY_BROKEN = "The body did not arrive whole."
 DUPLICATE_NAMES = "A name occurs twice."
 NOT_UNICODE = "A text is not valid Unicode."
-USE_POST, USE_GET = "Use POST.", "Use GET."
-NO_SUCH_OPERATION = "There is no such operation."
 FINGERPRINT_NEEDED, R_MUST_BE_F = "vfp is required.", "r must be f."
 WRONG_HOST = "This host is not served here."
-STORE_NOT_AVAILABLE = "The gateway cannot keep or read anything right now, try again."
 UNKNOWN_FIELD = "A field is not known."
 ADDRESS_OR_CARRIER = "Send DeviceIp or CarrierShortCode."
 NOT_REGISTERED = "FinalTargetUrl is not registered for this client."
@@ -88,21 +83,13 @@ PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
 # The AdditionalInfo of an error that the HTTP layer raised, by HTTP status.
 _INFO_OF_HTTP_STATUS = {
-    404: NO_SUCH_OPERATION,
-    405: USE_POST,
-    408: BODY_BROKEN,
-    413: BODY_TOO_LARGE,
+    404: "There is no such operation.",
+    405: "Use POST.",
+    408: "The body did not arrive whole.",
+    413: f"The body is larger than {MAX_BODY_BYTES} bytes.",
     421: WRONG_HOST,
-    503: STORE_NOT_AVAILABLE,
+    503: "The gateway cannot keep or read anything right now, try again.",
 }
-
-
-def retry_after_text(seconds: int) -> str:
-    return f"Retry after {seconds} seconds."
-
-
-def attempts_left_text(count: int) -> str:
-    return f"{count} attempt{'' if count == 1 else 's'} left."
 
 
 # -- the envelope --------------------------------------------------------------------------------------------
@@ -111,16 +98,14 @@ _DIGITS_PATTERN = re.compile(r"[0-9]+")
 
 
 def refusal(
-    code: int, info: str | None = None, *, http: int | None = None, retry_after: int | None = None
+    code: int, info: str | None = None, *, http: int | None = None, retry_after: float | None = None
 ) -> errors.ServiceError:
     """Return the error of a status; `info` is a text of AdditionalInfo from above, `retry_after` is in seconds."""
     row = STATUSES[code]
     if retry_after is not None:
-        info = retry_after_text(retry_after)
+        info = f"Retry after {retry_after:.0f} seconds."
     message = row.description if info is None else f"{row.description} {info}"
-    if issubclass(row.error, errors.RateLimited):
-        return row.error(message, code=code, status=http or row.http, retry_after=float(retry_after or 1))
-    return row.error(message, code=code, status=http or row.http)
+    return row.error(message, code=code, status=http or row.http, retry_after=retry_after)
 
 
 def success_body(request_id: str, response: Struct) -> bytes:
@@ -129,13 +114,9 @@ def success_body(request_id: str, response: Struct) -> bytes:
 
 
 def failure_body(request_id: str | None, error: errors.ServiceError) -> bytes:
-    code, description, info = _parts_of(error)
-    envelope = {"RequestId": request_id, "Status": code, "Description": description}
+    description, info = _texts_of(error)
+    envelope = {"RequestId": request_id, "Status": error.code, "Description": description}
     return _json(envelope | ({"AdditionalInfo": info} if info else {}))
-
-
-def fingerprint_body(fingerprint: str) -> bytes:
-    return _json({"vfp": fingerprint})
 
 
 def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceError:
@@ -144,7 +125,7 @@ def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceE
         return error
     if error.status not in _INFO_OF_HTTP_STATUS:
         return refusal(1)
-    text = USE_GET if is_phone and error.status == 405 else _INFO_OF_HTTP_STATUS[error.status]
+    text = "Use GET." if is_phone and error.status == 405 else _INFO_OF_HTTP_STATUS[error.status]
     return refusal(1 if error.status == 503 else 2, text, http=error.status)
 
 
@@ -152,15 +133,15 @@ def phone_failure(error: errors.ServiceError) -> tuple[int, bytes]:
     # A phone gets the same response for an expired fingerprint as for a used one.
     if error.code in (2002, 2003):
         return 410, _json({"error": STATUSES[2002].description})
-    code, description, info = _parts_of(error)
+    description, info = _texts_of(error)
     # Statuses 2 and 1000 describe the phone's own request, so the phone may see the broken rule.
-    return error.status, _json({"error": (info if code in (2, 1000) else "") or description})
+    return error.status, _json({"error": (info if error.code in (2, 1000) else "") or description})
 
 
-def _parts_of(error: errors.ServiceError) -> tuple[int, str, str]:
-    code = error.code if isinstance(error.code, int) and error.code in STATUSES else 1
-    description = STATUSES[code].description
-    return code, description, error.message.removeprefix(description).strip()
+def _texts_of(error: errors.ServiceError) -> tuple[str, str]:
+    """Return the description and the AdditionalInfo of an error of this service."""
+    description = STATUSES[error.code].description
+    return description, error.message.removeprefix(description).strip()
 
 
 def _json(value: dict[str, Any]) -> bytes:
@@ -172,8 +153,9 @@ def _json(value: dict[str, Any]) -> bytes:
 
 _INFO_TEXTS = (
     *(value for value in globals().values() if type(value) is str),
+    *_INFO_OF_HTTP_STATUS.values(),
     *(field.error for operation in OPERATIONS for field in operation.fields),
-    *(retry_after_text(1), attempts_left_text(1), attempts_left_text(2)),
+    *("Retry after 1 seconds.", "1 attempt left.", "2 attempts left."),
 )
 _KNOWN_INFOS = frozenset(_DIGITS_PATTERN.sub("#", text) for text in _INFO_TEXTS)
 
@@ -187,6 +169,6 @@ def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.
     # Only known texts: another server could repeat a secret of the request, and a traceback would show the secret.
     info = given if type(given) is str and _DIGITS_PATTERN.sub("#", given) in _KNOWN_INFOS else None
     seconds = re.fullmatch(r"Retry after ([0-9]{1,6}) seconds\.", info or "")
-    error = refusal(code, info, http=http, retry_after=int(seconds[1]) if seconds else None)
+    error = refusal(code, info, http=http, retry_after=float(seconds[1]) if seconds else None)
     error.service, error.request = "identity", request
     return error

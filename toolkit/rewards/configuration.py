@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 PerDay = Annotated[int, Meta(ge=0, le=10_000)]
+Gap = Annotated[float, Meta(ge=0, le=86_400)]
 Units = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 LimitsT = TypeVar("LimitsT", bound="Limits")
+#: No configuration can have this value, because all limits are at least 0.
+_NOT_GIVEN = -1
 
 
 class Limits(Table, frozen=True):
@@ -29,15 +32,32 @@ class Limits(Table, frozen=True):
     per_device_per_day: PerDay = 3
     per_moment_per_day: PerDay = 1
     #: Seconds between two rewards of one device.
-    min_gap_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
+    min_gap_s: Gap = 60.0
 
 
-class MomentRules(Limits, frozen=True):
+class OwnLimits(Limits, frozen=True):
+    """Limits of a moment or an arm; `Configuration` replaces those that are not given."""
+
+    p: Share = _NOT_GIVEN
+    per_device_per_day: PerDay = _NOT_GIVEN
+    per_moment_per_day: PerDay = _NOT_GIVEN
+    min_gap_s: Gap = _NOT_GIVEN
+
+    def inherit(self, above: Limits) -> Self:
+        names = [name for name in Limits.__struct_fields__ if getattr(self, name) == _NOT_GIVEN]
+        return replace(self, **{name: getattr(above, name) for name in names})
+
+
+class MomentRules(OwnLimits, frozen=True):
     """The settings of one moment_id: limits, limits of each arm of an experiment, message."""
 
     enabled: bool = True
-    arms: dict[str, Limits] = {}
+    arms: dict[str, OwnLimits] = {}
     message: Text | None = None
+
+    def inherit(self, above: Limits) -> Self:
+        rules = super().inherit(above)
+        return replace(rules, arms={arm: limits.inherit(rules) for arm, limits in rules.arms.items()})
 
 
 class RewardItem(Table, frozen=True):
@@ -96,14 +116,13 @@ class Configuration(Table, frozen=True):
 
     def __post_init__(self) -> None:
         refuse_duplicates("rewards", self.rewards, "id")
+        # A moment inherits the default limits, and an arm inherits the limits of the moment.
+        force_setattr(self, "moments", {name: rules.inherit(self.default) for name, rules in self.moments.items()})
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
-        """Convert a table; InvalidArgument names an unknown key or a wrong value.
-
-        A moment inherits the default limits, and an arm inherits the limits of the moment.
-        """
-        return checked(with_inherited_limits(table), cls)
+        """Convert a table; InvalidArgument names an unknown key or a wrong value."""
+        return checked(table, cls)
 
     def table(self) -> dict[str, Any]:
         """Return the configuration as a table for `parse`, with JSON values only."""
@@ -151,23 +170,3 @@ class RewardSettings(Table, frozen=True):
     def __post_init__(self) -> None:
         refuse_duplicates("partners", self.partners, "gatewaykey")
         refuse_duplicates("partners", self.partners, "company_token")
-
-
-def with_inherited_limits(table: object) -> object:
-    """Add inherited limits to moments and arms; a value of a wrong type stays, and the validation reports it."""
-    if not isinstance(table, Mapping) or not isinstance(table.get("moments"), Mapping):
-        return table
-    moments = {}
-    for name, own in table["moments"].items():
-        moments[name] = rules = _with_limits_of(own, table.get("default"))
-        if isinstance(rules, dict) and isinstance(rules.get("arms"), Mapping):
-            rules["arms"] = {arm: _with_limits_of(one, rules) for arm, one in rules["arms"].items()}
-    # Moments come last, so that a wrong default is reported under its own key.
-    return {**{name: value for name, value in table.items() if name != "moments"}, "moments": moments}
-
-
-def _with_limits_of(own: object, above: object) -> object:
-    if not isinstance(own, Mapping):
-        return own
-    given = above if isinstance(above, Mapping) else {}
-    return {**{name: given[name] for name in Limits.__struct_fields__ if name in given}, **own}

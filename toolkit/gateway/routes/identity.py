@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import msgspec
+
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
+from toolkit.identity.responses import Opened
 from toolkit.identity.service.callers import echoable_request_id, parse_body
 from toolkit.identity.service.carrier import PhoneRequest, normal_ip_address
 from toolkit.identity.service.identity import IdentityService
@@ -69,7 +72,7 @@ class IdentityRoutes(Routes):
             raise refusal(1000, envelope.R_MUST_BE_F)
         opened = await self._service.open_target(fingerprint, self._phone_request(request))
         if answer_here == "f":
-            return Response(200, envelope.fingerprint_body(opened.fingerprint), headers=(_NO_REFERRER,))
+            return Response(200, msgspec.json.encode(Opened(opened.fingerprint)), headers=(_NO_REFERRER,))
         # Never 307: the phone would send there what it sent here.
         location: Header = (b"location", opened.location.encode("ascii"))
         return Response(302, b"", b"text/plain", (location, _NO_REFERRER))

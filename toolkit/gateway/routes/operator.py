@@ -102,7 +102,7 @@ class OperatorRoutes(Routes):
         return [{name: mail[name] for name in wire.MAIL_FIELDS} for mail in mails]
 
     async def _reward_configuration(self, _: Request) -> dict[str, Any]:
-        return self._services.rewards.configuration.table()
+        return self._services.rewards.settings.rules.table()
 
     async def _retention(self, _: Request) -> list[dict[str, Any]]:
         settings = self._services.dweets.settings

@@ -10,9 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolkit.errors import ServiceError
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.request_recorder import Step
-from toolkit.identity.client.session import AuthenticatedUser, Flow, PhoneProof
+from toolkit.identity.client.session import AuthenticatedUser, Flow, Handset, PhoneProof
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import CancelledError, Future
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 from urllib.parse import parse_qs, urlsplit
@@ -32,14 +33,11 @@ class FinalTargetListener(Closable):
     """
 
     def __init__(self) -> None:
-        self._received: Secret | None = None
-        self._is_done = threading.Event()
+        self._received: Future[Secret] = Future()
         # HTTPServer would look up the host name of this machine first.
-        self._server = TCPServer(("127.0.0.1", 0), self._handler_class())
-        self._server.timeout = _POLL_SECONDS
+        self._server = TCPServer(("127.0.0.1", 0), _handler_class(self._received))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
-        self._thread = threading.Thread(target=self._serve, name="final-target", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,), daemon=True).start()
 
     def __repr__(self) -> str:
         return f"<FinalTargetListener at {self.url}>"
@@ -49,45 +47,40 @@ class FinalTargetListener(Closable):
 
         Raises Unreachable if no browser comes in time, SessionClosed if the listener was closed first.
         """
-        is_received = self._is_done.wait(timeout)
-        self.close()
-        if not is_received:
-            raise Unreachable(f"no browser opened {self.url} within {timeout:g} seconds")
-        if self._received is None:
-            raise SessionClosed(f"this listener was closed before a browser opened {self.url}; start another listener")
-        return self._received
+        try:
+            return self._received.result(timeout)
+        except TimeoutError:
+            raise Unreachable(f"no browser opened {self.url} within {timeout:g} seconds") from None
+        except CancelledError:
+            raise SessionClosed(f"the listener at {self.url} was closed before a browser came; start another") from None
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Stop listening; a second call does nothing."""
-        self._is_done.set()
-        self._thread.join()
+        self._server.shutdown()
+        self._server.server_close()
+        self._received.cancel()
 
-    def _serve(self) -> None:
-        with self._server:
-            while not self._is_done.is_set():
-                self._server.handle_request()
 
-    def _handler_class(self) -> type[BaseHTTPRequestHandler]:
-        listener = self
+def _handler_class(received: Future[Secret]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _SOCKET_SECONDS
 
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _SOCKET_SECONDS
+        def do_GET(self) -> None:  # noqa: N802
+            parts = urlsplit(self.path)
+            given = parse_qs(parts.query).get("vfp", [])
+            fits = parts.path == _PATH and len(given) == 1 and not received.done()
+            self.send_response(200 if fits else 404)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.end_headers()
+            if fits:
+                self.wfile.write(_PAGE)
+                received.set_result(Secret(given[0]))
 
-            def do_GET(self) -> None:  # noqa: N802
-                parts = urlsplit(self.path)
-                given = parse_qs(parts.query).get("vfp", [])
-                fits = parts.path == _PATH and len(given) == 1 and listener._received is None
-                self.send_response(200 if fits else 404)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Cache-Control", "no-store")
-                self.send_header("Referrer-Policy", "no-referrer")
-                self.end_headers()
-                if fits:
-                    listener._received = Secret(given[0])
-                    self.wfile.write(_PAGE)
-                    listener._is_done.set()
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Write nothing, because the request line contains the fingerprint."""
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Write nothing, because the request line contains the fingerprint."""
-
-        return Handler
+    return Handler

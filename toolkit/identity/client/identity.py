@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
-from toolkit.identity import wire
-from toolkit.identity.client import responses
+from toolkit.identity import responses, wire
 from toolkit.identity.client.final_target import FinalTargetListener
-from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
+from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Response, Step, checked, expect
 from toolkit.identity.client.session import (
     AuthenticatedUser,
     Flow,
+    Handset,
     IdentitySession,
     Payments,
     PhoneProof,
@@ -25,12 +28,24 @@ from toolkit.identity.client.session import (
     fresh_verifier,
     hide_answer,
 )
-from toolkit.identity.responses import Eligibility
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 #: The default final target URL, on this machine; no program needs to listen there.
 _DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
+_DTYPES = {str: "str", bool: "bool", int: "Int64", datetime: "datetime64[us, UTC]"}
+
+
+def _columns(kind: type[msgspec.Struct], prefix: str = "") -> dict[str, str]:
+    """Return the columns and dtypes of a record, without the records in it."""
+    types = {prefix + name: (*get_args(hint), hint)[0] for name, hint in get_type_hints(kind).items()}
+    return {name: _DTYPES[one] for name, one in types.items() if one in _DTYPES}
+
+
+ECHO_COLUMNS = _columns(responses.Echo)
+ELIGIBILITY_COLUMNS = _columns(responses.Eligibility) | _columns(responses.Challenge)
+PAYMENT_COLUMNS = _columns(responses.Payment)
+DETAIL_COLUMNS = _columns(responses.PaymentDetail) | _columns(responses.Address, "billing_")
 
 
 @checked_arguments
@@ -71,7 +86,7 @@ class IdentityClient(PublicNames):
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
-        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, responses.echo_frame)
+        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, _echo_frame, Flow())
 
     def start_authentication(
         self,
@@ -107,19 +122,11 @@ class IdentityClient(PublicNames):
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
         url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
         verifier, challenge = fresh_verifier()
-        fields = {
-            "DeviceIp": device_ip,
-            "CarrierShortCode": carrier_short_code,
-            "FinalTargetUrl": url,
-            "CodeChallenge": challenge,
-        }
-
+        target = {"FinalTargetUrl": url, "CodeChallenge": challenge}
+        fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
         flow, base_url = Flow(), self._http.base_url
-
-        def read(response: responses.Response) -> StartedTransaction:
-            return responses.started_transaction(response, flow, verifier, base_url=base_url, final_target_url=url)
-
-        return self._recorder.post(wire.START_AUTH, fields, read, flow=flow)
+        read = partial(_started_transaction, flow, verifier, base_url, url)
+        return self._recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
@@ -165,11 +172,8 @@ class IdentityClient(PublicNames):
             2002: the proof has expired (after 60 seconds); 2003: the proof was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
-
-        def read(response: responses.Response) -> AuthenticatedUser:
-            return responses.authenticated_user(response, proof.flow, self._recorder.now())
-
-        return self._recorder.post(wire.FINISH_AUTH, fields, read, flow=proof.flow)
+        read = partial(_authenticated_user, proof.flow, self._recorder.now)
+        return self._recorder.post(wire.FINISH_AUTH, fields, read, proof.flow)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
@@ -190,13 +194,10 @@ class IdentityClient(PublicNames):
             2012: the code was revoked.
         """
         fields = self._authentication_fields(user)
-
-        def read(response: responses.Response) -> Eligibility:
-            return responses.checked(response, Eligibility)
-
-        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, flow=user.flow)
+        read = partial(checked, kind=responses.Eligibility)
+        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, user.flow)
         user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
-        return responses.eligibility_frame(eligibility)
+        return declared_frame([_row(eligibility) | _row(eligibility.challenge)], ELIGIBILITY_COLUMNS)
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
@@ -223,7 +224,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
-        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, responses.payment_frame, flow=user.flow)
+        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, _payment_frame, user.flow)
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -253,7 +254,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": payment_ids(payments)}
-        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, responses.detail_frame, flow=user.flow)
+        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, _detail_frame, user.flow)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""
@@ -306,3 +307,49 @@ def payment_ids(payments: Payments) -> list[str]:
     if wrong := [one for one in ids if not isinstance(one, str)]:
         raise InvalidArgument(f"payments are ids or rows of payment_list, not {described(wrong[0])}")
     return ids
+
+
+def _started_transaction(
+    flow: Flow, verifier: Secret, base_url: str, final_target_url: str, response: Response
+) -> StartedTransaction:
+    """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
+    started = checked(response, responses.Started)
+    fingerprint = Secret(started.verification_fingerprint)
+    # Otherwise a response could send the phone to another server.
+    own = f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={started.verification_fingerprint}"
+    expect(Secret(started.target_url) == Secret(own), "TargetUrl is not a URL of this gateway")
+    made = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
+    return StartedTransaction(*made, fingerprint=fingerprint, verifier=verifier)
+
+
+def _authenticated_user(flow: Flow, now: Callable[[], int], response: Response) -> AuthenticatedUser:
+    """Return the user from a Finish response; `now` returns milliseconds since the epoch."""
+    finished = checked(response, responses.Finished)
+    expires_at = finished.authentication_expiration.astimezone(UTC)
+    expect(expires_at.timestamp() > now() / 1000, "AuthenticationExpiration is not in the future")
+    phone = (finished.mobile_number, finished.mobile_country_code, finished.mobile_operator_name)
+    code = Secret(finished.authentication_code)
+    return AuthenticatedUser(flow, finished.service_alias, code, expires_at, phone)
+
+
+def _echo_frame(response: Response) -> pd.DataFrame:
+    return declared_frame([_row(checked(response, responses.Echo))], ECHO_COLUMNS)
+
+
+def _payment_frame(response: Response) -> pd.DataFrame:
+    listed = checked(response, responses.PaymentList)
+    expect(listed.count == len(listed.payments), "Count is not the number of payments")
+    return declared_frame(map(_row, listed.payments), PAYMENT_COLUMNS)
+
+
+def _detail_frame(response: Response) -> pd.DataFrame:
+    payments = checked(response, responses.PaymentDetails).payments
+    rows = [_row(payment) | _row(payment.billing_address, "billing_") for payment in payments]
+    return declared_frame(rows, DETAIL_COLUMNS)
+
+
+def _row(record: msgspec.Struct | msgspec.UnsetType | None, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(record, msgspec.Struct):
+        return {}
+    fields = msgspec.structs.asdict(record).items()
+    return {prefix + name: value for name, value in fields if value is not msgspec.UNSET}

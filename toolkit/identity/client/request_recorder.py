@@ -14,7 +14,6 @@ import msgspec
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
-from toolkit.identity.client.responses import Response, checked, expect
 from toolkit.identity.client.session import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
@@ -23,6 +22,8 @@ from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, 
 from toolkit.secret import Secret
 
 T = TypeVar("T")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+Response = Mapping[str, Any]
 #: The largest number of requests in the trace.
 _MAX_STEPS = 1_000
 #: For each operation, the client method, which errors name instead of the operation, and the event in the flow.
@@ -82,14 +83,7 @@ class RequestRecorder:
         self.steps: deque[Step] = deque(maxlen=_MAX_STEPS)
         self._count = 0
 
-    def post(
-        self,
-        operation: Operation,
-        fields: Mapping[str, object],
-        read: Callable[[Response], T],
-        *,
-        flow: Flow | None = None,
-    ) -> T:
+    def post(self, operation: Operation, fields: Mapping[str, object], read: Callable[[Response], T], flow: Flow) -> T:
         """Send a POST request and return what `read` makes of the response; `flow` gets its new state."""
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
@@ -131,9 +125,9 @@ class RequestRecorder:
 
         return self._record(f"HEAD {Event.OPEN}", query, send, flow)
 
-    def _record(self, operation: str, sent: Mapping[str, Any], send: Callable[[Step], T], flow: Flow | None) -> T:
+    def _record(self, operation: str, sent: Mapping[str, Any], send: Callable[[Step], T], flow: Flow) -> T:
         self._count += 1
-        before = flow.states if flow else frozenset()
+        before = flow.states
         step = Step(self._count, operation, redacted(sent), before, before)
         outcome: T | ToolkitError
         began = time.perf_counter()
@@ -149,15 +143,30 @@ class RequestRecorder:
             step.after = frozenset({_state_after_eligibility(outcome)})
         elif event is not None and step.status is not None:
             step.after = states_after(before, event, step.status)
-        if flow is not None:
-            flow.states = step.after
-            step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
+        flow.states = step.after
+        step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
         self.steps.append(step)
         if isinstance(outcome, ToolkitError):
             # Remove the traceback and the earlier errors, because they hold the response.
             outcome.__context__ = outcome.__cause__ = None
             raise outcome.with_traceback(None)
         return outcome
+
+
+def expect(condition: bool, problem: str) -> None:
+    """Raise UnexpectedReply unless the condition holds; `problem` must not contain values of the response."""
+    if not condition:
+        raise UnexpectedReply(f"the response breaks the contract: {problem}")
+
+
+def checked(response: Response, kind: type[StructT]) -> StructT:
+    """Convert a response to a record; raise UnexpectedReply if a field is missing or wrong."""
+    try:
+        return msgspec.convert(response, kind)
+    except msgspec.ValidationError as error:
+        # Only the name of the field: other parts of the message may quote the response.
+        field = re.findall(r"`\$?\.?([^`]*)`", str(error))[-1]
+    raise UnexpectedReply(f"the response breaks the contract: {field} is missing or has another form")
 
 
 def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:

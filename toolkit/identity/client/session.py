@@ -1,6 +1,6 @@
-"""A session with one phone, and the objects that hold secrets between two requests.
+"""Simulated phones, a session with one phone, and the objects that hold secrets between two requests.
 
-These objects can forget the secrets. They cannot be pickled or copied, and print no secret.
+The holders of secrets can forget them. They cannot be pickled or copied, and print no secret.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
@@ -16,8 +17,8 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, SessionClosed
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.flow import State
+from toolkit.identity.wire import SIMULATED_ADDRESS_HEADER
 from toolkit.public_names import Closable
 from toolkit.secret import Secret
 
@@ -28,6 +29,35 @@ T = TypeVar("T")
 #: Frame or rows of ``payment_list``, a Series or list of ids, or one id.
 Payments: TypeAlias = pd.DataFrame | pd.Series | str | Iterable[str]
 _CLOSED = "this session is over and its secrets are forgotten; begin a new one"
+
+
+@checked_arguments
+@dataclass(frozen=True, slots=True)
+class Handset:
+    """A simulated phone: ``gateway.handset("happy")`` of the demo world, or the phone of one of your subscribers.
+
+    ``address`` is the phone's IP address on the mobile network; the gateway finds the subscriber by this address.
+    ``device_ip`` and ``carrier_short_code`` are the values for `start_authentication`. ``result`` says how a flow with
+    this phone ends; ``answer`` is the owner's answer to the challenge.
+
+    Examples
+    --------
+    >>> from toolkit.identity import Handset
+    >>> Handset("mine", address="203.0.113.7", device_ip="203.0.113.7").network_headers
+    {'X-Simulated-Device-Ip': '203.0.113.7'}
+    """
+
+    name: str
+    address: str
+    device_ip: str | None = None
+    carrier_short_code: str | None = None
+    result: str = ""
+    answer: Secret | None = None
+
+    @property
+    def network_headers(self) -> dict[str, str]:
+        """The headers that the simulated network adds to requests of this phone."""
+        return {SIMULATED_ADDRESS_HEADER: self.address}
 
 
 class Flow:

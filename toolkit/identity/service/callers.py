@@ -29,7 +29,8 @@ _MAX_PAYMENT_IDS = 20
 # Checked before parsing, because URL parsers drop tabs and line ends and read a backslash as a slash.
 _PRINTABLE_PATTERN = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
 # Only these two addresses: programs differ in how they resolve `localhost`, 127.1 or 0x7f000001.
-_LOOPBACK_HOST_PATTERN = re.compile(r"(?P<host>127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
+_LOOPBACK_HOST_PATTERN = re.compile(r"(?:127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
+_LOOPBACK_PORT_PATTERN = re.compile(r"\A(http://(?:127\.0\.0\.1|\[::1\])):[0-9]{1,5}(?=[/?]|\Z)")
 _HOST_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -175,11 +176,8 @@ def is_allowed_final_target(url: str) -> bool:
 
 def is_registered(url: str, registered: tuple[str, ...]) -> bool:
     """Return whether a URL is registered; for http to 127.0.0.1 or [::1], the port may differ."""
-    return url in registered or any(_without_loopback_port(url) == _without_loopback_port(own) for own in registered)
+    return _without_loopback_port(url) in map(_without_loopback_port, registered)
 
 
-def _without_loopback_port(url: str) -> tuple[str, str] | str:
-    scheme, _, rest = url.partition("://")
-    host = re.split(r"[/?]", rest, maxsplit=1)[0]
-    literal = _LOOPBACK_HOST_PATTERN.fullmatch(host)
-    return url if scheme != "http" or literal is None else (literal["host"], rest.removeprefix(host))
+def _without_loopback_port(url: str) -> str:
+    return _LOOPBACK_PORT_PATTERN.sub(r"\1", url)

@@ -159,11 +159,9 @@ class SimulatedCarrier:
         if subscriber_id is None:
             return None
         address = ip_address(request.address)
-        for block, _ in self._blocks:
-            if address in block:
-                is_mobile = int(address) - int(block.network_address) < block.num_addresses // 2
-                return self._by_id[subscriber_id] if is_mobile else None
-        return None
+        block = next((block for block, _ in self._blocks if address in block), None)
+        is_mobile = block is not None and int(address) - int(block.network_address) < block.num_addresses // 2
+        return self._by_id[subscriber_id] if is_mobile else None
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None:
         return self._by_id.get(subscriber_id)
@@ -177,8 +175,8 @@ def wifi_address(address: str) -> str:
     return str(ip_address(int(ip_address(address)) + 128))
 
 
-def normal_ip_address(text: object) -> str | None:
+def normal_ip_address(text: str | None) -> str | None:
     """Return an IP address in its normal form, or None if it is not an address."""
-    # ip_address also accepts numbers and True; a zone such as %eth0 is valid on one machine only.
-    address = parsed_address(text) if type(text) is str and "%" not in text else None
+    # A zone such as %eth0 is valid on one machine only.
+    address = parsed_address(text) if text and "%" not in text else None
     return None if address is None else str(address)

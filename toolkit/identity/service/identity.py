@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 from msgspec import UNSET, Struct
 from msgspec.structs import asdict, replace
 
-from toolkit.errors import ServiceError
+from toolkit.errors import ServiceError, counted
 from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
@@ -95,22 +95,20 @@ class IdentityService:
                 return _eligibility_response(after, subscriber, wrong)
 
     async def _payment_list(self, caller: Caller, request: Body) -> responses.PaymentList:
-        authentication, subscriber = await self._authorized(caller, request)
-        payments = _payments_by_id(authentication, subscriber)
+        payments, _ = await self._authorized(caller, request)
         listed = [_payment_summary(payment_id, payment) for payment_id, payment in payments.items()]
         return responses.PaymentList(len(listed), listed)
 
     async def _payment_details(self, caller: Caller, request: Body) -> responses.PaymentDetails:
-        authentication, subscriber = await self._authorized(caller, request)
-        payments = _payments_by_id(authentication, subscriber)
+        payments, subscriber = await self._authorized(caller, request)
         asked = [payment_id.lower() for payment_id in request["PaymentIds"]]
         if not payments.keys() >= set(asked):
             # The same error for unknown ids and for ids of other users, without naming the id.
             raise refusal(2030, envelope.PAYMENT_NOT_ON_FILE)
         return responses.PaymentDetails([_payment_detail(one, payments[one], subscriber) for one in asked])
 
-    async def _authorized(self, caller: Caller, request: Body) -> tuple[Authentication, Subscriber]:
-        """Check authentication, eligibility, challenge and customer record, in this order; raise the first failure."""
+    async def _authorized(self, caller: Caller, request: Body) -> tuple[dict[str, Payment], Subscriber]:
+        """Check authentication, eligibility, challenge and customer record; return the payments by id, and the user."""
         while True:
             snapshot, authentication = await self._authentication.authenticate(caller, request, Event.PAYMENTS)
             subscriber = await self._subscriber_of(authentication)
@@ -121,7 +119,10 @@ class IdentityService:
                 raise refusal(step_status)
             if subscriber.record != "PRESENT":
                 raise refusal(1012)
-            return authentication, subscriber
+            # The ids are derived from the alias, so that two clients get different ids for the same payment.
+            scope = UUID(authentication.alias)
+            payments = {str(uuid5(scope, f"payment {n}")): payment for n, payment in enumerate(subscriber.payments)}
+            return payments, subscriber
 
     async def _answer_challenge(
         self, snapshot: Values, authentication: Authentication, subscriber: Subscriber, request: Body
@@ -146,7 +147,7 @@ class IdentityService:
         if step.status == 2023:
             raise refusal(2023, retry_after=max(1, wrong.seconds_locked(now)))
         if step.status:
-            attempts = envelope.attempts_left_text(wrong.attempts_left()) if step.status == 2022 else None
+            attempts = f"{counted(wrong.attempts_left(), 'attempt')} left." if step.status == 2022 else None
             raise refusal(step.status, attempts)
         return written
 
@@ -194,12 +195,6 @@ def _eligibility_response(
         expires_at=utc_second(authentication.expires),
     )
     return responses.Eligibility(True, question)
-
-
-def _payments_by_id(authentication: Authentication, subscriber: Subscriber) -> dict[str, Payment]:
-    # The ids are derived from the alias, so that two clients get different ids for the same payment.
-    scope = UUID(authentication.alias)
-    return {str(uuid5(scope, f"payment {n}")): payment for n, payment in enumerate(subscriber.payments)}
 
 
 def _payment_summary(payment_id: str, payment: Payment) -> responses.Payment:

@@ -34,7 +34,6 @@ _RESPONSE_LABELS = {
     "getEligibility": "eligible or not, question",
     "getPaymentList": "payments, masked",
     "getPaymentDetails": "details, masked",
-    "accountEcho": "the same text",
 }
 
 _STATES_HEIGHT = 142.0
@@ -180,10 +179,10 @@ def exchange_html(step: Step | None) -> str:
     if step is None:
         return _HINT
     before, after = in_words(step.before), in_words(step.after)
-    moved = after if before == after else f"{before} → {after}" if before else after
-    heads = f"<p><b>{step.n} {escape(step.operation)}</b><br>{escape(moved)}</p>" if moved else ""
+    moved = after if before == after else f"{before} → {after}"
+    head = f"<p><b>{step.n} {escape(step.operation)}</b><br>{escape(moved)}</p>"
     answered = f"HTTP {step.http}" if step.http is not None else "none"
-    return heads + _pane("Request", step.request) + _pane(f"Response: {answered}", step.response or step.description)
+    return head + _pane("Request", step.request) + _pane(f"Response: {answered}", step.response or step.description)
 
 
 def outcome_html(outcome: Outcome | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import ipywidgets
@@ -13,12 +14,11 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.drawing import DrawingPane, png
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.session import AuthenticatedUser, StartedTransaction
+from toolkit.identity.client.session import AuthenticatedUser, Handset, StartedTransaction
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of, sized
+from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -104,7 +104,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._attack_entries: list[Entry] = []
         self._aliases: dict[str, str] = {}
         self._make_controls(tk.gateway.presets, preset)
-        self._observe_controls()
         self._lay_out()
         self._begin()
 
@@ -191,37 +190,32 @@ class IdentityWalkthrough(ServiceWidget):
 
     def _make_controls(self, presets: dict[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
-        self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "21em")
-        add_tip(self.preset, "Whose phone it is, and what its network answers")
-        self.again = button("Begin again", "refresh", "Forget this flow")
-        self.reset = button("Reset phone", "ban", "The operator revokes its code and forgets its wrong answers")
-        self.seconds = sized(ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock"), "17em")
-        add_tip(self.seconds, "How much time passes, and what is too old then")
-        self.advance = button("Advance", "clock-o", "Let so much time pass at the gateway")
-        self._buttons = {name: button(label, tooltip=tip) for name, (label, tip) in STEPS.items()}
+        phones = ipywidgets.Dropdown(options=options, value=preset, description="Phone")
+        self.preset = sized(phones, "21em", tip="Whose phone it is, and what its network answers")
+        self.again = button("Begin again", "refresh", "Forget this flow", self._begin)
+        tip = "The operator revokes its code and forgets its wrong answers"
+        self.reset = button("Reset phone", "ban", tip, self.reset_phone)
+        clock = ipywidgets.Dropdown(options=_CLOCK_STEPS, description="Clock")
+        self.seconds = sized(clock, "17em", tip="How much time passes, and what is too old then")
+        tip = "Let so much time pass at the gateway"
+        self.advance = button("Advance", "clock-o", tip, lambda: self.let_pass(self.seconds.value))
+        self._buttons = {name: button(label, "", tip, partial(self.take, name)) for name, (label, tip) in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
         empty = "the owner answers"
         answer = ipywidgets.Password(description="Answer", placeholder=empty, continuous_update=False)
-        self.answer = add_tip(sized(answer, "17em"), "Sent with step 5; empty sends the right answer")
+        self.answer = sized(answer, "17em", tip="Sent with step 5; empty sends the right answer")
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
-        self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "27em")
-        add_tip(self.attack, "What an attacker tries, and the rule that refuses it")
-        self.attack_button = button("Try it", "bolt", "Really send this attack")
+        attacks = ipywidgets.Dropdown(options=titles, description="Attack")
+        self.attack = sized(attacks, "27em", tip="What an attacker tries, and the rule that refuses it")
+        tip = "Really send this attack"
+        self.attack_button = button("Try it", "bolt", tip, lambda: self.try_attack(self.attack.value))
         self.view = ipywidgets.ToggleButtons(options=[_FLOW, _ATTACK], tooltips=["Your flow", "The last attack"])
         self.view.style.button_width = "5.5em"
         self.view.layout.width = "auto"
         self.states, self.sequence = DrawingPane(), DrawingPane()
         self.exchange, self.result, self.life = html_pane(), html_pane(), html_line()
-
-    def _observe_controls(self) -> None:
-        for name, step in self._buttons.items():
-            step.on_click(lambda _button, name=name: self.take(name))
-        self.again.on_click(lambda _button: self._begin())
-        self.reset.on_click(lambda _button: self.reset_phone())
-        self.advance.on_click(lambda _button: self.let_pass(self.seconds.value))
-        self.attack_button.on_click(lambda _button: self.try_attack(self.attack.value))
         self.preset.observe(lambda _change: self._begin(), "value")
         self.view.observe(self._switch_view, "value")
         self.sequence.observe(self._show_exchange, "chosen")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ from toolkit.rewards.analysis.rates import Z_95, Interval, wilson, without_tests
 
 _Z_80_POWER = NormalDist().inv_cdf(0.8)
 _BOOTSTRAP_SAMPLES = 2_000
-METRICS = ("rewarded", "shown", "claimed")
+Metric = Literal["rewarded", "shown", "claimed"]
 
 
 @checked_arguments
 def ab(
-    decisions: pd.DataFrame, a: str | None = None, b: str | None = None, *, metric: str = "rewarded", by: str = "arm"
+    decisions: pd.DataFrame, a: str | None = None, b: str | None = None, *, metric: Metric = "rewarded", by: str = "arm"
 ) -> pd.DataFrame:
     """Compare arms of an experiment.
 
@@ -51,8 +51,6 @@ def ab(
     Randomise by device, never by moment: if one device is in both arms, rewards of A use up the cap for B.
     devices_a and devices_b then add up to more than the number of devices.
     """
-    if metric not in METRICS:
-        raise InvalidArgument(f"metric must be {', '.join(METRICS)}, not {metric!r}")
     needed = ("device", "rewarded", by, *(() if metric == "rewarded" else (f"{metric}_at",)))
     kept = without_tests(decisions, needed)
     hit = kept["rewarded"] if metric == "rewarded" else kept[f"{metric}_at"].notna()

@@ -45,8 +45,8 @@ def sentence(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> str:
     'Not rewarded: the draw was 0.812, and only numbers below 0.3 win.'
     """
     row = _decision_row(decision)
-    if row["reason"] not in SENTENCES:
-        raise InvalidArgument(f"there is no reason {row['reason']}")
+    if row.get("reason") not in SENTENCES:
+        raise InvalidArgument(f"there is no reason {row.get('reason')}")
     line = row["trace"][-1]
     return SENTENCES[row["reason"]].format(**line, next=_next_reward_text(line))
 
@@ -57,7 +57,7 @@ def _decision_row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Map
             raise InvalidArgument(f"give one decision, not {len(decision)}")
         decision = decision.iloc[0]
     row = {str(k): v for k, v in decision.items()}
-    if not isinstance(row.get("trace"), list):
+    if not (isinstance(row.get("trace"), list) and row["trace"]):
         raise InvalidArgument("the decision has no trace: simulate it without trace=False")
     return row
 

@@ -1,4 +1,4 @@
-"""Counts and rates of decisions by moment, hour, device and reason; `tk.operator.decisions` or `simulate` return them.
+"""Frames of decisions, and their counts and rates by moment, hour, device and reason.
 
 Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """
@@ -16,6 +16,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
+from toolkit.frames import declared_frame
 from toolkit.rewards.analysis.explanation import SENTENCES
 from toolkit.rewards.configuration import Configuration
 
@@ -24,6 +25,24 @@ Interval = tuple[float, float]
 Z_95 = NormalDist().inv_cdf(0.975)
 #: A rate from fewer moments than this is marked as ``few``.
 FEW_MOMENTS = 30
+
+_UTC_DTYPE = "datetime64[us, UTC]"
+
+#: ``device`` is a label, ``p`` the probability of a reward; ``shown_at``, ``claimed_at`` and ``dismissed_at`` are
+#: missing if the event did not happen; ``trace`` has one line per rule, or is missing.
+DECISION_COLUMNS = {
+    "decision_id": "str", "at": _UTC_DTYPE, "app_key_sha256": "str", "device": "str", "session_id": "str",
+    "moment_id": "str", "test": "bool", "rewarded": "bool", "reason": "str", "arm": "str", "p": "float64",
+    "reward_id": "str", "view_id": "str", "shown_at": _UTC_DTYPE, "claimed_at": _UTC_DTYPE,
+    "dismissed_at": _UTC_DTYPE, "trace": "object",
+}  # fmt: skip
+SESSION_COLUMNS = {"session_id": "str", "at": _UTC_DTYPE, "app_key_sha256": "str", "device": "str", "test": "bool"}
+
+
+def decision_frame(records: Iterable[Mapping[str, Any]], columns: Mapping[str, str] = DECISION_COLUMNS) -> pd.DataFrame:
+    """Convert stored decisions (or sessions, with `SESSION_COLUMNS`) to a frame, and milliseconds in them to times."""
+    stored = {name.removesuffix("_at"): dtype.replace("[us", "[ms") for name, dtype in columns.items()}
+    return declared_frame(records, stored).set_axis(list(columns), axis="columns").astype(dict(columns))
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
@@ -93,14 +112,18 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
         raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
     try:
-        local = kept["at"].dt.tz_convert(ZoneInfo(tz))
+        zone = ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    hours = kept.set_index(pd.DatetimeIndex(local, name="hour"))["rewarded"].resample("h")
+    local = pd.DatetimeIndex(kept["at"].dt.tz_convert(zone), name="hour")
+    first = local.min()
+    # With its default origin, resample would need a midnight, which a clock change may leave out.
+    origin = "start" if local.empty else first - (first.tz_localize(None) - first.tz_localize(None).floor("h"))
+    hours = kept.set_index(local)["rewarded"].resample("h", origin=origin)
     counts = pd.DataFrame({"moments": hours.size(), "rewarded": hours.sum().astype("int64")})
     counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
-    midnights = pd.DatetimeIndex(counts.index).normalize()
-    changes = [a.utcoffset() != (a + pd.DateOffset(days=1)).utcoffset() for a in midnights]
+    midnights = pd.DatetimeIndex(counts.index).tz_localize(None).normalize()
+    changes = [zone.utcoffset(day) != zone.utcoffset(day + pd.Timedelta(days=1)) for day in midnights]
     counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
     counts.attrs.update(kept.attrs)
     return counts

@@ -10,8 +10,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.decision_frame import decision_frame
-from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
+from toolkit.rewards.analysis.rates import boolean_column, checked_columns, checked_configuration, decision_frame
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
 
@@ -56,6 +55,8 @@ def simulate(
     >>> bool(simulate({"default": {"p": 0}}, events)["rewarded"].any())
     False
     """
+    if not (0 <= shown <= 1 and 0 <= claimed <= 1):
+        raise InvalidArgument("shown and claimed are probabilities, from 0 to 1")
     engine, spent = Engine(checked_configuration(configuration)), dict[str, int]()
     devices: dict[tuple[str, str], DeviceState] = {}
     records = []
@@ -76,7 +77,7 @@ def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
     ordered = events.sort_values("at", kind="stable")
     n = len(ordered)
     apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
-    tests = ordered["test"] if "test" in ordered else [False] * n
+    tests = boolean_column(ordered["test"]) if "test" in ordered else [False] * n
     sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
     # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
     has_sessions = sessions.notna().any() or ("reason" in ordered and (ordered["reason"] == "NO_SESSION").any())

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pandas as pd
+from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
@@ -236,18 +237,19 @@ class RewardClient(PublicNames):
         url = reward.get("body_url")
         if not isinstance(url, str):
             raise InvalidArgument("this moment earned no reward, so there is no page")
-        page = RewardPage(str(reward["title"]), str(reward["message"]), url)
+        # Another server may send no title and no message.
+        title, message = (text if isinstance(text := reward.get(name), str) else "" for name in ("title", "message"))
+        page = RewardPage(title, message, url)
         page.fetch()
         return page
 
     def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
         body = {"device_id": device, "moment_id": _checked_moment_id(moment_id), "test": test}
         answer, reason = self._post(body, key)
-        view = answer.view
-        words = {"title": view.modal.title, "message": view.modal.message} if view else {}
-        address = {"view_id": view.id, "body_url": view.modal.body_url} if view else {}
         row = {"date": _utc(answer.date), "moment_id": moment_id, "device": device, "test": test, "reason": reason}
-        return {**row, "rewarded": view is not None, **words, **address}
+        if answer.view is None:
+            return {**row, "rewarded": False}
+        return {**row, "rewarded": True, "view_id": answer.view.id, **asdict(answer.view.modal)}
 
     def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_MomentResponse, str | None]:
         gatewaykey, app_key = self._credential(wire.GATEWAYKEY.name), self._credential("app_key")

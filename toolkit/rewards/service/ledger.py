@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards import wire
+from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, record_of
 from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse
 from toolkit.rewards.service.reward_page import View, ViewRepository
@@ -69,21 +70,13 @@ class LedgerState(msgspec.Struct):
 class Ledger:
     """Decides moments, atomically and durably; several gateways may share the store."""
 
-    def __init__(
-        self,
-        store: Store,
-        world: OutsideWorld,
-        engine: Engine,
-        sessions: Sessions,
-        views: ViewRepository,
-        responses: ResponseRepository,
-    ) -> None:
+    def __init__(self, store: Store, world: OutsideWorld, rules: Configuration) -> None:
         self._store = store
         self._world = world
-        self._engine = engine
-        self._sessions = sessions
-        self._views = views
-        self._responses = responses
+        self._engine = Engine(rules)
+        self.sessions = Sessions(store, rules.session_minutes)
+        self.views = ViewRepository(store.records)
+        self.responses = ResponseRepository(store, world.clock.now)
         self._waiting: list[tuple[PendingMoment, asyncio.Future[StoredResponse]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
@@ -144,14 +137,14 @@ class Ledger:
             while self._waiting:
                 batch, self._waiting = self._waiting[:_MAX_BATCH_MOMENTS], self._waiting[_MAX_BATCH_MOMENTS:]
                 futures = [future for _, future in batch]
-                decided = asyncio.ensure_future(self._decide_batch([waiting for waiting, _ in batch]))
-                await asyncio.wait([decided])
-                if error := decided.exception():
+                deciding = self._decide_batch([waiting for waiting, _ in batch])
+                (decided,) = await asyncio.gather(deciding, return_exceptions=True)
+                if isinstance(decided, BaseException):
                     # Every caller of this batch gets the error, since no decision of the batch was stored.
-                    _fail_futures(futures, error)
+                    _fail_futures(futures, decided)
                     continue
                 # The next batch is decided while this batch is written to the journal.
-                task = asyncio.ensure_future(self._write(*decided.result(), futures))
+                task = asyncio.ensure_future(self._write(*decided, futures))
                 self._writing.add(task)
                 task.add_done_callback(self._writing.discard)
         finally:
@@ -161,7 +154,7 @@ class Ledger:
         keys = list({_LEDGER_KEY, *(device_key(waiting.moment) for waiting in pending if not waiting.moment.test)})
         while True:
             sessions, values = await asyncio.gather(
-                self._sessions.live_sessions([waiting.moment for waiting in pending]),
+                self.sessions.live_sessions([waiting.moment for waiting in pending]),
                 asyncio.gather(*(self._store.records.get(LEDGER_SPACE, key) for key in keys)),
             )
             before = dict(zip(keys, values, strict=True))
@@ -190,9 +183,8 @@ class Ledger:
         return key, batch, {key: msgspec.json.encode(value) for key, value in changed.items()}
 
     async def _write(self, key: str, batch: list[DecidedMoment], futures: list[asyncio.Future[StoredResponse]]) -> None:
-        written = asyncio.ensure_future(self._save(batch))
-        await asyncio.wait([written])
-        if error := written.exception():
+        (error,) = await asyncio.gather(self._save(batch), return_exceptions=True)
+        if error is not None:
             # The batch stays in the store, and a later poll appends its records.
             _fail_futures(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
             return
@@ -208,11 +200,11 @@ class Ledger:
         for decided in batch:
             record, at = decided.record, decided.record["at"]
             if decided.view is not None:
-                saved.append(self._views.save(decided.view))
+                saved.append(self.views.save(decided.view))
             if decided.session is not None:
-                saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], decided.session, at))
+                saved.append(self.sessions.extend(record["app_key_sha256"], record["device"], decided.session, at))
             if decided.key:
-                saved.append(self._responses.save(decided.key, decided.response, at))
+                saved.append(self.responses.save(decided.key, decided.response, at))
         await asyncio.gather(*saved)
 
     def _completed(

@@ -12,13 +12,12 @@ import msgspec
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
-from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
-from toolkit.rewards.engine import Engine, Moment
+from toolkit.rewards.configuration import Partner, RewardSettings
+from toolkit.rewards.engine import Moment
 from toolkit.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
-from toolkit.rewards.service.idempotency import ResponseRepository, StoredResponse, hash_of, response_key
+from toolkit.rewards.service.idempotency import StoredResponse, hash_of, response_key
 from toolkit.rewards.service.ledger import Ledger, PendingMoment, Record
-from toolkit.rewards.service.reward_page import View, ViewRepository
-from toolkit.rewards.service.sessions import Sessions
+from toolkit.rewards.service.reward_page import View
 from toolkit.secret import Secret
 from toolkit.stores import Store
 
@@ -35,14 +34,11 @@ class RewardRequest(NamedTuple):
 class RewardService:
     def __init__(self, store: Store, world: OutsideWorld, settings: RewardSettings) -> None:
         self._world = world
-        self._settings = settings
+        self.settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
-        self._sessions = Sessions(store, settings.rules.session_minutes)
-        self._views = ViewRepository(store.records)
-        self._responses = ResponseRepository(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        self._ledger = Ledger(store, world, Engine(settings.rules), self._sessions, self._views, self._responses)
+        self._ledger = Ledger(store, world, settings.rules)
 
     async def open(self) -> None:
         await self._ledger.open()
@@ -53,7 +49,7 @@ class RewardService:
     async def respond(self, request: RewardRequest) -> StoredResponse:
         """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
         partner = self._partner(request)
-        form = read_form(request.body, self._world.clock.now(), strict=self._settings.strict)
+        form = read_form(request.body, self._world.clock.now(), strict=self.settings.strict)
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
@@ -70,31 +66,27 @@ class RewardService:
             key = response_key(partner.company_token, request.idempotency_key)
         method = self._decide if form.start is None else self._start_session
         respond = partial(method, form, device, request, key)
-        return await (self._responses.respond_once(key, request.body, respond) if key else respond())
+        return await (self._ledger.responses.respond_once(key, request.body, respond) if key else respond())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
         """Return a view and whether the reward was claimed; raise NotFound if the view is unknown or expired."""
-        view = await self._views.find(view_id, token, self._world.clock.now())
-        return view, await self._views.has_event(view, wire.CLAIMED)
+        view = await self._ledger.views.find(view_id, token, self._world.clock.now())
+        return view, await self._ledger.views.has_event(view, wire.CLAIMED)
 
     async def engage(self, view_id: str, token: str, event: str) -> None:
         """Record an event of the reader, such as ``claimed``; the same event of a view counts once."""
         if event not in wire.READER_EVENTS:
             raise wire.refusal("unknown_reward")
-        view = await self._views.find(view_id, token, self._world.clock.now())
-        await self._views.record_event(view, event, self._world.clock.tick())
+        view = await self._ledger.views.find(view_id, token, self._world.clock.now())
+        await self._ledger.views.record_event(view, event, self._world.clock.tick())
 
     async def decisions(self) -> list[Record]:
         """Return all decisions in order, with the times of ``shown``, ``claimed``, ``dismissed`` (in milliseconds)."""
-        records, events = await asyncio.gather(self._ledger.records(), self._views.event_times())
+        records, events = await asyncio.gather(self._ledger.records(), self._ledger.views.event_times())
         return [{**record, **events.get(record["view_id"], {})} for record in records]
 
-    @property
-    def configuration(self) -> Configuration:
-        return self._settings.rules
-
     async def sessions(self) -> list[Record]:
-        return await self._sessions.started_sessions()
+        return await self._ledger.sessions.started_sessions()
 
     def _partner(self, request: RewardRequest) -> Partner:
         if not request.gatewaykey:
@@ -108,10 +100,10 @@ class RewardService:
 
     async def _start_session(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
         at = self._world.clock.tick()
-        await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
+        await self._ledger.sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
         response = StoredResponse(msgspec.json.encode({"date": form.start}), None, hash_of(request.body))
         if key:
-            await self._responses.save(key, response, at)
+            await self._ledger.responses.save(key, response, at)
         return response
 
     async def _decide(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:

@@ -18,13 +18,12 @@ from toolkit.drawing import Drawing, DrawingPane, png
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widget_family import ServiceWidget, add_tip, button, html_pane, in_turn, row, service_of, sized, slider
+from toolkit.widget_family import ServiceWidget, button, html_pane, in_turn, row, service_of, sized, slider
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -112,17 +111,17 @@ class RewardsExplorer(ServiceWidget):
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
         self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
-        self._per_session = math.nan
         self._is_resetting = False
-        self._show(decision_frame([]))
+        self._show(analysis.decision_frame([]))
         self._make_controls()
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-            self._per_session = funnels.moments_per_session(self.decisions)
             self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
             self._draw()
-        self._observe_controls()
+        for control in self._initial:
+            control.observe(self._on_change, "value")
+        self.why.observe(self._explain, "value")
 
     @property
     def configuration(self) -> Configuration:
@@ -157,20 +156,18 @@ class RewardsExplorer(ServiceWidget):
         wait = "After a reward, a device gets no other reward for this time"
         self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
         stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
-        self.stock = add_tip(sized(stock, "auto", label="9.5em"), "The number of rewards that can be given")
-        arms_by = ipywidgets.Dropdown(
-            options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
-        )
-        groups = "Whether a device stays in one test group, or each moment is put into a group"
-        self.arms_by = add_tip(sized(arms_by, "auto", label="9.5em"), groups)
-        self._initial = {
-            control: control.value
-            for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
-        }
-        why = sized(ipywidgets.Dropdown(description="Explain"), "25em")
-        self.why = add_tip(why, "One decision with this result, rule by rule")
-        self.reset = button("Reset", "undo", "Go back to the rules before the change")
-        self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
+        self.stock = sized(stock, label="9.5em", tip="The number of rewards that can be given")
+        groups = ["device", "moment"]
+        arms_by = ipywidgets.Dropdown(options=groups, value=self._given.arms_by, description="Test groups by")
+        tip = "Whether a device stays in one test group, or each moment is put into a group"
+        self.arms_by = sized(arms_by, label="9.5em", tip=tip)
+        changeable = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
+        self._initial = {control: control.value for control in changeable}
+        why = ipywidgets.Dropdown(description="Explain")
+        self.why = sized(why, "25em", tip="One decision with this result, rule by rule")
+        self.reset = button("Reset", "undo", "Go back to the rules before the change", self._reset)
+        tip = "Send a test moment and show its page"
+        self.page_button = button("Show a test reward", "gift", tip, self._show_page)
         self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
 
     def _lay_out(self) -> None:
@@ -182,24 +179,14 @@ class RewardsExplorer(ServiceWidget):
             stacked += [control, *_hints(_moments_not_reached(self._given, name, show))]
         arms = any(rules.arms for rules in self._given.moments.values())
         off = [name for name, rules in self._given.moments.items() if not rules.enabled]
-        stacked += [
-            self.stock,
-            self.arms_by,
-            *_hints("" if arms else "No moment has test groups: this changes nothing."),
-        ]
+        stacked += [self.stock, self.arms_by]
+        stacked += _hints("" if arms else "No moment has test groups: this changes nothing.")
         stacked += _hints(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
         stacked += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
         controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
         shown = (self.plots, *_hints(_ASSUMED), self.why, self.explanation, self.page)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
-
-    def _observe_controls(self) -> None:
-        for control in self._initial:
-            control.observe(self._on_change, "value")
-        self.why.observe(self._explain, "value")
-        self.reset.on_click(self._on_reset)
-        self.page_button.on_click(self._show_page)
 
     @in_turn
     def _on_change(self, _change: object) -> None:
@@ -211,7 +198,7 @@ class RewardsExplorer(ServiceWidget):
             self._draw()
 
     @in_turn
-    def _on_reset(self, _button: object) -> None:
+    def _reset(self) -> None:
         self._is_resetting = True
         for control, value in self._initial.items():
             control.value = value
@@ -245,7 +232,8 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        per_session = "" if math.isnan(self._per_session) else f" · {self._per_session:.2f} moments per session"
+        mean = funnels.moments_per_session(self.decisions)
+        per_session = "" if math.isnan(mean) else f" · {mean:.2f} moments per session"
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
 
     def _offer_reasons(self) -> None:
@@ -269,7 +257,7 @@ class RewardsExplorer(ServiceWidget):
             f'<span class="toolkit-quiet">{escape(who)}</span></p>{_trace_html(decision["trace"])}'
         )
 
-    def _show_page(self, _button: object) -> None:
+    def _show_page(self) -> None:
         if self._rewards is None:
             return
         with self.working("Sending a test moment"):
