@@ -595,6 +595,9 @@ def test_the_explorer_looks_into_an_archive(tmp_path: Path) -> None:
     assert len(explorer.frame) == 50
     explorer.day.value = "2026-01-11"
     assert explorer.frame["n"].tolist() == [10]
+    names = {"archive": archive}
+    exec(explorer.code(), names)
+    assert names["shown"]["n"].tolist() == [10], "the code reads the archive too"
     explorer.day.value = ""
     explorer.things.value = ["new", "old"]
     assert len(explorer.frame) == 950

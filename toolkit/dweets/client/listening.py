@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -165,18 +166,11 @@ def collected(listen: Callable[[], Listener], n: int | None, seconds: float | No
     if seconds is not None and not seconds >= 0:
         raise InvalidArgument(f"seconds is a number of 0 or more, not {seconds}")
     n = None if n is None else checked_count(n)
-    listener = listen()
-    records: list[dict[str, Any]] = []
-    timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
-    timer.daemon = True
-    with listener:
+    with listen() as listener:
+        timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
+        timer.daemon = True
         timer.start()
         try:
-            while n is None or len(records) < n:
-                dweet = next(listener, None)
-                if dweet is None:
-                    break
-                records.append(dweet.record())
+            return [dweet.record() for dweet in islice(listener, n)]
         finally:
             timer.cancel()
-    return records
