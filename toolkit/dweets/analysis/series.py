@@ -8,7 +8,7 @@ DatetimeIndex, a field that is no numeric column, and a parameter out of its ran
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -147,27 +147,27 @@ def resample(
     [20.0, 22.0]
     """
     chosen = chosen_columns(frame, fields, NUMBERS)
-    if isinstance(how, str):
-        return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
     if not how:
         raise InvalidArgument(f"how is an empty list; it takes {', '.join(AGGREGATIONS)}")
-    parts = {name: resample(frame, rule, name, chosen) for name in how}
-    first = next(iter(parts.values()))
-    named = {f"{field}.{name}": part[field].array for field in chosen for name, part in parts.items()}
-    things = {"thing": first["thing"].array} if "thing" in first.columns else {}
-    return pd.DataFrame(things | named, index=first.index)
+    if isinstance(how, str):
+        columns = {field: (field, how) for field in chosen}
+    else:
+        columns = {f"{field}.{name}": (field, name) for field in chosen for name in how}
+    return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, columns))
 
 
-def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Sequence[str]) -> pd.DataFrame:
-    ascending = frame[list(fields)].sort_index(kind="stable").astype("float64")
+def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[str, Aggregation]]) -> pd.DataFrame:
+    fields = list(dict.fromkeys(field for field, _ in columns.values()))
+    ascending = frame[fields].sort_index(kind="stable").astype("float64")
     try:
         bins = ascending.resample(rule)
     except (ValueError, TypeError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
-    if how == "sum":
-        return bins.sum(min_count=1)
-    result: pd.DataFrame = getattr(bins, how)()
-    return result.astype("int64" if how == "count" else "float64")
+    found = {}
+    for name, (field, how) in columns.items():
+        values = bins[field].sum(min_count=1) if how == "sum" else getattr(bins[field], how)()
+        found[name] = values.astype("int64" if how == "count" else "float64")
+    return pd.DataFrame(found, index=bins.size().index)
 
 
 @checked_arguments

@@ -11,6 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,16 +181,10 @@ def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, li
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Split the rows at gaps."""
-    run: list[Row] = []
-    for row in rows:
-        if run and row.sequence <= run[-1].sequence:
-            raise ValueError("rows must be in ascending order of their sequence numbers")
-        if run and row.sequence > run[-1].sequence + 1:
-            yield run
-            run = []
-        run.append(row)
-    if run:
-        yield run
+    if any(after.sequence <= before.sequence for before, after in pairwise(rows)):
+        raise ValueError("rows must be in ascending order of their sequence numbers")
+    for _, run in groupby(enumerate(rows), key=lambda numbered: numbered[1].sequence - numbered[0]):
+        yield [row for _, row in run]
 
 
 def _sync_folder(folder: Path) -> None:
