@@ -23,7 +23,7 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import follower_of
-from toolkit.dweets.archive.queries import ArchiveQueries, partitions
+from toolkit.dweets.archive.queries import partitions, query_frame
 from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
@@ -92,7 +92,6 @@ class Archive:
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
-        self._queries = ArchiveQueries()
         self._writing = threading.RLock()
 
     def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
@@ -100,16 +99,15 @@ class Archive:
 
     def __repr__(self) -> str:
         try:
-            things = all_files(self.folder)
+            things = self.things()
         except ArchiveUnusable:
             return f"<Archive in {self.folder}, damaged>"
-        files = [file for its in things.values() for file in its]
-        if not files:
+        if things.empty:
             return f"<Archive in {self.folder}, empty>"
-        dweets = sum(file.rows for file in files)
-        first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        held = f"{counted(dweets, 'dweet')} of {counted(len(things), 'thing')}"
-        return f"<Archive in {self.folder}: {held}, {first} to {last}>"
+        held = f"{counted(int(things['dweets'].sum()), 'dweet')} of {counted(len(things), 'thing')}"
+        return (
+            f"<Archive in {self.folder}: {held}, {things['first'].min():%Y-%m-%d} to {things['last'].max():%Y-%m-%d}>"
+        )
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
@@ -197,7 +195,7 @@ class Archive:
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        return self._retry(lambda: self._queries.sql(query, self._files(), parameters))
+        return self._retry(lambda: query_frame(query, self._files(), parameters))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
