@@ -124,19 +124,11 @@ class Archive:
             missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
         """
         rows = [
-            {
-                "thing": thing,
-                "epoch": after.epoch,
-                "first": first,
-                "last": last,
-                "missing": last - first + 1,
-                "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
-                "before": pd.Timestamp(after.first_day),
-            }
+            (thing, after.epoch, first, last, last - first + 1, before and before.last_day, after.first_day)
             for thing, its in all_files(self.folder).items()
             for first, last, before, after in gaps_of(its)
         ]
-        return declared_frame(rows, _GAPS)
+        return pd.DataFrame(rows, columns=list(_GAPS)).astype(_GAPS)
 
     def history(
         self,

@@ -58,9 +58,9 @@ class HttpSource:
         self._wake = wake
         for name, open_stream in self._open.items():
             progress = Progress(name, writer.position(name), writer.last(name), log)
-            self._streams.append(_ThingStream(self, progress, open_stream))
-        for stream in self._streams:
-            stream.last_number()
+            stream = _ThingStream(self, progress, open_stream)
+            stream.last_number()  # raises if the server refuses the thing
+            self._streams.append(stream)
         for stream in self._streams:
             stream.start()
 

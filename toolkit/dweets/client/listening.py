@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -167,7 +168,7 @@ def collected(listen: Callable[[], Listener], n: int | None, seconds: float | No
         raise InvalidArgument(f"seconds is a number of 0 or more, not {seconds}")
     n = None if n is None else checked_count(n)
     with listen() as listener:
-        timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
+        timer = threading.Timer(min(math.inf if seconds is None else seconds, threading.TIMEOUT_MAX), listener.close)
         timer.daemon = True
         timer.start()
         try:
