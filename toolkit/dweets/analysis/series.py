@@ -100,19 +100,15 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
     for start in range(0, len(windows), _WINDOWS_A_PIECE):  # the deviations of all windows would need too much memory
         piece = slice(start, start + _WINDOWS_A_PIECE)
-        medians[piece], sigmas[piece] = _medians_and_sigmas(windows[piece])
+        medians[piece] = np.median(windows[piece], axis=1)
+        deviations = np.abs(windows[piece] - medians[piece, None])
+        mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
+        sigmas[piece] = np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
     nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
     expected, sigma = medians[nearest], sigmas[nearest]
     distance = np.abs(values - expected)
     score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
     return expected, score
-
-
-def _medians_and_sigmas(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    medians = np.median(windows, axis=1)
-    deviations = np.abs(windows - medians[:, None])
-    mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-    return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
 
 
 @checked_arguments

@@ -1,4 +1,4 @@
-"""The tables under a chart, and the sentence above them.
+"""The tables under a chart.
 
 The kernel sorts and filters, so this covers all rows, not only those that were sent to the browser. (itables sends
 64 KB of rows and sorts those; its script is 0.7 MB for each table.)
