@@ -317,7 +317,7 @@ def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists
 
 
 def _table_of_contents(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    if all(_is_plain(name, content[name]) for name in content.columns) and content.columns.is_unique:
+    if content.columns.is_unique and all(_is_plain(name, content[name]) for name in content.columns):
         return _column_by_column(content, thing, first, times)
     contents = row_contents(content)
     numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
@@ -327,7 +327,9 @@ def _table_of_contents(content: pd.DataFrame, thing: str, first: int, times: Any
 def _is_plain(name: object, column: pd.Series[Any]) -> bool:
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False
-    return column.dtype.kind in "iu" or (column.dtype.kind == "f" and bool(np.isfinite(column.to_numpy()).all()))
+    if column.dtype.kind == "f":
+        return bool(np.isfinite(column.to_numpy()).all())
+    return column.dtype.kind in "iu" and np.can_cast(column.dtype, "int64")  # uint64 may be larger
 
 
 def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
