@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
-from toolkit.dweets.archive.follower import follower_of
+from toolkit.dweets.archive.follower import running_followers
 from toolkit.dweets.archive.queries import partitions, query_frame
 from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
@@ -249,7 +249,7 @@ class Archive:
             Nothing in this process writes to the archive. Another process writes every 10 seconds, if not told
             otherwise.
         """
-        if (follower := follower_of(self.folder)) is None:
+        if (follower := running_followers.get(self.folder.resolve())) is None:
             raise InvalidArgument(
                 f"no recorder or gateway of this process writes to {self.folder}: flush() is for an archive of "
                 "tk.dweets.record(...) or Gateway(archive=...)"

@@ -17,8 +17,8 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 from toolkit.public_names import Closable
 
-# The followers of this process, by folder.
-_running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
+#: The followers of this process, by resolved folder.
+running_followers: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
 # A pause is this many times as long as the write before, so with very many things the files become larger.
 _PAUSE_FACTOR = 4.0
 
@@ -90,11 +90,6 @@ class Source(Protocol):
         """Collect no more rows."""
 
 
-def follower_of(folder: Path) -> Follower | None:
-    """Return what writes to an archive in this process."""
-    return _running.get(folder.resolve())
-
-
 class Follower(Closable):
     """Archives the dweets of a source every `seconds`, or earlier if many wait. Returned by ``tk.dweets.record``.
 
@@ -122,7 +117,7 @@ class Follower(Closable):
             raise
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
         self._thread.start()
-        _running[folder.resolve()] = self
+        running_followers[folder.resolve()] = self
 
     @property
     def received(self) -> int:
@@ -173,7 +168,7 @@ class Follower(Closable):
         if self._stopped.is_set():
             return self.dweets
         self._stopped.set()
-        _running.pop(self.folder.resolve(), None)
+        running_followers.pop(self.folder.resolve(), None)
         self._wake.set()
         self._thread.join()
         self._source.stop()

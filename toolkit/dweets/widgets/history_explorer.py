@@ -293,7 +293,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
-        if self._history.empty or self.frame.empty:
+        if self.frame.empty:
             raise InvalidArgument("there is no row to write")
         if (self._loaded, self._findings.view) != (self._chosen_source, self.view):
             raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
