@@ -94,8 +94,6 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     """Return for each value the median of its window and its distance in robust standard deviations."""
     length = len(values)
     window = min(window, length)
-    if not length:
-        return values, values
     windows = sliding_window_view(values, window)
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
     for start in range(0, len(windows), _WINDOWS_A_PIECE):  # the deviations of all windows would need too much memory

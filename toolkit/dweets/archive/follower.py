@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from toolkit.dweets.archive.files import Position, missing_between
@@ -17,6 +17,8 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 from toolkit.public_names import Closable
 
+#: The number of an epoch, and consecutive new rows of the epoch.
+Batch = tuple[int, Sequence[Row]]
 #: The followers of this process, by resolved folder.
 running_followers: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
 # A pause is this many times as long as the write before, so with very many things the files become larger.
@@ -60,13 +62,6 @@ class Progress:
 def _mark(row: Row) -> tuple[int, int]:
     # A hash, because contents may be large. An event stream may change line ends between JSON tokens.
     return row.at, hash(b" ".join(row.content.split()))
-
-
-class Batch(NamedTuple):
-    """Consecutive new rows of one epoch."""
-
-    epoch: int
-    rows: Sequence[Row]
 
 
 class Source(Protocol):

@@ -84,7 +84,7 @@ class HttpSource:
         waiting = self._rows[thing].copy()
         for epoch, numbered in groupby(waiting, key=itemgetter(0)):
             rows = [row for _, row in numbered]
-            yield Batch(epoch, rows)
+            yield epoch, rows
             with self._changed:  # they stay in the buffer until they are on disk
                 del self._rows[thing][: len(rows)]
                 self._waiting -= len(rows)
