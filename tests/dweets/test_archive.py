@@ -273,15 +273,19 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         {"when": "2026-01-01T06:00:00", "on": False},
     ]
     assert archive.add_frame("none", plain.head(0)) == 0
+    unsigned = pd.DataFrame({"n": np.array([1, 2**63 + 5], dtype="uint64")}, index=times[:2])
+    archive.add_frame("unsigned", unsigned)
+    assert archive.history("unsigned")["n"].tolist() == [1, 2**63 + 5], "beyond int64"
     for wrong, said in [
         (plain.reset_index(drop=True), "DatetimeIndex"),
         (plain[::-1], "ascending"),
         (plain.assign(c=np.inf), "infinity"),
         (plain.assign(t="x" * 70_000), "bytes"),
+        (plain[["c", "c"]], "two columns have the same name"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
             archive.add_frame("wrong", wrong)
-    assert archive.things()["thing"].tolist() == ["odd", "plain"]
+    assert archive.things()["thing"].tolist() == ["odd", "plain", "unsigned"]
 
 
 def test_an_archive_goes_to_another_process(tmp_path: Path) -> None:
@@ -595,6 +599,9 @@ def test_the_explorer_looks_into_an_archive(tmp_path: Path) -> None:
     assert len(explorer.frame) == 50
     explorer.day.value = "2026-01-11"
     assert explorer.frame["n"].tolist() == [10]
+    names = {"archive": archive}
+    exec(explorer.code(), names)
+    assert names["shown"]["n"].tolist() == [10], "the code reads the archive too"
     explorer.day.value = ""
     explorer.things.value = ["new", "old"]
     assert len(explorer.frame) == 950

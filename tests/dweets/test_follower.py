@@ -31,7 +31,7 @@ class ListSource:
 
     def __init__(self, failures: int = 0, **batches: Batch) -> None:
         self.left = batches
-        self.received = sum(len(batch.rows) for batch in batches.values())
+        self.received = sum(len(rows) for _, rows in batches.values())
         self.failures = failures
         self.is_delivered = threading.Event()
 
@@ -55,7 +55,7 @@ class ListSource:
 
 
 def test_follower_retries_a_source_that_is_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = ListSource(3, t=Batch(1, rows(1, 5)))
+    source = ListSource(3, t=(1, rows(1, 5)))
     with Follower(tmp_path, source, 0.01, log) as follower:
         assert source.is_delivered.wait(60)
     assert (follower.dweets, follower.received) == (5, 5)
@@ -65,7 +65,7 @@ def test_follower_retries_a_source_that_is_unavailable(tmp_path: Path, caplog: p
 
 def test_a_blocked_thing_stays_with_the_source(tmp_path: Path) -> None:
     (tmp_path / "thing=a").write_text("in the way", "utf-8")
-    source = ListSource(a=Batch(1, rows(1, 2)), b=Batch(1, rows(1, 3)))
+    source = ListSource(a=(1, rows(1, 2)), b=(1, rows(1, 3)))
     follower = Follower(tmp_path, source, 600, log)
     with pytest.raises(ArchiveUnusable):
         follower.flush()
@@ -76,7 +76,7 @@ def test_a_blocked_thing_stays_with_the_source(tmp_path: Path) -> None:
 
 
 def test_stop_without_flush_leaves_rows_with_the_source(tmp_path: Path) -> None:
-    source = ListSource(10_000, t=Batch(1, rows(1, 2)))
+    source = ListSource(10_000, t=(1, rows(1, 2)))
     follower = Follower(tmp_path, source, 600, log)
     assert follower.close(flush=False) == 0
     assert list(source.left) == ["t"]

@@ -14,7 +14,7 @@ import toolkit
 from tests.conftest import ROOT, operator_of
 from tests.mail_server import eventually
 from tests.ports import free_port
-from toolkit import LiveDweets
+from toolkit import HistoryExplorer, LiveDweets
 from toolkit.dweets.widgets.live_readings import LiveReadings
 from toolkit.errors import InvalidArgument, KeyRejected
 from toolkit.gateway import Gateway
@@ -196,6 +196,14 @@ def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
     drawings_of(live, stop)
     tk.dweets.post("roof", {"n": 1})
     assert stopped.wait(60)
+
+
+def test_an_observer_of_another_widget_may_stop_it(tk: toolkit.Connection) -> None:
+    live = LiveDweets(tk, "roof", "n")
+    explorer = HistoryExplorer(frame=pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])))
+    explorer.observe(lambda _change: live.stop(), "frame")
+    explorer.rule.value = "1D"  # while the explorer works, no other widget does
+    assert not live.running
 
 
 def test_running_the_cell_again_stops_what_it_made_before(

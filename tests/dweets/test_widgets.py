@@ -335,6 +335,10 @@ def test_no_file_holds_the_rows_of_earlier_choices(
         save.click()
         assert "The rows are of your earlier choices" in explorer.status.value
     assert explorer.code() == shown
+    explorer.fields.value = ["wind"]
+    assert explorer.code() == shown.replace("temp_max", "wind")
+    explorer.save_button.click()
+    assert "The rows are of your earlier choices" in explorer.status.value
     explorer.things.value, explorer.start.value = ["seattle"], "2030"
     explorer.save_button.click()
     assert "There is no row to write" in explorer.status.value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
@@ -27,16 +26,12 @@ P = ParamSpec("P")
 def _as_method(
     function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
 ) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
-    """Turn a function of a frame into a method of the accessor, with the same docstring and parameters but `frame`."""
+    """Turn a function of a frame into a method of the accessor, with the same docstring and other parameters."""
 
     @wraps(function)
     def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
         return function(self._frame, *args, **named)
 
-    signature = inspect.signature(function)
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [itself, *list(signature.parameters.values())[1:]]
-    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return method
 
 

@@ -8,7 +8,7 @@ DatetimeIndex, a field that is no numeric column, and a parameter out of its ran
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -94,25 +94,19 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     """Return for each value the median of its window and its distance in robust standard deviations."""
     length = len(values)
     window = min(window, length)
-    if not length:
-        return values, values
     windows = sliding_window_view(values, window)
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
     for start in range(0, len(windows), _WINDOWS_A_PIECE):  # the deviations of all windows would need too much memory
         piece = slice(start, start + _WINDOWS_A_PIECE)
-        medians[piece], sigmas[piece] = _medians_and_sigmas(windows[piece])
+        medians[piece] = np.median(windows[piece], axis=1)
+        deviations = np.abs(windows[piece] - medians[piece, None])
+        mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
+        sigmas[piece] = np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
     nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
     expected, sigma = medians[nearest], sigmas[nearest]
     distance = np.abs(values - expected)
     score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
     return expected, score
-
-
-def _medians_and_sigmas(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    medians = np.median(windows, axis=1)
-    deviations = np.abs(windows - medians[:, None])
-    mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-    return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
 
 
 @checked_arguments
@@ -147,27 +141,27 @@ def resample(
     [20.0, 22.0]
     """
     chosen = chosen_columns(frame, fields, NUMBERS)
-    if isinstance(how, str):
-        return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
     if not how:
         raise InvalidArgument(f"how is an empty list; it takes {', '.join(AGGREGATIONS)}")
-    parts = {name: resample(frame, rule, name, chosen) for name in how}
-    first = next(iter(parts.values()))
-    named = {f"{field}.{name}": part[field].array for field in chosen for name, part in parts.items()}
-    things = {"thing": first["thing"].array} if "thing" in first.columns else {}
-    return pd.DataFrame(things | named, index=first.index)
+    if isinstance(how, str):
+        columns = {field: (field, how) for field in chosen}
+    else:
+        columns = {f"{field}.{name}": (field, name) for field in chosen for name in how}
+    return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, columns))
 
 
-def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Sequence[str]) -> pd.DataFrame:
-    ascending = frame[list(fields)].sort_index(kind="stable").astype("float64")
+def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[str, Aggregation]]) -> pd.DataFrame:
+    fields = list(dict.fromkeys(field for field, _ in columns.values()))
+    ascending = frame[fields].sort_index(kind="stable").astype("float64")
     try:
         bins = ascending.resample(rule)
     except (ValueError, TypeError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
-    if how == "sum":
-        return bins.sum(min_count=1)
-    result: pd.DataFrame = getattr(bins, how)()
-    return result.astype("int64" if how == "count" else "float64")
+    found = {}
+    for name, (field, how) in columns.items():
+        values = bins[field].sum(min_count=1) if how == "sum" else getattr(bins[field], how)()
+        found[name] = values.astype("int64" if how == "count" else "float64")
+    return pd.DataFrame(found, index=bins.size().index)
 
 
 @checked_arguments

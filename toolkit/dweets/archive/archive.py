@@ -22,8 +22,8 @@ from tqdm.auto import tqdm
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
-from toolkit.dweets.archive.follower import follower_of
-from toolkit.dweets.archive.queries import ArchiveQueries, partitions
+from toolkit.dweets.archive.follower import running_followers
+from toolkit.dweets.archive.queries import partitions, query_frame
 from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
@@ -92,7 +92,6 @@ class Archive:
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
-        self._queries = ArchiveQueries()
         self._writing = threading.RLock()
 
     def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
@@ -100,16 +99,15 @@ class Archive:
 
     def __repr__(self) -> str:
         try:
-            things = all_files(self.folder)
+            things = self.things()
         except ArchiveUnusable:
             return f"<Archive in {self.folder}, damaged>"
-        files = [file for its in things.values() for file in its]
-        if not files:
+        if things.empty:
             return f"<Archive in {self.folder}, empty>"
-        dweets = sum(file.rows for file in files)
-        first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        held = f"{counted(dweets, 'dweet')} of {counted(len(things), 'thing')}"
-        return f"<Archive in {self.folder}: {held}, {first} to {last}>"
+        held = f"{counted(int(things['dweets'].sum()), 'dweet')} of {counted(len(things), 'thing')}"
+        return (
+            f"<Archive in {self.folder}: {held}, {things['first'].min():%Y-%m-%d} to {things['last'].max():%Y-%m-%d}>"
+        )
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
@@ -126,19 +124,11 @@ class Archive:
             missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
         """
         rows = [
-            {
-                "thing": thing,
-                "epoch": after.epoch,
-                "first": first,
-                "last": last,
-                "missing": last - first + 1,
-                "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
-                "before": pd.Timestamp(after.first_day),
-            }
+            (thing, after.epoch, first, last, last - first + 1, before and before.last_day, after.first_day)
             for thing, its in all_files(self.folder).items()
             for first, last, before, after in gaps_of(its)
         ]
-        return declared_frame(rows, _GAPS)
+        return pd.DataFrame(rows, columns=list(_GAPS)).astype(_GAPS)
 
     def history(
         self,
@@ -197,7 +187,7 @@ class Archive:
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        return self._retry(lambda: self._queries.sql(query, self._files(), parameters))
+        return self._retry(lambda: query_frame(query, self._files(), parameters))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
@@ -259,7 +249,7 @@ class Archive:
             Nothing in this process writes to the archive. Another process writes every 10 seconds, if not told
             otherwise.
         """
-        if (follower := follower_of(self.folder)) is None:
+        if (follower := running_followers.get(self.folder.resolve())) is None:
             raise InvalidArgument(
                 f"no recorder or gateway of this process writes to {self.folder}: flush() is for an archive of "
                 "tk.dweets.record(...) or Gateway(archive=...)"
@@ -327,7 +317,7 @@ def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists
 
 
 def _table_of_contents(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    if all(_is_plain(name, content[name]) for name in content.columns) and content.columns.is_unique:
+    if content.columns.is_unique and all(_is_plain(name, content[name]) for name in content.columns):
         return _column_by_column(content, thing, first, times)
     contents = row_contents(content)
     numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
@@ -337,7 +327,9 @@ def _table_of_contents(content: pd.DataFrame, thing: str, first: int, times: Any
 def _is_plain(name: object, column: pd.Series[Any]) -> bool:
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False
-    return column.dtype.kind in "iu" or (column.dtype.kind == "f" and bool(np.isfinite(column.to_numpy()).all()))
+    if column.dtype.kind == "f":
+        return bool(np.isfinite(column.to_numpy()).all())
+    return column.dtype.kind in "iu" and np.can_cast(column.dtype, "int64")  # uint64 may be larger
 
 
 def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401

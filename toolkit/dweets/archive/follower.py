@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from toolkit.dweets.archive.files import Position, missing_between
@@ -17,8 +17,10 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 from toolkit.public_names import Closable
 
-# The followers of this process, by folder.
-_running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
+#: The number of an epoch, and consecutive new rows of the epoch.
+Batch = tuple[int, Sequence[Row]]
+#: The followers of this process, by resolved folder.
+running_followers: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
 # A pause is this many times as long as the write before, so with very many things the files become larger.
 _PAUSE_FACTOR = 4.0
 
@@ -62,13 +64,6 @@ def _mark(row: Row) -> tuple[int, int]:
     return row.at, hash(b" ".join(row.content.split()))
 
 
-class Batch(NamedTuple):
-    """Consecutive new rows of one epoch."""
-
-    epoch: int
-    rows: Sequence[Row]
-
-
 class Source(Protocol):
     """Where a follower gets its rows from; after StoreUnavailable, the follower tries again."""
 
@@ -88,11 +83,6 @@ class Source(Protocol):
 
     def stop(self) -> None:
         """Collect no more rows."""
-
-
-def follower_of(folder: Path) -> Follower | None:
-    """Return what writes to an archive in this process."""
-    return _running.get(folder.resolve())
 
 
 class Follower(Closable):
@@ -122,7 +112,7 @@ class Follower(Closable):
             raise
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
         self._thread.start()
-        _running[folder.resolve()] = self
+        running_followers[folder.resolve()] = self
 
     @property
     def received(self) -> int:
@@ -173,7 +163,7 @@ class Follower(Closable):
         if self._stopped.is_set():
             return self.dweets
         self._stopped.set()
-        _running.pop(self.folder.resolve(), None)
+        running_followers.pop(self.folder.resolve(), None)
         self._wake.set()
         self._thread.join()
         self._source.stop()

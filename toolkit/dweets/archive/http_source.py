@@ -47,27 +47,27 @@ class HttpSource:
 
     def __init__(self, streams: Mapping[str, OpenStream], rows: int) -> None:
         self.received = self._waiting = self._bytes = 0
-        self.stopped = threading.Event()
-        self._open = streams
+        self._open_stream = streams
         self._due = rows
         self._rows: dict[str, list[tuple[int, Row]]] = {thing: [] for thing in streams}
         self._changed = threading.Condition()
-        self._streams: list[_ThingStream] = []
+        self._stopped = threading.Event()
+        self._streams: dict[str, HttpStream] = {}
+        self._threads: list[threading.Thread] = []
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
         self._wake = wake
-        for name, open_stream in self._open.items():
-            progress = Progress(name, writer.position(name), writer.last(name), log)
-            self._streams.append(_ThingStream(self, progress, open_stream))
-        for stream in self._streams:
-            stream.last_number()
-        for stream in self._streams:
-            stream.start()
+        for thing in self._open_stream:
+            self._last_number(thing)  # raises if the server refuses the thing
+            progress = Progress(thing, writer.position(thing), writer.last(thing), log)
+            self._threads.append(threading.Thread(target=self._receive, args=(progress,), daemon=True))
+        for thread in self._threads:
+            thread.start()
 
-    def put(self, thing: str, epoch: int, row: Row) -> None:
+    def _put(self, thing: str, epoch: int, row: Row) -> None:
         with self._changed:
             while self._waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
-                if self.stopped.is_set():
+                if self._stopped.is_set():
                     return  # the next recorder gets it, because it is not archived
                 self._changed.wait()
             self._rows[thing].append((epoch, row))
@@ -84,7 +84,7 @@ class HttpSource:
         waiting = self._rows[thing].copy()
         for epoch, numbered in groupby(waiting, key=itemgetter(0)):
             rows = [row for _, row in numbered]
-            yield Batch(epoch, rows)
+            yield epoch, rows
             with self._changed:  # they stay in the buffer until they are on disk
                 del self._rows[thing][: len(rows)]
                 self._waiting -= len(rows)
@@ -92,80 +92,65 @@ class HttpSource:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        self.stopped.set()
+        self._stopped.set()
         with self._changed:
             self._changed.notify_all()
-        for stream in self._streams:
-            stream.close()
-        for stream in self._streams:
-            stream.join()
+        for stream in self._streams.values():
+            stream.stop()
+        for thread in self._threads:
+            thread.join()
 
-
-class _ThingStream(threading.Thread):
-    def __init__(self, source: HttpSource, progress: Progress, open_stream: OpenStream) -> None:
-        super().__init__(name=f"recording {progress.thing}", daemon=True)
-        self._source = source
-        self._progress = progress
-        self._open_stream = open_stream
-        self._stream: HttpStream | None = None
-        self._logged = ""
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self._stream.stop()
-
-    def run(self) -> None:
-        attempt = 0
-        while not self._source.stopped.is_set():
+    def _receive(self, progress: Progress) -> None:
+        attempt, logged = 0, ("", 0)
+        while not self._stopped.is_set():
             try:
-                if not self._resume():
-                    self._progress.start_epoch()
+                if not self._resume(progress):
+                    progress.start_epoch()
                     continue
                 attempt = 0  # a stream ends when its gateway restarts
             except ConnectionClosed as error:
-                log.error("%s is no longer recorded: %s", self._progress.thing, error)
+                log.error("%s is no longer recorded: %s", progress.thing, error)
                 return
             except ToolkitError as error:
-                if str(error) != self._logged and not self._source.stopped.is_set():
+                now = str(error), progress.sequence  # the same error is logged again after new rows
+                if now != logged and not self._stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
-                    log.log(level, "%s: %s; trying again", self._progress.thing, error)
-                self._logged = str(error)
-            self._source.stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
+                    log.log(level, "%s: %s; trying again", progress.thing, error)
+                logged = now
+            self._stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
 
-    def last_number(self) -> int:
-        """Return the number of the server's last dweet; raises a ToolkitError if it refuses the thing."""
-        with closing(self._read(None)) as pieces:
-            for last, _ in pieces:
-                if last is not None:
-                    return last
-        raise Unreachable(f"the stream of {self._progress.thing} ended before it began")
-
-    def _resume(self) -> bool:
+    def _resume(self, progress: Progress) -> bool:
         """Receive rows until the stream ends; False if the server has other rows than the archive."""
-        progress = self._progress
-        if self.last_number() < progress.sequence:
+        if self._last_number(progress.thing) < progress.sequence:
             return False
-        with closing(self._read(progress.resume_after)) as pieces:
+        with closing(self._read(progress.thing, progress.resume_after)) as pieces:
             for row in (row for _, rows in pieces for row in rows):
-                if self._source.stopped.is_set():
+                if self._stopped.is_set():
                     break
-                self._logged = ""
                 if row.sequence > progress.sequence:
-                    self._source.put(progress.thing, progress.epoch, row)
+                    self._put(progress.thing, progress.epoch, row)
                     progress.advance(row)
                 elif not progress.recognises(row):
                     return False
         return True
 
-    def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
+    def _last_number(self, thing: str) -> int:
+        """Return the number of the server's last dweet; raises a ToolkitError if it refuses the thing."""
+        with closing(self._read(thing, None)) as pieces:
+            for last, _ in pieces:
+                if last is not None:
+                    return last
+        raise Unreachable(f"the stream of {thing} ended before it began")
+
+    def _read(self, thing: str, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
         """Yield the last sequence number and the rows of each piece of the stream."""
-        stream = self._stream = self._open_stream(since)
+        stream = self._streams[thing] = self._open_stream[thing](since)
         reader = EventReader()
         try:
             if "event-stream" not in stream.content_type:
                 raise UnexpectedReply("the server does not number its dweets, so they cannot be recorded exactly once")
-            if self._source.stopped.is_set():
+            if self._stopped.is_set():
                 stream.stop()
             for piece in stream:
                 rows = [_row(streamed) for streamed in reader.feed(piece)]

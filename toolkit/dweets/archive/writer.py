@@ -11,6 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,6 @@ from toolkit.dweets.archive.files import (
     ArchiveFile,
     Position,
     all_files,
-    drop_covered,
     file_name,
     folder_name,
     leftover_files,
@@ -51,7 +51,6 @@ class ArchiveWriter(Closable):
         self.folder = folder
         self._limits = limits or FileLimits()
         self._seconds_to_remove = seconds_to_remove
-        self._files: dict[str, list[ArchiveFile]] = {}
         self._removable: deque[tuple[float, Path]] = deque()
         self._lock = filelock.FileLock(folder / "writer.lock", timeout=0, thread_local=False)
         try:
@@ -64,8 +63,7 @@ class ArchiveWriter(Closable):
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
     def things(self) -> list[str]:
-        self._files = all_files(self.folder) | self._files
-        return [name for name, files in self._files.items() if files]
+        return list(all_files(self.folder))
 
     def position(self, thing: str) -> Position:
         return Position(file.epoch, file.last) if (file := self._last_file(thing)) else Position()
@@ -75,18 +73,13 @@ class ArchiveWriter(Closable):
 
     def newest(self, thing: str) -> pd.Timestamp | None:
         """Return the latest time of all rows; the last row may have an earlier one."""
-        files = self._of(thing)
+        files = thing_files(self.folder, thing)
         last_day = max((file.last_day for file in files), default="")
         times = [read_footer(file).last for file in files if file.last_day == last_day]
         return pd.Timestamp(max(times), unit="us", tz="UTC") if times else None
 
     def _last_file(self, thing: str) -> ArchiveFile | None:
-        return next(reversed(self._of(thing)), None)
-
-    def _of(self, thing: str) -> list[ArchiveFile]:
-        if thing not in self._files:
-            self._files[thing] = thing_files(self.folder, thing)
-        return self._files[thing]
+        return next(reversed(thing_files(self.folder, thing)), None)
 
     def append(self, thing: str, rows: Sequence[Row], epoch: int | None = None) -> None:
         """Add rows in ascending order of their numbers, to the current or a new epoch; skip stored ones.
@@ -106,7 +99,7 @@ class ArchiveWriter(Closable):
 
     def join(self, thing: str, *, fully: bool = False) -> None:
         """Join small files: all of them if `fully`, else only where it pays."""
-        for files in _groups_to_join(self._of(thing), self._limits, fully=fully):
+        for files in _groups_to_join(thing_files(self.folder, thing), self._limits, fully=fully):
             self._write(thing, files[0].epoch, files[0].first, files[-1].last, joined_tables(files))
             later = time.monotonic() + self._seconds_to_remove
             self._removable += [(later, file.path) for file in files]
@@ -130,14 +123,12 @@ class ArchiveWriter(Closable):
                 for parent in place.relative_to(self.folder).parents:
                     _sync_folder(self.folder / parent)
             days = write_file(unfinished, tables, last - first + 1)
-            path = place / file_name(*days, epoch, first, last)
-            os.replace(unfinished, path)
+            os.replace(unfinished, place / file_name(*days, epoch, first, last))
             _sync_folder(place)
         except (OSError, pa.ArrowException) as error:
             _remove(unfinished)
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             raise ArchiveUnusable(f"the archive {self.folder} cannot be written: {reason}") from None
-        self._files[thing] = drop_covered([*self._of(thing), ArchiveFile(path, thing, *days, epoch, first, last)])
 
     def _remove_until(self, now: float) -> None:
         while self._removable and self._removable[0][0] <= now:
@@ -180,16 +171,10 @@ def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, li
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Split the rows at gaps."""
-    run: list[Row] = []
-    for row in rows:
-        if run and row.sequence <= run[-1].sequence:
-            raise ValueError("rows must be in ascending order of their sequence numbers")
-        if run and row.sequence > run[-1].sequence + 1:
-            yield run
-            run = []
-        run.append(row)
-    if run:
-        yield run
+    if any(after.sequence <= before.sequence for before, after in pairwise(rows)):
+        raise ValueError("rows must be in ascending order of their sequence numbers")
+    for _, run in groupby(enumerate(rows), key=lambda numbered: numbered[1].sequence - numbered[0]):
+        yield [row for _, row in run]
 
 
 def _sync_folder(folder: Path) -> None:

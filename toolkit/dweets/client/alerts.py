@@ -26,7 +26,7 @@ ALERT_COLUMNS = {
     "sent_today": "int64",
     "allowed_today": "int64",
 }
-_RESULT_COLUMNS = ["alert.met", "alert.message", "alert.mails", "alert.fault"]
+_RESULT_COLUMNS = {"alert.met": "bool", "alert.message": "str", "alert.mails": "bool", "alert.fault": "str"}
 #: The contents as JSON (None: nested too deeply), the thing of each, and their history.
 _Rows = tuple[Sequence[bytes | None], Sequence[Any], pd.DataFrame]
 _TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evaluated here")
@@ -69,7 +69,7 @@ def backtested_records(
 
 def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate a condition on each row of a frame; each thing in a column ``thing`` has its own alert."""
-    frame = frame.drop(columns=_RESULT_COLUMNS, errors="ignore")
+    frame = frame.drop(columns=list(_RESULT_COLUMNS), errors="ignore")
     values, things = frame.reset_index(drop=True), [""] * len(frame)
     if "thing" in frame.columns:  # such as a `history` of several things
         values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
@@ -90,16 +90,15 @@ def _backtested(condition: str, read: Callable[[], _Rows]) -> pd.DataFrame:
         by_thing = pd.Series(range(len(contents))).groupby(pd.Series(things, dtype="object"), dropna=False, sort=False)
         for _, rows in by_thing:
             written = [row for row in rows if contents[row] is not None]
-            found = evaluate_all(worker, condition, [contents[row] or b"" for row in written])
-            for row, verdict in zip(written, found, strict=True):
+            evaluated = evaluate_all(worker, condition, [contents[row] or b"" for row in written])
+            for row, verdict in zip(written, evaluated, strict=True):
                 verdicts[row] = verdict
             for row, mailed in zip(rows, _causes_mail([verdicts[row] for row in rows]), strict=True):
                 mails[row] = mailed
     _warn_if_useless(condition, [content for content in contents if content is not None], verdicts)
-    met, messages, faults = ([getattr(verdict, name) for verdict in verdicts] for name in ("met", "message", "fault"))
-    results = zip(_RESULT_COLUMNS, (met, messages, mails, faults), ("bool", "str", "bool", "str"), strict=True)
-    columns = {name: pd.Series(values, index=history.index, dtype=dtype) for name, values, dtype in results}
-    return pd.concat([pd.DataFrame(columns, index=history.index), history], axis=1)
+    found = [(each.met, each.message, mailed, each.fault) for each, mailed in zip(verdicts, mails, strict=True)]
+    results = pd.DataFrame(found, history.index, list(_RESULT_COLUMNS)).astype(_RESULT_COLUMNS)
+    return pd.concat([results, history], axis=1)
 
 
 def _encoded_content(content: Any) -> bytes | None:  # noqa: ANN401

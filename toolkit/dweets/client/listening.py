@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -75,12 +77,11 @@ class Listener(Closable):
         self._closed = threading.Event()
         self.position = since
         self._stream: HttpStream | None = open_stream(since)  # raises at once if the service refuses
-        self._connected = True
         self.on_connection: Callable[[bool], object] = lambda connected: None
         self._dweets = self._read()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed.is_set() else "connected" if self._connected else "reconnecting"
+        state = "closed" if self._closed.is_set() else "connected" if self._stream else "reconnecting"
         return f"<Listener, {state}>"
 
     def __iter__(self) -> Iterator[Dweet]:
@@ -92,7 +93,7 @@ class Listener(Closable):
     @property
     def is_connected(self) -> bool:
         """Whether the stream is open. A closed stream is reopened by an iteration, but not after `close`."""
-        return self._connected and not self._closed.is_set()
+        return self._stream is not None and not self._closed.is_set()
 
     def close(self) -> None:
         """End the stream; an iteration in another thread stops. Calling it again is fine."""
@@ -108,20 +109,19 @@ class Listener(Closable):
             stream.close()
 
     def _read(self) -> Generator[Dweet, None, None]:
-        stream, attempts = self._stream, 0
-        while stream is not None and not self._closed.is_set():
+        attempts = 0
+        while self._stream is not None and not self._closed.is_set():
             began = time.monotonic()
-            yield from self._dweets_until_broken(stream)
-            self._note_connection(False)
+            yield from self._dweets_until_broken(self._stream)
+            self._set_stream(None)
             # A server that ends every stream at once counts as one that cannot be reached.
             attempts = attempts + 1 if time.monotonic() - began < _SHORT_STREAM_SECONDS else 0
-            stream = self._stream = self._reconnect(attempts)
-            self._note_connection(stream is not None)
+            self._set_stream(self._reconnect(attempts))
 
-    def _note_connection(self, connected: bool) -> None:
-        if connected != self._connected and not self._closed.is_set():
-            self._connected = connected
-            self.on_connection(connected)
+    def _set_stream(self, stream: HttpStream | None) -> None:
+        self._stream = stream
+        if not self._closed.is_set():
+            self.on_connection(stream is not None)
 
     def _dweets_until_broken(self, stream: HttpStream) -> Iterator[Dweet]:
         reader = EventReader() if "event-stream" in stream.content_type else FrameReader()
@@ -165,18 +165,11 @@ def collected(listen: Callable[[], Listener], n: int | None, seconds: float | No
     if seconds is not None and not seconds >= 0:
         raise InvalidArgument(f"seconds is a number of 0 or more, not {seconds}")
     n = None if n is None else checked_count(n)
-    listener = listen()
-    records: list[dict[str, Any]] = []
-    timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
-    timer.daemon = True
-    with listener:
+    with listen() as listener:
+        timer = threading.Timer(min(math.inf if seconds is None else seconds, threading.TIMEOUT_MAX), listener.close)
+        timer.daemon = True
         timer.start()
         try:
-            while n is None or len(records) < n:
-                dweet = next(listener, None)
-                if dweet is None:
-                    break
-                records.append(dweet.record())
+            return [dweet.record() for dweet in islice(listener, n)]
         finally:
             timer.cancel()
-    return records

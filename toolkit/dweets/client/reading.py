@@ -19,7 +19,6 @@ from toolkit.errors import warn_caller
 from toolkit.frames import TimeLike, utc_range
 
 DweetDict = dict[str, Any]
-_DAY = pd.Timedelta(days=1)
 
 
 class Selection(NamedTuple):
@@ -56,7 +55,7 @@ def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
     first = max(_first_day(calls, thing, key, last), selection.since.normalize())
     days = pd.date_range(first, last)[::-1]
     days = days[(days < selection.until) | (days == first)]  # the response of the first day has the deleted dweets
-    records = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
+    records = list(compress(latest, times_of(latest) >= last + pd.Timedelta(days=1)))
     deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
         older, deleted = calls.records_and_deleted(wire.GET_STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})

@@ -205,7 +205,7 @@ class StoreSource:
             is_end = len(read) < _ENTRIES_A_READ
             if rows and (is_end or len(rows) >= _ROWS_A_FILE or size >= _BYTES_A_FILE):
                 self._has_news = True
-                yield Batch(progress.epoch, rows)
+                yield progress.epoch, rows
                 self._publish_positions({progress.thing: progress.sequence})
                 rows, size = [], 0
 

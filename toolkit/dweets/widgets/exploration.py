@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -72,25 +73,27 @@ class HistorySource:
         """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
         if not things and (self.is_live or self.names()):
             raise InvalidArgument("choose at least one thing")
-        named = things[0] if len(things) == 1 else things
-        if self._archive is not None:
-            since = pd.Timestamp(checked_date(day), tz="UTC") if day else None
-            return self._archive.history(named, since=since, until=since and since + pd.Timedelta(days=1))
-        if self._dweets is None:
+        if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
-        if day:
-            return self._dweets.stored(named, day, key=self._key)
-        return self._dweets.history(named, n=wire.HISTORY_LENGTH, key=self._key)
+        method, _, options = self._call(day)
+        return method(things[0] if len(things) == 1 else things, **options)
 
     def code(self, things: Sequence[str], day: str = "") -> str:
-        """Return the Python call that does what `read` does, with the variables ``tk`` or ``frame`` of a notebook."""
-        named = repr(things[0]) if len(things) == 1 else repr(list(things))
-        if self._archive is not None:
-            until = f"{pd.Timestamp(day) + pd.Timedelta(days=1):%Y-%m-%d}" if day else ""
-            return f"tk.dweets.archive.history({named}{f', since={day!r}, until={until!r}' if day else ''})"
-        if self._dweets is None:
+        """Return the Python code of `read`, with the variable ``tk``, ``archive`` or ``frame`` of a notebook."""
+        if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
-        return f"tk.dweets.stored({named}, {day!r})" if day else f"tk.dweets.history({named}, n={wire.HISTORY_LENGTH})"
+        _, name, options = self._call(day)
+        named = repr(things[0] if len(things) == 1 else list(things))
+        return f"{name}({named}{''.join(f', {option}={value!r}' for option, value in options.items())})"
+
+    def _call(self, day: str) -> tuple[Callable[..., pd.DataFrame], str, dict[str, Any]]:
+        """Return the method that reads things, its name in a notebook, and its options."""
+        if self._dweets is not None:
+            name, options = ("stored", {"date": day}) if day else ("history", {"n": wire.HISTORY_LENGTH})
+            return partial(getattr(self._dweets, name), key=self._key), f"tk.dweets.{name}", options
+        assert self._archive is not None
+        until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}" if day else ""
+        return self._archive.history, "archive.history", {"since": day, "until": until} if day else {}
 
 
 @dataclass(frozen=True)

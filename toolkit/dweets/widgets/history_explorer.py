@@ -108,6 +108,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
+        self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of this history
         self._show_view()
         with self.working("Loading"):
             self._offer_things()
@@ -216,7 +217,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not also_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
-        self._history = self._source.read(things, day)
+        self._history, self._loaded = self._source.read(things, day), (things, day)
         self._drawn = None
         if self._history.empty:
             self._show_view()  # the choices stay, for a later reload
@@ -269,12 +270,10 @@ rows, file, reload_button, download_button, save_button, copy_button
             self._show_view(zoomed=True)
 
     def _show_view(self, *, zoomed: bool = False) -> None:
-        things, day = self._chosen_source
         self._findings = findings = explore(self._history, self.view)
-        self._shown = things, day
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        said, view = findings.sentence(things, day), findings.view
+        said, view = findings.sentence(*self._loaded), findings.view
         of_all_times = replace(view, start="", end="")
         if of_all_times != self._drawn:  # the chart has all times: after a zoom, no data is sent again
             fields, marks, regular = findings.drawn_fields, findings.marks, bool(view.rule)
@@ -290,13 +289,13 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def code(self) -> str:
         """Return the Python code that computes and draws the shown frame."""
-        return self._findings.code(self._source.code(*self._shown))
+        return self._findings.code(self._source.code(*self._loaded))
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
-        if self._history.empty or self.frame.empty:
+        if self.frame.empty:
             raise InvalidArgument("there is no row to write")
-        if (self._shown, self._findings.view) != (self._chosen_source, self.view):
+        if (self._loaded, self._findings.view) != (self._chosen_source, self.view):
             raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)

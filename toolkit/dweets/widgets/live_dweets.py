@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from time import monotonic, sleep
@@ -79,7 +80,8 @@ class LiveDweets(ServiceWidget):
     """
 
     _drawer: threading.Thread | None = None
-    _unseen: threading.Timer | None = None
+    #: When the last page ceased to show the widget.
+    _unseen_since = math.inf
 
     def __init__(
         self,
@@ -102,7 +104,6 @@ class LiveDweets(ServiceWidget):
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
         self._readings = LiveReadings()
-        self._drawing = threading.RLock()
         #: Whether the widget should listen, also if it has stopped by itself.
         self._is_wanted = False
         self._make_controls(names, points, keep)
@@ -177,36 +178,23 @@ class LiveDweets(ServiceWidget):
     def stop(self) -> None:
         """End all streams and threads, and draw once more. The picture stays. A second `stop` does nothing more."""
         self._is_wanted = False
-        self._end()
-
-    def _listen(self, *, resume: bool = False) -> None:
-        with self.working("Connecting"):
-            self._reader.follow(self.things.value, resume=resume)
-        if self.running and (self._drawer is None or not self._drawer.is_alive()):
-            self._drawer = threading.Thread(target=self._draw_while_running, name="live-dweets-drawer", daemon=True)
-            self._drawer.start()
+        self._reader.stop()
         self._draw()
 
-    def _end(self) -> None:
-        if self._unseen is not None:
-            self._unseen.cancel()
-        self._reader.stop()
-        drawer, self._drawer = self._drawer, None
-        if drawer is not None and drawer is not threading.current_thread():  # an observer may run in the drawer
-            drawer.join()
+    def _listen(self, *, resume: bool = False) -> None:
+        self._unseen_since = math.inf
+        with self.working("Connecting"):
+            self._reader.follow(self.things.value, resume=resume)
+        if self.running:
+            self._drawer = threading.Thread(target=self._draw_while_running, name="live-dweets-drawer", daemon=True)
+            self._drawer.start()
         self._draw()
 
     @traitlets.observe("_view_count")
     @in_turn
     def _count_views(self, change: traitlets.Bunch) -> None:
-        if self._unseen is not None:
-            self._unseen.cancel()
-            self._unseen = None
-        if change["new"] == 0 and change["old"] and self.running:
-            self._unseen = threading.Timer(_UNSEEN_SECONDS, self._end)
-            self._unseen.name, self._unseen.daemon = "live-dweets-unseen", True
-            self._unseen.start()
-        elif change["new"] and self._is_wanted and not self.running:
+        self._unseen_since = monotonic() if change["old"] and not change["new"] else math.inf
+        if change["new"] and self._is_wanted and not self.running:
             self._listen(resume=True)
 
     def __enter__(self) -> LiveDweets:
@@ -239,19 +227,21 @@ class LiveDweets(ServiceWidget):
 
     def _draw_while_running(self) -> None:
         drawn, is_running = 0, True
-        while is_running or self.running:  # once more after the last stream has ended, to show its error
-            is_running = self.running
+        while is_running and self._drawer is threading.current_thread():
+            is_running = self.running  # once more after the last stream has ended, to show its error
             if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
             sleep(_DRAWING_PAUSE)
 
+    @in_turn
     def _draw(self, *, even_if_paused: bool = False) -> None:
         """Draw the last dweets; called by the drawing thread, and when a person changes a control."""
-        with self._drawing:
-            self._readings.add(self._reader.take_new_records(), monotonic())
+        if monotonic() > self._unseen_since + _UNSEEN_SECONDS:
+            self._reader.stop()
+        self._readings.add(self._reader.take_new_records(), monotonic())
         self._offer_fields()
-        with self._drawing, self.showing_errors():
+        with self.showing_errors():
             if even_if_paused or not self.pause.value:
                 self._draw_chart()
                 self.readings.value = self._readings.html(self.things.value, monotonic())
@@ -272,7 +262,6 @@ class LiveDweets(ServiceWidget):
         empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
         self.chart.draw(timed, there, unit=self._unit, empty=empty)
 
-    @in_turn
     def _offer_fields(self) -> None:
         """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
         offered, fields = self.fields.options, self._readings.fields
@@ -301,10 +290,10 @@ class LiveDweets(ServiceWidget):
         """Return which things and fields it follows."""
         return f"LiveDweets: {', '.join(self.things.value)}, {', '.join(self._asked_for) or 'all fields'}"
 
+    @in_turn
     def picture(self) -> bytes:
         """Return the last dweets as PNG."""
-        with self._drawing:
-            return self.chart.png()
+        return self.chart.png()
 
 
 def _listed_names(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The tables under a chart, and the sentence above them.
+"""The tables under a chart.
 
 The kernel sorts and filters, so this covers all rows, not only those that were sent to the browser. (itables sends
 64 KB of rows and sorts those; its script is 0.7 MB for each table.)
@@ -127,8 +127,8 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     if (match := _COMPARISON.fullmatch(words)) and match[1] in flat.columns:
         column, given = flat[match[1]], match[3].strip("'\"")
         try:
-            kept = _OPERATORS[match[2]](column, _converted(given, column)).fillna(False)
-        except (ValueError, TypeError):
+            kept = _OPERATORS[match[2]](column, _comparable(given, column)).fillna(False)
+        except (KeyError, ValueError, TypeError):
             raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
     elif match or not len(texts.columns):
         names = ", ".join(map(str, flat.columns))
@@ -140,15 +140,11 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     return rows
 
 
-def _converted(given: str, column: pd.Series[Any]) -> object:
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        moment = pd.Timestamp(given)
-        zone = column.dt.tz
-        return moment.tz_localize(zone) if moment.tzinfo is None else moment
+def _comparable(given: str, column: pd.Series[Any]) -> object:
     if pd.api.types.is_bool_dtype(column.dtype):
-        if given.casefold() not in ("true", "false"):
-            raise ValueError(given)
-        return given.casefold() == "true"
+        return {"true": True, "false": False}[given.casefold()]
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return pd.Series([given]).astype(column.dtype)[0]
     return float(given) if pd.api.types.is_numeric_dtype(column.dtype) else given
 
 
