@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 # Rows of a Dask partition, roughly; each task has an overhead of milliseconds.
 _ROWS_A_PARTITION = 500_000
 # DuckDB must not download extensions, nor read Python variables of the caller by their names.
-_CONFIGURATION = {"TimeZone": "UTC", "autoinstall_known_extensions": False, "python_enable_replacements": False}
+_CONFIGURATION = {"autoinstall_known_extensions": False, "python_enable_replacements": False}
+# The bar of a slow query would stay among the outputs of a notebook. DuckDB 1 knows time zones only once connected.
+_SETTINGS = "SET enable_progress_bar = false; SET TimeZone = 'UTC'"
 _INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
 _DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
@@ -35,8 +37,7 @@ def query_frame(
         raise ExtraMissing("DuckDB", "archive") from None
     try:
         with duckdb.connect(config=_CONFIGURATION) as connection:
-            # The bar of a slow query would stay among the outputs of a notebook.
-            connection.execute("SET enable_progress_bar = false")
+            connection.execute(_SETTINGS)
             if files:
                 connection.execute(f"CREATE TEMP VIEW dweets AS {_view(files)}")
             else:
