@@ -23,7 +23,7 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import running_followers
-from toolkit.dweets.archive.queries import partitions, query_frame
+from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
@@ -92,6 +92,7 @@ class Archive:
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
+        self._queries = ArchiveQueries()
         self._writing = threading.RLock()
 
     def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
@@ -99,15 +100,16 @@ class Archive:
 
     def __repr__(self) -> str:
         try:
-            things = self.things()
+            things = all_files(self.folder)
         except ArchiveUnusable:
             return f"<Archive in {self.folder}, damaged>"
-        if things.empty:
+        files = [file for its in things.values() for file in its]
+        if not files:
             return f"<Archive in {self.folder}, empty>"
-        held = f"{counted(int(things['dweets'].sum()), 'dweet')} of {counted(len(things), 'thing')}"
-        return (
-            f"<Archive in {self.folder}: {held}, {things['first'].min():%Y-%m-%d} to {things['last'].max():%Y-%m-%d}>"
-        )
+        dweets = sum(file.rows for file in files)
+        first, last = min(file.first_day for file in files), max(file.last_day for file in files)
+        held = f"{counted(dweets, 'dweet')} of {counted(len(things), 'thing')}"
+        return f"<Archive in {self.folder}: {held}, {first} to {last}>"
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
@@ -187,7 +189,7 @@ class Archive:
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        return self._retry(lambda: query_frame(query, self._files(), parameters))
+        return self._retry(lambda: self._queries.sql(query, self._files(), parameters))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.

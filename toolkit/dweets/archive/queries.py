@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from toolkit.errors import ExtraMissing, InvalidArgument
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    import duckdb
 
 # Rows of a Dask partition, roughly; each task has an overhead of milliseconds.
 _ROWS_A_PARTITION = 500_000
@@ -27,29 +30,45 @@ _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for 
 _DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
 
 
-def query_frame(
-    query: str, files: Sequence[Footer], parameters: Sequence[Any] | Mapping[str, Any] | None
-) -> pd.DataFrame:
-    """Run SQL over the files of an archive; raises FileNotFoundError if a file was joined into another one."""
-    try:
-        import duckdb
-    except ImportError:
-        raise ExtraMissing("DuckDB", "archive") from None
-    try:
-        with duckdb.connect(config=_CONFIGURATION) as connection:
-            connection.execute(_SETTINGS)
-            if files:
-                connection.execute(f"CREATE TEMP VIEW dweets AS {_view(files)}")
-            else:
-                connection.register("dweets", BASE.empty_table())
-            relation = connection.sql(query, params=parameters)
-            return _to_frame(pa.table({}) if relation is None else relation.to_arrow_table())
-    except duckdb.Error as error:
-        gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
-        reason = str(error).split("\n\n")[0]
-    if gone is not None:
-        raise FileNotFoundError(str(gone))
-    raise InvalidArgument(f"the query cannot be answered: {reason}")
+class ArchiveQueries:
+    """Runs SQL over the files of an archive, one query at a time, on a connection that stays open."""
+
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lock = threading.Lock()
+        self._viewed: list[Path] | None = None
+
+    def sql(
+        self, query: str, files: Sequence[Footer], parameters: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """Run a query; raises FileNotFoundError if a file was joined into another one."""
+        try:
+            import duckdb
+        except ImportError:
+            raise ExtraMissing("DuckDB", "archive") from None
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = duckdb.connect(config=_CONFIGURATION)
+                    self._connection.execute(_SETTINGS)
+                if (paths := [footer.file.path for footer in files]) != self._viewed:
+                    # Only if files changed, because a new view makes DuckDB open every file again.
+                    if files:
+                        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
+                    else:
+                        self._connection.register("dweets", BASE.empty_table())
+                    self._viewed = paths
+                statements = self._connection.extract_statements(query)
+                if any(statement.type is not duckdb.StatementType.SELECT for statement in statements):
+                    self._viewed = None  # it may drop or replace the view
+                relation = self._connection.sql(query, params=parameters)
+                return _to_frame(pa.table({}) if relation is None else relation.to_arrow_table())
+            except duckdb.Error as error:
+                gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
+                reason = str(error).split("\n\n")[0]
+        if gone is not None:
+            raise FileNotFoundError(str(gone))
+        raise InvalidArgument(f"the query cannot be answered: {reason}")
 
 
 def _view(files: Sequence[Footer]) -> str:
