@@ -11,8 +11,7 @@ from PIL import Image
 from data.tools.hands.sources import sources
 from tests.conftest import ROOT
 from toolkit.handwriting.catalogue import HANDS_DIR, catalogue
-from toolkit.handwriting.ink.fallback import fallback_chain
-from toolkit.handwriting.ink.hand import PACKS_DIR, load_hand
+from toolkit.handwriting.ink.hand import PACKS_DIR, fallback_chain, load_hand
 from toolkit.handwriting.writers import writer_of
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")

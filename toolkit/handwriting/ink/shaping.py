@@ -13,14 +13,16 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
-from toolkit.handwriting.ink.fallback import (
+from toolkit.handwriting.ink.hand import (
     INVISIBLE_CHARACTERS,
     SIMILAR_CHARACTER,
     FaceFit,
+    Hand,
+    PlacedGlyph,
     curly_quotes,
     fallback_chain,
+    load_hand,
 )
-from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
