@@ -135,14 +135,13 @@ def letter(
     ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
     <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
     """
-    calls = self._calls
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
     style = cast("Style", {"natural": True, **ink, **page_style})
-    done = calls.letter(text, hand, "pdf", style)
+    done = self._letter_file(text, hand, "pdf", style)
     again: Style = {**style, "random_seed": done.seed}
 
     def draw(number: int, dpi: float) -> Handwritten:
-        return calls.letter(text, hand, "png", again, page_number=number, dpi=dpi)
+        return self._letter_file(text, hand, "png", again, page_number=number, dpi=dpi)
 
     if done.overflow:
         warn_caller(f"some ink was cut off, from the line {done.cut!r} on: use smaller letters, or a larger page")
