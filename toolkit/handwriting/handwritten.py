@@ -42,7 +42,7 @@ class Handwritten:
     lines : int or None
         Number of lines of text, with empty lines.
     ink_share : float or None
-        Share of the page that is covered by ink, from 0 to 1.
+        Share of the page that is covered by ink, from 0 to 1; None if the server sends none.
     overflow : bool
         Whether ink outside the page was cut off.
     cut : str
@@ -105,7 +105,7 @@ class Handwritten:
             width,
             height,
             int(lines) if lines.isdigit() else None,
-            float(share) if share else ink_share_of(data) if kind == "png" else None,
+            float(share) if share else None,
             headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
             {stage: float(spent) for stage, _, spent in stages} or {"call": milliseconds},
             cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
@@ -222,10 +222,3 @@ def png_bytes(image: Image.Image) -> bytes:
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
     return file.getvalue()
-
-
-def ink_share_of(png: bytes) -> float:
-    with Image.open(io.BytesIO(png)) as image:
-        histogram = image.convert("RGBA").getchannel("A").histogram()
-    covered = sum(level * count for level, count in enumerate(histogram))
-    return covered / 255 / sum(histogram)

@@ -123,12 +123,10 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
-    wait = headers.get("retry-after", "")
-    if status == 429:
-        return RateLimited(problems[0].error, retry_after=float(wait) if wait.isdigit() else 1.0, **details)
-    if status == 503 and wait.isdigit():
-        return Overloaded(problems[0].error, retry_after=float(wait), **details)
-    kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
+    kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound, 429: RateLimited}
+    if (wait := headers.get("retry-after", "")).isdigit():
+        details["retry_after"] = float(wait)
+        kinds[503] = Overloaded
     fallback = ServiceFailure if status >= 500 else MalformedRequest
     return kinds.get(status, fallback)(problems[0].error, **details)
 
