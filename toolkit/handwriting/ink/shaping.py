@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
+from toolkit.handwriting.catalogue import Writer, habits_of
 from toolkit.handwriting.ink.hand import (
     INVISIBLE_CHARACTERS,
     SIMILAR_CHARACTER,
@@ -24,7 +25,6 @@ from toolkit.handwriting.ink.hand import (
     load_hand,
 )
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
-from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
 
 # Lengths in cap heights.
