@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -112,6 +113,33 @@ def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place
     (tmp_path / "a file").write_text("in the way", "utf-8")
     with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
         hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
+
+
+@pytest.mark.parametrize("place", ["~no-such-person/hi.png", "h\0i.png", ""])
+def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection, place: str) -> None:
+    letter = hands.handwriting.letter("Hi", "Molly", page="A6", margin=5)
+    picture = letter.picture(dpi=20)
+    guests = pd.DataFrame({"name": ["Ada"]})
+    for write in (
+        lambda: picture.save(place),
+        lambda: letter.save_pictures(place),
+        lambda: hands.handwriting.contact_sheet([picture]).save(place),
+        lambda: hands.handwriting.letters(guests, "Dear {name}", "Molly", place, progress=False),
+    ):
+        with pytest.raises(InvalidArgument, match="a path is not empty and has no NUL"):
+            write()
+
+
+@pytest.mark.parametrize(
+    ("style", "sent"),
+    [
+        ({"margin": np.int64(20)}, {"margin": "20px"}),
+        ({"natural": np.True_}, {"natural": "true"}),
+        ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
+    ],
+)
+def test_values_of_numpy_and_pandas_are_sent(style: Style, sent: dict[str, str]) -> None:
+    assert query_of(style, "png") == sent
 
 
 def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 from PIL import Image, ImageColor
 
+from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
@@ -165,7 +166,7 @@ def _parse_seed(text: str) -> int | Decimal | None:
 
 
 def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
-    target = Path(path).expanduser()
+    target = absolute_path(path)
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
     write_atomically(target, data)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from toolkit.argument_checks import checked_arguments
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style
 from toolkit.handwriting.handwritten import Handwritten
@@ -66,7 +66,7 @@ class Letter:
 
         Without a `background` (a CSS colour) the pictures are transparent.
         """
-        target = Path(folder).expanduser()
+        target = absolute_path(folder)
         target.mkdir(parents=True, exist_ok=True)
         numbers = range(1, self.pages + 1)
         return [self.picture(n, dpi=dpi).save(target / f"page-{n}.png", background=background) for n in numbers]

@@ -19,6 +19,7 @@ import msgspec
 import pandas as pd
 from tqdm.auto import tqdm
 
+from toolkit.argument_checks import absolute_path
 from toolkit.errors import (
     InvalidArgument,
     InvalidParameters,
@@ -135,7 +136,7 @@ def letters(
     if hand not in map(str, frame.columns):
         self._id_of(hand)
     rows = _letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
-    merge = _MailMerge(self._letter_file, Path(folder).expanduser(), style, kind, dpi, background)
+    merge = _MailMerge(self._letter_file, absolute_path(folder), style, kind, dpi, background)
     return merge.run(rows, progress).set_index(frame.index)
 
 
