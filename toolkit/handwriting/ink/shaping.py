@@ -76,6 +76,7 @@ class Shaper:
         self._stretch = [writer.width * (fit.width if fit else 1.0) for fit in self._fits]
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
+        self.punctuation_gap = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * writer.shake
         self._hand_of = lru_cache(4096)(self._find_hand)
         self._points_of = lru_cache(4096)(self._count_points)
         self.least_gap = lru_cache(16384)(self._least_gap)
@@ -163,7 +164,6 @@ class Shaper:
         """Return how far each letter must move right so that punctuation touches nothing."""
         extra = np.zeros(len(letters))
         origin = np.cumsum(advances) - advances + shift
-        distance = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * self.writer.shake
         for i in range(1, len(letters)):
             if not (_is_punctuation(characters[i - 1]) or _is_punctuation(characters[i])):
                 continue
@@ -171,7 +171,7 @@ class Shaper:
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
-                needed = _needed_shift(before_points, points, offset, distance)
+                needed = _needed_shift(before_points, points, offset, self.punctuation_gap)
                 extra[i] = max(extra[i], min(needed, _MAX_SHIFT))
         return extra
 
