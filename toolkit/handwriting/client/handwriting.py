@@ -279,11 +279,13 @@ class HandwritingClient(PublicNames):
     def _letter_file(
         self, text: str, handwriting: str, kind: Format, style: Style, *, page_number: int = 1, dpi: float = 72
     ) -> Handwritten:
-        """Write a letter: a PDF of all pages, or one page in another format."""
+        """Write a letter: a PDF of all pages, or one page in another format; `dpi` is for a PNG."""
         _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
         query = query_of(style, kind)
+        if kind == "png":
+            query = scaled_query(query, dpi / 72)
         if kind != "pdf":
-            query = {**scaled_query(query, dpi / 72), "page_number": str(page_number)}
+            query["page_number"] = str(page_number)
         return self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
 
     def _listing(self, query: Query) -> list[HandwritingRow]:
