@@ -19,16 +19,9 @@ import msgspec
 import pandas as pd
 from tqdm.auto import tqdm
 
+from toolkit import errors
 from toolkit.argument_checks import absolute_path
-from toolkit.errors import (
-    InvalidArgument,
-    InvalidParameters,
-    Overloaded,
-    RateLimited,
-    ServiceFailure,
-    counted,
-    warn_caller,
-)
+from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import declared_frame
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
@@ -307,11 +300,11 @@ class _MailMerge:
         while True:
             try:
                 done = self.letter_file(row.text, row.hand, self.kind, self._style_of(row), dpi=self.dpi)
-            except (RateLimited, Overloaded) as error:
+            except (errors.RateLimited, errors.Overloaded) as error:
                 if attempts == _MAX_ATTEMPTS or self._stopping.wait(error.retry_after):
                     raise
                 attempts += 1
-            except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
+            except (InvalidArgument, errors.InvalidParameters, errors.ServiceFailure) as error:
                 return str(error)
             else:
                 return self._saved(row, done)

@@ -18,12 +18,12 @@ from toolkit.keyed_noise import Integers
 
 PACKS_DIR = HANDS_DIR / "packs"
 PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
-SIMILAR_CHARACTER = {
+_SIMILAR_CHARACTER = {
     "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
     "\u2013": "-", "\u2014": "-", "\u2015": "\u2014", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
     "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
 }  # fmt: skip
-INVISIBLE_CHARACTERS = frozenset(
+_INVISIBLE_CHARACTERS = frozenset(
     ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
 )
 _COMPANION = {  # the first fallback of a script: a hand that looks like it and has more letters
@@ -108,6 +108,11 @@ def load_hand(name: str) -> Hand:
 def fallback_chain(script: str) -> tuple[str, ...]:
     """Return the hands to try for each character, in order: the script, the companion, the shared fallback."""
     return tuple(dict.fromkeys((script, _COMPANION.get(script, script), *_SHARED_FALLBACK)))
+
+
+def written_as(character: str) -> tuple[str, ...]:
+    """Return a character and a similar one, of which the first that a hand has is written; "" writes nothing."""
+    return ("",) if character in _INVISIBLE_CHARACTERS else (character, _SIMILAR_CHARACTER.get(character, character))
 
 
 def curly_quotes(word: str) -> str:

@@ -14,16 +14,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import Writer, habits_of
-from toolkit.handwriting.ink.hand import (
-    INVISIBLE_CHARACTERS,
-    SIMILAR_CHARACTER,
-    FaceFit,
-    Hand,
-    PlacedGlyph,
-    curly_quotes,
-    fallback_chain,
-    load_hand,
-)
+from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, written_as
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 from toolkit.keyed_noise import Floats, Integers
 
@@ -136,9 +127,7 @@ class Shaper:
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
-        if character in INVISIBLE_CHARACTERS:
-            return 0, ""
-        for wanted in (character, SIMILAR_CHARACTER.get(character, character)):
+        for wanted in written_as(character):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
