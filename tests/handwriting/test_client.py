@@ -116,6 +116,13 @@ def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place
         hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
 
 
+def test_a_pdf_shows_its_text_after_the_connection(running: toolkit.Gateway) -> None:
+    with toolkit.connect(running) as tk:
+        made = [tk.handwriting.pdf("Hi", "Molly"), tk.handwriting.letter("Hi", "Molly", page="A6", margin=5)]
+    for done in made:
+        assert done._repr_mimebundle_() == {"text/plain": repr(done)}
+
+
 def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
     letter = hands.handwriting.letter("Hi", "Molly", page="A6", margin=5)
     picture = letter.picture(dpi=20)

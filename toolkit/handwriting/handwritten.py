@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from PIL import Image, ImageColor
 
 from toolkit.argument_checks import absolute_path
-from toolkit.errors import InvalidArgument, counted
+from toolkit.errors import InvalidArgument, ToolkitError, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
 
@@ -153,7 +153,8 @@ class Handwritten:
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode("utf-8").replace("<svg ", '<svg style="background:#fff" ', 1)
         # The PNG is added to an SVG too, because JupyterLab shows no SVG in a notebook that is not trusted.
-        shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
+        with suppress(ToolkitError):  # a PDF or an SVG is rendered again, which a closed connection cannot do
+            shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
         return shown
 
 

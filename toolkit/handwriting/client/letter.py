@@ -77,7 +77,7 @@ class Letter:
         return f"<Letter by {self.pdf.handwriting}, {shown}>"
 
     def _repr_mimebundle_(self, **given: object) -> dict[str, Any]:
-        return {**self.picture(1, dpi=_SHOWN_DPI)._repr_mimebundle_(**given), "text/plain": repr(self)}
+        return {**self.pdf._repr_mimebundle_(**given), "text/plain": repr(self)}
 
 
 def letter(
