@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import os
@@ -153,7 +154,7 @@ class Handwritten:
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode("utf-8").replace("<svg ", '<svg style="background:#fff" ', 1)
         # The PNG is added to an SVG too, because JupyterLab shows no SVG in a notebook that is not trusted.
-        with suppress(ToolkitError):  # a PDF or an SVG is rendered again, which a closed connection cannot do
+        with contextlib.suppress(ToolkitError):  # a PDF is rendered again, which a closed connection cannot do
             shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
         return shown
 

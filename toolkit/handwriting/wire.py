@@ -10,9 +10,18 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from toolkit import errors
 from toolkit.endpoint import Endpoint, Parameter
-from toolkit.errors import InvalidParameters, Problem, ServiceError
+from toolkit.errors import (
+    InvalidParameters,
+    KeyRejected,
+    MalformedRequest,
+    NotFound,
+    Overloaded,
+    Problem,
+    RateLimited,
+    ServiceError,
+    ServiceFailure,
+)
 
 Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
@@ -114,16 +123,13 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
-    kinds: dict[int, type[ServiceError]] = {
-        401: errors.KeyRejected,
-        403: errors.KeyRejected,
-        404: errors.NotFound,
-        429: errors.RateLimited,
-    }
-    if (wait := headers.get("retry-after", "")).isdigit():
-        details["retry_after"] = float(wait)
-        kinds[503] = errors.Overloaded
-    fallback = errors.ServiceFailure if status >= 500 else errors.MalformedRequest
+    wait = headers.get("retry-after", "")
+    if status == 429:
+        return RateLimited(problems[0].error, retry_after=float(wait) if wait.isdigit() else 1.0, **details)
+    if status == 503 and wait.isdigit():
+        return Overloaded(problems[0].error, retry_after=float(wait), **details)
+    kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
+    fallback = ServiceFailure if status >= 500 else MalformedRequest
     return kinds.get(status, fallback)(problems[0].error, **details)
 
 
