@@ -10,10 +10,8 @@ from PIL import Image
 
 from data.tools.hands.sources import sources
 from tests.conftest import ROOT
-from toolkit.handwriting.catalogue import HANDS_DIR, catalogue
-from toolkit.handwriting.ink.fallback import fallback_chain
-from toolkit.handwriting.ink.hand import PACKS_DIR, load_hand
-from toolkit.handwriting.writers import writer_of
+from toolkit.handwriting.catalogue import HANDS_DIR, catalogue, writer_of
+from toolkit.handwriting.ink.hand import PACKS_DIR, fallback_chain, load_hand
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z")

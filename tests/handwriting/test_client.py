@@ -7,10 +7,12 @@ import io
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -112,6 +114,41 @@ def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place
     (tmp_path / "a file").write_text("in the way", "utf-8")
     with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
         hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
+
+
+def test_a_pdf_shows_its_text_after_the_connection(running: toolkit.Gateway) -> None:
+    with toolkit.connect(running) as tk:
+        made = [tk.handwriting.pdf("Hi", "Molly"), tk.handwriting.letter("Hi", "Molly", page="A6", margin=5)]
+    for done in made:
+        assert done._repr_mimebundle_() == {"text/plain": repr(done)}
+
+
+def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
+    letter = hands.handwriting.letter("Hi", "Molly", page="A6", margin=5)
+    picture = letter.picture(dpi=20)
+    guests = pd.DataFrame({"name": ["Ada"]})
+    sheet = hands.handwriting.contact_sheet([picture])
+    for place in ("~no-such-person/hi.png", "h\0i.png", ""):
+        for write in (
+            picture.save,
+            letter.save_pictures,
+            sheet.save,
+            partial(hands.handwriting.letters, guests, "Dear {name}", "Molly", progress=False),
+        ):
+            with pytest.raises(InvalidArgument, match="a path is not empty and has no NUL"):
+                write(place)
+
+
+@pytest.mark.parametrize(
+    ("style", "sent"),
+    [
+        ({"margin": np.int64(20)}, {"margin": "20px"}),
+        ({"natural": np.True_}, {"natural": "true"}),
+        ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
+    ],
+)
+def test_values_of_numpy_and_pandas_are_sent(style: Style, sent: dict[str, str]) -> None:
+    assert query_of(style, "png") == sent
 
 
 def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
@@ -239,8 +276,7 @@ def test_a_server_that_knows_the_specification_only(literal: tuple[toolkit.Conne
     assert frame["rating_neatness"].isna().all()
     assert str(frame["date_modified"].iloc[0]) == "2015-05-04 10:09:09.558610+00:00"
     done = tk.handwriting.png("a\nb&c", "Molly", width="4in")
-    assert (done.width, done.height, done.seed, done.lines) == (40, 10, None, None)
-    assert done.ink_share == pytest.approx(0.2)
+    assert (done.width, done.height, done.seed, done.lines, done.ink_share) == (40, 10, None, None, None)
     path, query = replies["seen"][-1]
     assert path == "/render/png"
     assert query == {"apikey": ["k"], "handwriting_id": ["2D5QW0F80001"], "text": ["a\nb&c"], "width": ["4in"]}

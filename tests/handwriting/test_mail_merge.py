@@ -58,6 +58,7 @@ def test_a_picture_too_small_for_its_text_is_told(hands: toolkit.Connection, tmp
         done = hands.handwriting.letters(frame, "{text}", "Molly", tmp_path, kind="svg", **SMALL)
     assert done["overflow"].tolist() == [False, True, False]
     assert done["pages"].iloc[1] > 1
+    assert done[["width", "height"]].drop_duplicates().values.tolist() == [[297.64, 419.53]]  # an A6 in points
 
 
 @pytest.mark.parametrize(

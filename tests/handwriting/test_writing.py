@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, write_page, written
-from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.catalogue import WRITERS, catalogue
 from toolkit.handwriting.ink.hand import load_hand
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
-from toolkit.handwriting.writers import WRITERS
 from toolkit.keyed_noise import KeyedNoise
 
 DIGESTS = """

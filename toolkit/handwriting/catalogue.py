@@ -1,20 +1,23 @@
-"""The handwritings of the service, from the folder ``hands``."""
+"""The handwritings of the service, from the folder ``hands``: each is a script in the hand of one of four writers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from toolkit.keyed_noise import KeyedNoise
+
 HANDS_DIR = Path(__file__).parent / "hands"
+MAX_NATURAL_NIB = 0.95  # the pen of a natural writer is at most this multiple of the script's pen width
 
 
 @dataclass(frozen=True, slots=True)
 class Handwriting:
-    """One handwriting: a script in the hand of one writer. Ratings have the average 1400, standard deviation 100."""
+    """One handwriting. Ratings have the average 1400, standard deviation 100."""
 
     id: str  # 12 characters of Crockford base 32
     title: str  # unique, ignoring case
@@ -36,3 +39,73 @@ def catalogue() -> Mapping[str, Handwriting]:
     """Return all handwritings by id, in the order of their ids."""
     rows = msgspec.json.decode((HANDS_DIR / "catalogue.json").read_bytes(), type=list[Handwriting])
     return {row.id: row for row in sorted(rows, key=lambda row: row.id)}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Habits of one writer. Lengths in cap heights, angles as slopes (rise over run)."""
+
+    name: str  # part of the key of random numbers
+    slant: float  # added to the slant of the script
+    width: float  # factor on the width of letters and spaces
+    nib: float  # factor on the pen width of the script
+    haste: int  # number of smoothing passes over a stroke: a fast writer rounds the corners
+    shake: float  # factor on every irregularity; below 1 is neat
+    wander: float  # factor on the drift of the baseline and the slope of lines
+    contrast: float  # factor on the variation of the line width in the script
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """More habits of a writer, for natural writing. Lengths in cap heights, angles as slopes."""
+
+    ascender: float  # factor on the height of letters above the x-height
+    descender: float  # factor on the depth of letters below the baseline
+    figure: float  # factor on the size of digits
+    join_rate: float  # share of the joinable letter pairs that a print hand joins
+    longest_run: int  # most letters that a joined hand writes without a lift, at least three
+    bar_length: float  # factor on the length of bars
+    bar_slope: float
+    dot_shift: float  # to the right, in x-heights
+    gap: float  # factor on the gaps between words
+    margin: float  # drift of the left margin
+    line_slope: float
+
+
+WRITERS: tuple[Writer, ...] = (
+    Writer("own", slant=0.0, width=1.0, nib=1.0, haste=2, shake=1.0, wander=1.0, contrast=0.6),
+    Writer("brisk", slant=0.17, width=0.9, nib=0.76, haste=3, shake=1.25, wander=1.3, contrast=0.45),
+    Writer("round", slant=-0.13, width=1.14, nib=1.34, haste=2, shake=0.75, wander=0.7, contrast=0.3),
+    Writer("easy", slant=0.06, width=1.04, nib=0.9, haste=2, shake=1.55, wander=1.8, contrast=0.75),
+)
+
+
+def writer_of(script: str, number: int, natural: bool = False) -> Writer:
+    """Return writer `number` of a script (a hand pack, such as bailey); habits differ a little between scripts.
+
+    A writer of `natural` writing has a nib of at most `MAX_NATURAL_NIB`.
+    """
+    base = WRITERS[number]
+    slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
+    writer = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
+    if number > 0:  # the first writer keeps the proportions of the script
+        slant, width, nib = base.slant + 0.03 * slant, base.width * (1 + 0.03 * width), base.nib * (1 + 0.06 * nib)
+        writer = replace(writer, slant=slant, width=width, nib=nib)
+    return replace(writer, nib=min(writer.nib, MAX_NATURAL_NIB)) if natural else writer
+
+
+def habits_of(script: str, writer: str) -> Habits:
+    u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()
+    return Habits(
+        ascender=1 + 0.1 * u[0],
+        descender=1 + 0.12 * u[1],
+        figure=1 + 0.06 * u[2],
+        join_rate=0.5 + 0.15 * u[3],
+        longest_run=5 + int(1.49 * u[4] + 0.5),
+        bar_length=1 + 0.2 * u[5],
+        bar_slope=0.05 + 0.05 * u[6],
+        dot_shift=0.12 + 0.06 * u[7],
+        gap=0.92 + 0.12 * u[8],
+        margin=1.0 + 0.25 * u[9],
+        line_slope=0.006 * u[10],
+    )

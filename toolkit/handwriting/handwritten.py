@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import os
@@ -16,7 +17,8 @@ from urllib.parse import quote, unquote
 
 from PIL import Image, ImageColor
 
-from toolkit.errors import InvalidArgument, counted
+from toolkit.argument_checks import absolute_path
+from toolkit.errors import InvalidArgument, ToolkitError, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
 from toolkit.working_folder import write_whole
@@ -42,7 +44,7 @@ class Handwritten:
     lines : int or None
         Number of lines of text, with empty lines.
     ink_share : float or None
-        Share of the page that is covered by ink, from 0 to 1.
+        Share of the page that is covered by ink, from 0 to 1; None if the server sends none.
     overflow : bool
         Whether ink outside the page was cut off.
     cut : str
@@ -105,7 +107,7 @@ class Handwritten:
             width,
             height,
             int(lines) if lines.isdigit() else None,
-            float(share) if share else ink_share_of(data) if kind == "png" else None,
+            float(share) if share else None,
             headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
             {stage: float(spent) for stage, _, spent in stages} or {"call": milliseconds},
             cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
@@ -152,7 +154,8 @@ class Handwritten:
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode("utf-8").replace("<svg ", '<svg style="background:#fff" ', 1)
         # The PNG is added to an SVG too, because JupyterLab shows no SVG in a notebook that is not trusted.
-        shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
+        with contextlib.suppress(ToolkitError):  # a PDF is rendered again, which a closed connection cannot do
+            shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
         return shown
 
 
@@ -165,7 +168,7 @@ def _parse_seed(text: str) -> int | Decimal | None:
 
 
 def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
-    target = Path(path).expanduser()
+    target = absolute_path(path)
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
     write_whole(target, data)
@@ -209,10 +212,3 @@ def png_bytes(image: Image.Image) -> bytes:
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
     return file.getvalue()
-
-
-def ink_share_of(png: bytes) -> float:
-    with Image.open(io.BytesIO(png)) as image:
-        histogram = image.convert("RGBA").getchannel("A").histogram()
-    covered = sum(level * count for level, count in enumerate(histogram))
-    return covered / 255 / sum(histogram)

@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Unpack
+import difflib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import NotRequired, TypeAlias, TypedDict, TypeVar, Unpack
 
+import msgspec
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.calls import ROW_COLUMNS, Bounds, HandwritingCalls
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
-from toolkit.handwriting.client.style import Distance, PageStyle, Style
-from toolkit.handwriting.client.sweeping import ContactSheet, picture_sheet, sweep
+from toolkit.handwriting.client.style import Distance, PageStyle, Style, query_of, scaled_query
+from toolkit.handwriting.client.sweeping import contact_sheet, sweep
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
-from toolkit.http_client import HttpSession
+from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
+
+#: The smallest and the largest rating; None means no bound.
+Bounds: TypeAlias = tuple[float | None, float | None]
+Query: TypeAlias = Mapping[str, StrOrSecret | None]
+Body: TypeAlias = Mapping[str, object]
+
+_ROW_COLUMNS = {
+    "id": "str",
+    "title": "str",
+    "date_created": "datetime64[us, UTC]",
+    "date_modified": "datetime64[us, UTC]",
+    **dict.fromkeys(wire.RATINGS, "Int64"),
+}
+
+
+class HandwritingRow(TypedDict):
+    """One handwriting of a server's list; ratings may be missing, since the specification has none."""
+
+    id: str
+    title: str
+    date_created: str
+    date_modified: str
+    rating_neatness: NotRequired[int | None]
+    rating_cursivity: NotRequired[int | None]
+    rating_embellishment: NotRequired[int | None]
+    rating_character_width: NotRequired[int | None]
+
+
+DecodedT = TypeVar("DecodedT")
 
 
 @checked_arguments
@@ -31,10 +66,11 @@ class HandwritingClient(PublicNames):
     """
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
-        self._calls = HandwritingCalls(session, apikey)
+        self._session = session
+        self._apikey = apikey
 
     def __repr__(self) -> str:
-        return f"<Handwriting at {self._calls.base_url}>"
+        return f"<Handwriting at {self._session.base_url}>"
 
     def available(
         self,
@@ -75,7 +111,7 @@ class HandwritingClient(PublicNames):
         'Molly'
         """
         order = {"order_by": order_by, "order_dir": order_dir}
-        frame = declared_frame(self._calls.listing(order), ROW_COLUMNS, index="id")
+        frame = declared_frame(self._listing(order), _ROW_COLUMNS, index="id")
         if order_by in wire.RATINGS:
             titled = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
             frame = titled.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
@@ -108,7 +144,8 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        return declared_frame([self._calls.record(handwriting)], ROW_COLUMNS, index="id")
+        record = self._decoded(HandwritingRow, wire.GET_HANDWRITING, {"id": self._id_of(handwriting)}, {})
+        return declared_frame([record], _ROW_COLUMNS, index="id")
 
     def png(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PNG with transparent paper: ``GET /render/png``.
@@ -175,7 +212,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.png("Hello", "Molly", height="auto", random_seed=7).lines
         1
         """
-        return self._calls.written(text, handwriting, "png", style)
+        return self._written(text, handwriting, "png", style)
 
     def pdf(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
@@ -190,7 +227,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
         b'%PDF-'
         """
-        return self._calls.written(text, handwriting, "pdf", style)
+        return self._written(text, handwriting, "pdf", style)
 
     def svg(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as an SVG: ``GET /render/svg``, only of this toolkit. Parameters and result as in `png`.
@@ -202,7 +239,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.svg("Hello", "Molly").data[:4]
         b'<svg'
         """
-        return self._calls.written(text, handwriting, "svg", style)
+        return self._written(text, handwriting, "svg", style)
 
     def animation(
         self, text: str, handwriting: str, *, height: Distance | None = "auto", **style: Unpack[PageStyle]
@@ -217,39 +254,96 @@ class HandwritingClient(PublicNames):
         True
         """
         full: Style = {**style, "height": None if style.get("page") is not None and height == "auto" else height}
-        return self._calls.written(text, handwriting, "replay", full)
+        return self._written(text, handwriting, "replay", full)
 
-    def contact_sheet(
-        self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None
-    ) -> ContactSheet:
-        """Put many renderings on one picture.
-
-        Parameters
-        ----------
-        pictures
-            The frame that `sweep` returned, or a list of renderings.
-        columns
-            Number of renderings side by side.
-        labels
-            One label per rendering. If None, the parameters that differ within the sweep, or the titles of the hands.
-
-        Returns
-        -------
-        ContactSheet
-            A notebook shows the picture; ``.image``, ``.save(path)``.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     notes = tk.handwriting.sweep("Hello", ["Molly", "Perry"], width=200, random_seed=7)
-        ...     tk.handwriting.contact_sheet(notes).image.width
-        448
-        """
-        return picture_sheet(pictures, columns, labels)
-
-    letter, letters, sweep = letter, letters, sweep
+    letter, letters, sweep, contact_sheet = letter, letters, sweep, contact_sheet
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `png` for the result and the errors."""
-        return self._calls.rendered(text, handwriting, kind, style)
+        _check_text(text, wire.MAX_TEXT_LENGTH, wire.TEXT_TOO_LONG)
+        query = {"text": text, **query_of(style, kind)}
+        done = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, handwriting, query)
+        if kind == "png":
+            return done
+        again: Style = {**style, "random_seed": done.seed}
+        return replace(done, preview=lambda: self.rendered(text, handwriting, "png", again).data)
+
+    def _written(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
+        """Write a text as `rendered` does, and warn if it does not fit."""
+        done = self.rendered(text, handwriting, kind, style)
+        if done.overflow:
+            where = f", from the line {done.cut!r} on" if done.cut else ""
+            warn_caller(f"the text does not fit, and some ink was cut off{where}: use height='auto', or letter()")
+        return done
+
+    def _letter_file(
+        self, text: str, handwriting: str, kind: Format, style: Style, *, page_number: int = 1, dpi: float = 72
+    ) -> Handwritten:
+        """Write a letter: a PDF of all pages, or one page in another format; `dpi` is for a PNG."""
+        _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
+        query = query_of(style, kind)
+        if kind == "png":
+            query = scaled_query(query, dpi / 72)
+        if kind != "pdf":
+            query["page_number"] = str(page_number)
+        return self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
+
+    def _listing(self, query: Query) -> list[HandwritingRow]:
+        """Return the records of all pages; the last page is empty, or has no new record."""
+        records: dict[str, HandwritingRow] = {}
+        while True:
+            page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
+            found = self._decoded(list[HandwritingRow], wire.GET_LISTING, {}, page)
+            new = {record["id"]: record for record in found}
+            if new.keys() <= records.keys():
+                return list(records.values())
+            records |= new
+
+    @cached_property
+    def _titles(self) -> dict[str, str]:
+        """All titles by id."""
+        return {record["id"]: record["title"] for record in self._listing({})}
+
+    def _request_rendering(
+        self, endpoint: Endpoint, kind: Format, handwriting: str, query: dict[str, str], body: Body | None = None
+    ) -> Handwritten:
+        handwriting_id = self._id_of(handwriting)
+        began = time.perf_counter()
+        reply = self._call(endpoint, {"kind": kind}, {"handwriting_id": handwriting_id, **query}, body)
+        milliseconds = (time.perf_counter() - began) * 1000
+        return Handwritten.from_response(reply.body, reply.headers, kind, self._titles[handwriting_id], milliseconds)
+
+    def _decoded(self, shape: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Query) -> DecodedT:
+        """Return the decoded body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
+        try:
+            return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
+        except msgspec.ValidationError as error:
+            raise UnexpectedReply(f"the response is not a list of handwritings: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
+
+    def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Body | None = None) -> HttpReply:
+        reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
+        if reply.status != 200:
+            request = f"{endpoint.method} {endpoint.path_for(**values)}"
+            raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
+        return reply
+
+    def _id_of(self, name: str) -> str:
+        """Return the id of the handwriting whose id or title (in any case) is `name`."""
+        if name in self._titles:
+            return name
+        ids = {title.casefold(): handwriting_id for handwriting_id, title in self._titles.items()}
+        if name.casefold() in ids:
+            return ids[name.casefold()]
+        near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
+        hint = ", ".join(self._titles[ids[title]] for title in near)
+        advice = f"the nearest titles are {hint}" if hint else "see available()"
+        raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
+
+
+def _check_text(text: str, most: int, too_long: str) -> None:
+    if len(text) > most:
+        raise InvalidArgument(too_long)
+    if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
+        raise InvalidArgument(wire.TEXT_NOT_UTF8)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from toolkit.argument_checks import checked_arguments
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style
 from toolkit.handwriting.handwritten import Handwritten
@@ -66,7 +66,7 @@ class Letter:
 
         Without a `background` (a CSS colour) the pictures are transparent.
         """
-        target = Path(folder).expanduser()
+        target = absolute_path(folder)
         target.mkdir(parents=True, exist_ok=True)
         numbers = range(1, self.pages + 1)
         return [self.picture(n, dpi=dpi).save(target / f"page-{n}.png", background=background) for n in numbers]
@@ -77,7 +77,7 @@ class Letter:
         return f"<Letter by {self.pdf.handwriting}, {shown}>"
 
     def _repr_mimebundle_(self, **given: object) -> dict[str, Any]:
-        return {**self.picture(1, dpi=_SHOWN_DPI)._repr_mimebundle_(**given), "text/plain": repr(self)}
+        return {**self.pdf._repr_mimebundle_(**given), "text/plain": repr(self)}
 
 
 def letter(
@@ -135,14 +135,13 @@ def letter(
     ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
     <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
     """
-    calls = self._calls
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
     style = cast("Style", {"natural": True, **ink, **page_style})
-    done = calls.letter(text, hand, "pdf", style)
+    done = self._letter_file(text, hand, "pdf", style)
     again: Style = {**style, "random_seed": done.seed}
 
     def draw(number: int, dpi: float) -> Handwritten:
-        return calls.letter(text, hand, "png", again, page_number=number, dpi=dpi)
+        return self._letter_file(text, hand, "png", again, page_number=number, dpi=dpi)
 
     if done.overflow:
         warn_caller(f"some ink was cut off, from the line {done.cut!r} on: use smaller letters, or a larger page")

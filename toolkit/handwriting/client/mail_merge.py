@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +19,10 @@ import msgspec
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.errors import (
-    InvalidArgument,
-    InvalidParameters,
-    Overloaded,
-    RateLimited,
-    ServiceFailure,
-    counted,
-    warn_caller,
-)
+from toolkit import errors
+from toolkit.argument_checks import absolute_path
+from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
@@ -134,11 +127,10 @@ def letters(
     checked_dpi(dpi)
     if background is not None:
         css_colour(background, kind)
-    titles = self._calls.titles
     if hand not in map(str, frame.columns):
-        id_of(hand, titles)
+        self._id_of(hand)
     rows = _letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
-    merge = _MailMerge(self._calls, Path(folder).expanduser(), style, kind, dpi, background)
+    merge = _MailMerge(self._letter_file, absolute_path(folder), style, kind, dpi, background)
     return merge.run(rows, progress).set_index(frame.index)
 
 
@@ -248,7 +240,7 @@ class _FinishedLetter(msgspec.Struct, frozen=True):
 
 @dataclass
 class _MailMerge:
-    calls: HandwritingCalls
+    letter_file: Callable[..., Handwritten]
     folder: Path
     style: Style
     kind: Format
@@ -308,19 +300,19 @@ class _MailMerge:
         attempts = 1
         while True:
             try:
-                done = self.calls.letter(row.text, row.hand, self.kind, self._style_of(row), dpi=self.dpi)
-                break
-            except (RateLimited, Overloaded) as error:
+                done = self.letter_file(row.text, row.hand, self.kind, self._style_of(row), dpi=self.dpi)
+            except (errors.RateLimited, errors.Overloaded) as error:
                 if attempts == _MAX_ATTEMPTS or self._stopping.wait(error.retry_after):
                     raise
-            except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
+                attempts += 1
+            except (InvalidArgument, errors.InvalidParameters, errors.ServiceFailure) as error:
                 return str(error)
-            attempts += 1
-        data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
-        return self._saved(row, done, data)
+            else:
+                return self._saved(row, done)
 
-    def _saved(self, row: _LetterRow, done: Handwritten, data: bytes) -> _FinishedLetter:
+    def _saved(self, row: _LetterRow, done: Handwritten) -> _FinishedLetter:
         """Write the file of a letter, and add the letter to the list."""
+        data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
         overflow = done.overflow or (self.kind != "pdf" and done.pages > 1)
         letter = _FinishedLetter(
             row.file_name, self._request_digest(row), hashlib.sha256(data).hexdigest(), len(data), done.handwriting,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias, TypedDict
@@ -92,9 +92,7 @@ def query_of(style: Style, kind: Format) -> dict[str, str]:
             raise InvalidArgument("give page, or width and height, not both")
         query["width"], query["height"] = _distances("page", _page_sides(page), unit)
     if margin is not None:
-        sides = (
-            margin.split(",") if isinstance(margin, str) else [margin] if isinstance(margin, float | int) else margin
-        )
+        sides: Any = margin.split(",") if isinstance(margin, str) else [margin] if isinstance(margin, Real) else margin
         if len(sides) not in (1, 4):
             raise InvalidArgument(f"margin is one distance, or four (top, right, bottom, left), not {len(sides)}")
         query["margin"] = ",".join(_distances("margin", sides, unit))
@@ -114,7 +112,7 @@ def scaled_query(query: Mapping[str, str], factor: float) -> dict[str, str]:
 def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) -> str:
     if isinstance(value, str):
         return _hexadecimal_colour(value) if name == "handwriting_color" else value
-    if name == "natural" and isinstance(value, bool):
+    if name == "natural" and isinstance(value, bool | np.bool_):
         return str(value).lower()
     if isinstance(value, bool):
         raise InvalidArgument(f"{name} cannot be {value!r}")
@@ -124,7 +122,7 @@ def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) ->
         if name == "random_seed" and value == 0:
             return str(SEED_FOR_ZERO)
         return _decimal(value) + unit if name in _DISTANCE_NAMES else str(value)
-    if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):
+    if name == "handwriting_color" and isinstance(value, Iterable):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
 
@@ -141,7 +139,7 @@ def _hexadecimal_colour(text: str) -> str:
 def _page_sides(page: Page) -> Sequence[Distance]:
     if not isinstance(page, str):
         return page
-    sides = {name.casefold(): sides for name, sides in PAGE_SIZES.items()}.get(page.strip().casefold())
+    sides = PAGE_SIZES.get(page.strip().title())
     if sides is None:
         raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGE_SIZES)}, or (width, height)")
     return sides

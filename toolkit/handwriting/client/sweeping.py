@@ -172,10 +172,37 @@ class ContactSheet:
         return {"text/plain": repr(self), "image/png": base64.b64encode(png_bytes(self.image)).decode("ascii")}
 
 
-def picture_sheet(
-    pictures: pd.DataFrame | Sequence[Handwritten], columns: int, labels: Sequence[str] | None
+def contact_sheet(
+    self: HandwritingClient,
+    pictures: pd.DataFrame | Sequence[Handwritten],
+    *,
+    columns: int = 2,
+    labels: Sequence[str] | None = None,
 ) -> ContactSheet:
-    """See `toolkit.handwriting.client.handwriting.HandwritingClient.contact_sheet`."""
+    """Put many renderings on one picture.
+
+    Parameters
+    ----------
+    pictures
+        The frame that `sweep` returned, or a list of renderings.
+    columns
+        Number of renderings side by side.
+    labels
+        One label per rendering. If None, the parameters that differ within the sweep, or the titles of the hands.
+
+    Returns
+    -------
+    ContactSheet
+        A notebook shows the picture; ``.image``, ``.save(path)``.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> with toolkit.connect() as tk:
+    ...     notes = tk.handwriting.sweep("Hello", ["Molly", "Perry"], width=200, random_seed=7)
+    ...     tk.handwriting.contact_sheet(notes).image.width
+    448
+    """
     writings = _renderings_in(pictures) if isinstance(pictures, pd.DataFrame) else list(pictures)
     texts = list(labels) if labels is not None else _labels_of(pictures)
     if not writings or columns < 1 or len(texts) != len(writings):

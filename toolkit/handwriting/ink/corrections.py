@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,11 +24,7 @@ _FALSE_START_SHARE = 0.45  # of all corrections
 _SECOND_STRIKES = 0.45  # share of the false starts that are crossed out by two lines
 _CORRECTABLE_WORD = re.compile(r"[^\W\d_]{4,}")
 
-
-class _Added(NamedTuple):
-    strokes: Strokes
-    word: int
-    letter: int
+_Added: TypeAlias = tuple[Strokes, list[int], list[int]]  # strokes, and of each stroke the word and the letter
 
 
 def with_false_starts(text: str, rate: float, noise: KeyedNoise) -> str:
@@ -58,11 +54,10 @@ def corrected(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> 
         return path
     _squeeze(path, layout)
     added = [*_strike_lines(path, layout, noise), *_overwritten(path, layout, rate, noise)]
-    strokes = Strokes.concatenate([path.strokes, *(one.strokes for one in added)])
-    word = np.concatenate([path.word, *(np.full(len(one.strokes.length), one.word) for one in added)])
-    letter = np.concatenate([path.letter, *(np.full(len(one.strokes.length), one.letter) for one in added)])
+    strokes, words, letters = zip((path.strokes, path.word, path.letter), *added, strict=True)
+    word, letter = np.concatenate(words), np.concatenate(letters)
     order = np.argsort(word, kind="stable")
-    return path._replace(strokes=strokes.reordered(order), word=word[order], letter=letter[order])
+    return path._replace(strokes=Strokes.concatenate(strokes).reordered(order), word=word[order], letter=letter[order])
 
 
 def _squeeze(path: PenPath, layout: Layout) -> None:
@@ -89,7 +84,7 @@ def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[
         lines = [_strike_line(left, right, own, 0)]
         if style[number] < _SECOND_STRIKES:
             lines.append(_strike_line(right, left, own, 1))
-        yield _Added(Strokes.concatenate(lines), number, int(path.letter[of_word][-1]))
+        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.letter[of_word][-1])] * len(lines)
 
 
 def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> Strokes:
@@ -103,9 +98,9 @@ def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> St
 
 def _overwritten(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> Iterator[_Added]:
     """Yield the second writing of some letters."""
-    count = len(layout.words)
-    chance, which = unit(noise.hashes("go over", count)), unit(noise.hashes("go over letter", count))
-    shift = noise.uniform("go over shift", 2 * count)
+    words = len(layout.words)
+    chance, which = unit(noise.hashes("go over", words)), unit(noise.hashes("go over letter", words))
+    shift = noise.uniform("go over shift", 2 * words)
     for number in np.nonzero(chance < rate * (1 - _FALSE_START_SHARE))[0].tolist():
         letters = np.unique(path.letter[path.word == number])
         if len(letters) and not layout.words[number].is_struck:
@@ -115,4 +110,5 @@ def _overwritten(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) 
                 v + SECOND_WRITING_SHIFT * (0.6 + 0.4 * abs(s)) * (1 if s > 0 else -1) + 0.05 * (v - v.mean())
                 for v, s in zip((strokes.x, strokes.y), shift[2 * number : 2 * number + 2], strict=True)
             )
-            yield _Added(replace(strokes, x=x, y=y), number, letter)
+            count = len(strokes.length)
+            yield replace(strokes, x=x, y=y), [number] * count, [letter] * count

@@ -1,9 +1,12 @@
-"""One hand: the characters, the shaping of a run of text, the strokes of the glyphs."""
+"""Hands: the characters, the shaping of a run of text, the strokes of the glyphs.
+
+A character that a hand lacks is replaced by a similar character, or by a fitted glyph of a fallback hand.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +18,23 @@ from toolkit.keyed_noise import Integers
 
 PACKS_DIR = HANDS_DIR / "packs"
 PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
+_SIMILAR_CHARACTER = {
+    "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
+    "\u2013": "-", "\u2014": "-", "\u2015": "\u2014", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
+    "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
+}  # fmt: skip
+_INVISIBLE_CHARACTERS = frozenset(
+    ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
+)
+_COMPANION = {  # the first fallback of a script: a hand that looks like it and has more letters
+    "bailey": "adelaide", "evangeline": "adelaide", "mathilde": "adelaide", "molly": "adelaide", "prudence": "adelaide",
+    "squire": "adelaide",
+    "harper": "mirov", "kingsley": "mirov", "larkin": "mirov", "linden": "mirov", "perry": "mirov",
+}  # fmt: skip
+_SHARED_FALLBACK = ("beekman", "cedar", "primrose", "haneul", "emoji")
+SMALLEST, LARGEST = 0.6, 1.3  # limits of the factor on letters of a fallback hand
+_CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
+_CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +103,55 @@ def load_hand(name: str) -> Hand:
         strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
         measures = Measures(**json.loads(stored["measures"].tobytes()))
         return Hand(measures, stored["font"].tobytes(), strokes, stored["glyph_strokes"].astype(np.int64))
+
+
+def fallback_chain(script: str) -> tuple[str, ...]:
+    """Return the hands to try for each character, in order: the script, the companion, the shared fallback."""
+    return tuple(dict.fromkeys((script, _COMPANION.get(script, script), *_SHARED_FALLBACK)))
+
+
+def written_as(character: str) -> tuple[str, ...]:
+    """Return a character and a similar one, of which the first that a hand has is written; "" writes nothing."""
+    return ("",) if character in _INVISIBLE_CHARACTERS else (character, _SIMILAR_CHARACTER.get(character, character))
+
+
+def curly_quotes(word: str) -> str:
+    """Replace the straight quotes of a word by curly quotes: opening at the beginning and after a bracket or dash."""
+    written = ""
+    for place, character in enumerate(word):
+        opening, closing = _CURLY_QUOTES.get(character, (character, character))
+        is_year = character == "'" and word[place + 1 : place + 2].isdigit()  # '98
+        written += opening if (not written or written[-1] in _CHARACTERS_BEFORE_OPENING) and not is_year else closing
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class FaceFit:
+    """Changes the glyphs of a fallback hand (`face`) to fit the hand of the text; the capitals are equally high."""
+
+    x_height: float  # of the face, in cap heights
+    wanted: float  # the x-height of the hand of the text, in cap heights
+    width: float  # factor
+    slant: float  # added to the slant of the face
+
+    @classmethod
+    def of(cls, face: Measures, hand: Measures) -> FaceFit | None:
+        """Return the fit of a face to the hand of the text, or None for the hand itself and for emoji."""
+        if face.name == hand.name or face.slant is None or hand.slant is None or hand.x_height is None:
+            return None
+        # A Hangul syllable is drawn to stand beside letters of two thirds of a cap height.
+        x_height = face.x_height or 2 / 3
+        factor = float(min(max(hand.x_height / x_height, SMALLEST), LARGEST))
+        wanted = min(x_height * factor, 0.9)
+        if face.x_height is None:
+            return cls(1.0, factor**0.5, factor**0.5, hand.slant - face.slant)
+        return cls(x_height, wanted, factor**0.5, hand.slant - face.slant)
+
+    def apply(self, glyph: Strokes) -> Strokes:
+        """Move the x-height of a glyph to `wanted`: scale the part below the x-height, and fit the part above."""
+        small = np.minimum(glyph.y, self.x_height) * (self.wanted / self.x_height)
+        above = np.maximum(glyph.y - self.x_height, 0.0)
+        if self.x_height < 1:
+            above *= (1 - self.wanted) / (1 - self.x_height)
+        y = small + above
+        return replace(glyph, x=glyph.x * self.width + y * self.slant, y=y)

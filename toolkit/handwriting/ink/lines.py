@@ -130,8 +130,6 @@ def motion_reserve(shaper: Shaper) -> float:
 
 def _deepest_overlap(layout: Layout) -> float:
     """Return the largest sum, in one column, of the depth of a line and the height of the next, without the nib."""
-    if not layout.words:
-        return 0.0
     x = [at + word.origin_x[word.letter] + word.strokes.x for at, word in zip(layout.x, layout.words, strict=True)]
     y = np.concatenate([word.origin_y[word.letter] + word.strokes.y for word in layout.words])
     if not len(y):

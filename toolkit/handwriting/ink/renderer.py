@@ -12,7 +12,7 @@ import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting import wire
-from toolkit.handwriting.catalogue import Handwriting
+from toolkit.handwriting.catalogue import Handwriting, writer_of
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
@@ -28,7 +28,6 @@ from toolkit.handwriting.ink.paper import fitted_to_paper, laid_on_paper
 from toolkit.handwriting.ink.pen import inked
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
-from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")

@@ -13,16 +13,9 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
-from toolkit.handwriting.ink.fallback import (
-    INVISIBLE_CHARACTERS,
-    SIMILAR_CHARACTER,
-    FaceFit,
-    curly_quotes,
-    fallback_chain,
-)
-from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, load_hand
+from toolkit.handwriting.catalogue import Writer, habits_of
+from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, written_as
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
-from toolkit.handwriting.writers import Writer, habits_of
 from toolkit.keyed_noise import Floats, Integers
 
 # Lengths in cap heights.
@@ -74,6 +67,7 @@ class Shaper:
         self._stretch = [writer.width * (fit.width if fit else 1.0) for fit in self._fits]
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
+        self.punctuation_gap = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * writer.shake
         self._hand_of = lru_cache(4096)(self._find_hand)
         self._points_of = lru_cache(4096)(self._count_points)
         self.least_gap = lru_cache(16384)(self._least_gap)
@@ -134,9 +128,7 @@ class Shaper:
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
-        if character in INVISIBLE_CHARACTERS:
-            return 0, ""
-        for wanted in (character, SIMILAR_CHARACTER.get(character, character)):
+        for wanted in written_as(character):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
@@ -162,7 +154,6 @@ class Shaper:
         """Return how far each letter must move right so that punctuation touches nothing."""
         extra = np.zeros(len(letters))
         origin = np.cumsum(advances) - advances + shift
-        distance = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * self.writer.shake
         for i in range(1, len(letters)):
             if not (_is_punctuation(characters[i - 1]) or _is_punctuation(characters[i])):
                 continue
@@ -170,7 +161,7 @@ class Shaper:
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
-                needed = _needed_shift(before_points, points, offset, distance)
+                needed = _needed_shift(before_points, points, offset, self.punctuation_gap)
                 extra[i] = max(extra[i], min(needed, _MAX_SHIFT))
         return extra
 

@@ -143,14 +143,9 @@ def _parse_side(text: str, kind: Format, *, is_whole: bool) -> float | None:
     """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
-    points = _parse_distance(text, kind)
-    if is_whole:
-        points = float(int(points + 0.5))  # whole pixels, half up
-        if points < 1:
-            raise WrongValue("must be at least 1px")
-    elif points < _MIN_POINTS:
-        raise WrongValue(f"must be at least {_MIN_POINTS}pt")
-    return points
+    if is_whole:  # whole pixels, half up
+        return float(int(_parse_distance(text, kind, 0.5, "must be at least 1px") + 0.5))
+    return _parse_distance(text, kind, _MIN_POINTS, f"must be at least {_MIN_POINTS}pt")
 
 
 def _parse_margin(text: str, kind: Format) -> Margin:
@@ -159,13 +154,6 @@ def _parse_margin(text: str, kind: Format) -> Margin:
         raise _unreadable(text)
     distances = [_parse_distance(part, kind) for part in parts]
     return Margin(*(distances if len(parts) == 4 else distances * 4))
-
-
-def _parse_handwriting_size(text: str, kind: Format) -> float:
-    points = _parse_distance(text, kind)
-    if points < _MIN_POINTS:
-        raise WrongValue(f"must be greater than 0{'in' if kind == 'pdf' else 'px'}")
-    return points
 
 
 def _parse_number(text: str, most: float) -> float:
@@ -212,10 +200,12 @@ def _parse_word(text: str, words: Sequence[str]) -> str:
     return text
 
 
-def _parse_distance(text: str, kind: Format) -> float:
+def _parse_distance(text: str, kind: Format, least: float = 0.0, too_small: str = "") -> float:
     points = wire.points_of(text)
     if points is None:
         raise _unreadable(text)
+    if points < least:
+        raise WrongValue(too_small)
     longest, name = MAX_DISTANCE[kind]
     if points > longest * (1 + 1e-9):  # 254cm must be accepted as 100in despite rounding
         raise WrongValue(f"maximum is {name}")
@@ -232,8 +222,9 @@ def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 def _parsers_of(kind: Format, *, is_strict: bool, is_letter: bool) -> _Parsers:
     # The sides of a letter are not rounded, so that the lines are the same in every format.
     parse_side = partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter)
+    invisible = f"must be greater than 0{'in' if kind == 'pdf' else 'px'}"
     parsers: dict[str, Callable[[str], Any]] = {
-        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
+        "handwriting_size": partial(_parse_distance, kind=kind, least=_MIN_POINTS, too_small=invisible),
         "handwriting_color": partial(_parse_colour, kind=kind, strict=is_strict),
         "width": parse_side,
         "height": parse_side,

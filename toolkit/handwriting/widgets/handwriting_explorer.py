@@ -16,7 +16,6 @@ from PIL import Image
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import counted
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.client.sweeping import picture_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
@@ -143,7 +142,7 @@ class HandwritingExplorer(ServiceWidget):
         """Return the pictures on the screen as PNG."""
         writings = [writing for writing in (self.kept, self.result) if writing is not None]
         if len(writings) == 2:
-            return png_bytes(picture_sheet(writings, 2, ["kept", "now"]).image)
+            return png_bytes(self._client.contact_sheet(writings, labels=["kept", "now"]).image)
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:

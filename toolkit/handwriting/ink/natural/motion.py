@@ -7,17 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from toolkit.handwriting.ink import motion
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.motion import (
-    JOIN_LENGTH,
-    LETTER_FIELD,
-    WORD_FIELD,
-    WORD_LATTICE,
-    WORD_TILT,
-    PenPath,
-    elastic_displacement,
-    round_corners,
-)
+from toolkit.handwriting.ink.motion import PenPath
 from toolkit.handwriting.ink.natural.letters import BAND_COUNT, MARK, bands_of, widen_bands
 from toolkit.handwriting.ink.natural.penman import Draft, Penman
 from toolkit.handwriting.ink.ribbons import Strokes
@@ -46,11 +38,11 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     _move_delayed(draft, penman, noise)
     x, y, size = _apply_drift(draft, layout, penman, noise)
     of_word = np.repeat(draft.word, draft.strokes.length)
-    tilt = shake * WORD_TILT * noise.gaussian("word tilt", len(layout.words))
-    dx, dy = noise.field("word field", of_word, x / WORD_LATTICE, y / WORD_LATTICE)
-    x, y = x + dx * (shake * WORD_FIELD), y + dy * (shake * WORD_FIELD) + x * tilt[of_word]
+    tilt = shake * motion.WORD_TILT * noise.gaussian("word tilt", len(layout.words))
+    dx, dy = noise.field("word field", of_word, x / motion.WORD_LATTICE, y / motion.WORD_LATTICE)
+    x, y = x + dx * (shake * motion.WORD_FIELD), y + dy * (shake * motion.WORD_FIELD) + x * tilt[of_word]
     strokes = replace(draft.strokes, x=x, y=y, radius=draft.strokes.radius * size)
-    strokes = round_corners(strokes, penman.shaper.writer.haste)
+    strokes = motion.round_corners(strokes, penman.shaper.writer.haste)
     begin, end, start = _place_words(strokes, of_word, layout, penman, noise)
     strokes.x[:] += start[of_word]
     return PenPath(strokes, draft.word, draft.letter[strokes.start], begin, end)
@@ -162,12 +154,12 @@ def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: Key
     """Return the displacement that bends every letter; the ends of joined letters stay in place."""
     of = draft.letter
     x, y = draft.strokes.x - origin[of], draft.strokes.y
-    dx, dy = elastic_displacement(of, x, y, noise)
+    dx, dy = motion.elastic_displacement(of, x, y, noise)
     joins = np.array([choice.joins for choice in draft.choices], bool)
     keeps_ends = penman.joined | joins | np.append(joins[1:], False)
-    edge = np.minimum(np.maximum(np.minimum(x, span[of] - x) / JOIN_LENGTH, 0.0), 1.0)
+    edge = np.minimum(np.maximum(np.minimum(x, span[of] - x) / motion.JOIN_LENGTH, 0.0), 1.0)
     window = np.where(keeps_ends[of], 1.5 * edge * edge * (3 - 2 * edge), 1.0) * (
-        penman.shaper.writer.shake * LETTER_FIELD
+        penman.shaper.writer.shake * motion.LETTER_FIELD
     )
     return dx * window, dy * window
 

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.ink.natural.forms import forms_of
-from toolkit.handwriting.ink.natural.legibility import Alphabet
+from toolkit.handwriting.ink.natural.forms import Alphabet, forms_of
 from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, drawn_form, letterform_of, meet
 from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
-from toolkit.handwriting.ink.shaping import MOTION_ALLOWANCE, PUNCTUATION_GAP, ShapedWord, Shaper
+from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
 from toolkit.keyed_noise import Integers, KeyedNoise, unit
 
 MAX_FORMS = 5  # of one letter by one writer
@@ -126,8 +125,7 @@ class Penman:
 
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Meeting:
         both_letters = first.character.isalpha() and second.character.isalpha()
-        least = PUNCTUATION_GAP + 2.2 * self.shaper.nib + MOTION_ALLOWANCE * self.shaper.writer.shake
-        return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else least)
+        return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
     def draft(self, words: list[ShapedWord], noise: KeyedNoise) -> Draft:
         """Choose a form for each letter of a page."""
