@@ -5,8 +5,6 @@ for the next dweet. The engine ignores its time limit in native loops and while 
 these cases, the kernel ends the process.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Sequence

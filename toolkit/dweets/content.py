@@ -1,7 +1,5 @@
 """The content of a dweet: JSON is checked but never rewritten; query pairs and forms become JSON."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from decimal import Decimal

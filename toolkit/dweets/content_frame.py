@@ -4,8 +4,6 @@
 boolean or str; integers with missing values are Int64; any other column is object.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter

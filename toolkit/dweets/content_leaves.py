@@ -1,7 +1,5 @@
 """The leaves of nested contents, with dotted names. Plain Python: the gateway uses it without pandas."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence

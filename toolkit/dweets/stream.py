@@ -5,8 +5,6 @@ the quoted string and starts with a zero. Some old clients read byte by byte and
 zero for a number and find the string after it, however long it is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

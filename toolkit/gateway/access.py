@@ -1,7 +1,5 @@
 """Who may call: the host names that a gateway answers to, the address of a caller behind proxies, and wrong keys."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time

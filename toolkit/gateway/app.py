@@ -1,7 +1,5 @@
 """Find the handler of each request, and make a response of each error."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

@@ -1,7 +1,5 @@
 """The configuration of a gateway: one file or dict with a table for the gateway and for each service."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

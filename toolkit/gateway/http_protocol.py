@@ -4,8 +4,6 @@ The input is parsed in slices: while too many requests wait, or the caller does 
 and no more is read from the socket.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Bytes to requests, within the limits of a connection. The parser is httptools."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 

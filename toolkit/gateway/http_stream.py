@@ -1,7 +1,5 @@
 """Write a stream to one connection without ever waiting for its reader."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The server: an event loop in a daemon thread, with the HTTP protocol on its port."""
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import logging

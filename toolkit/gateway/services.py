@@ -1,7 +1,5 @@
 """The only place where the services meet: they are opened and closed together, over one store."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 

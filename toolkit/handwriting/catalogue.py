@@ -1,7 +1,5 @@
 """The handwritings of the service, from the folder ``hands``: each is a script in the hand of one of four writers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache

@@ -3,8 +3,6 @@
 The body of an error is ``{"errors": [{"field": ..., "error": ...}]}``, with all problems of a request.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

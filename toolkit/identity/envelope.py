@@ -3,8 +3,6 @@
 An envelope has ``RequestId, Status, Description``, a ``Response`` on success and ``AdditionalInfo`` on some failures.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The service stores the state in the record of the transaction, then of the proof, then of the authentication.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The ``Response`` of each operation: the service writes these records, the client checks a response against them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Annotated
 

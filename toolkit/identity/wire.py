@@ -3,8 +3,6 @@
 The specification names the operations and a few fields; the other names are ours.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

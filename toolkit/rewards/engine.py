@@ -3,8 +3,6 @@
 The gateway and the simulation use the same engine.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar

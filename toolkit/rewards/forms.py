@@ -3,8 +3,6 @@
 A device id is the advertiser identifier; if the user has opted out, the caller generates an id.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 The body of every error is ``{"error":{"code":...,"field":...,"message":...}}``.
 """
 
-from __future__ import annotations
-
 import json
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Every call is made from the gateway's event loop. What a call answers is committ
 survives ``kill -9`` and power loss.
 """
 
-from __future__ import annotations
-
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol

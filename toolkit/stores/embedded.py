@@ -4,8 +4,6 @@ All requests that wait are one batch of RocksDB, written and synced at once: an 
 ``kill -9`` and power loss, whether it is of a journal or of a record.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack

@@ -3,8 +3,6 @@
 The only module that opens `rocksdict`, and the one place that makes our errors of its exceptions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import stat

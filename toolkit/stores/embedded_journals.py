@@ -11,8 +11,6 @@ A length is that of what follows it. Sequence numbers have 8 bytes; all integers
 journal lie together and in order.
 """
 
-from __future__ import annotations
-
 import struct
 from asyncio import Future
 from collections.abc import Callable, Sequence

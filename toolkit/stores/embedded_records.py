@@ -3,8 +3,6 @@
 A row is ``R``, the length of the space (2 bytes), the space, the key; its value begins with its expiry (8 bytes).
 """
 
-from __future__ import annotations
-
 from asyncio import Future
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping

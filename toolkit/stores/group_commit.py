@@ -1,7 +1,5 @@
 """Group commit: requests that arrive while a batch is being written form the next batch."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar

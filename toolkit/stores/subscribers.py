@@ -1,7 +1,5 @@
 """Callbacks that hear of changes, for both stores."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Generic, ParamSpec

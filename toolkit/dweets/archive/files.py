@@ -15,8 +15,6 @@ its data, the archive starts a new epoch. Numbers that are missing within an epo
 dweets before they were archived.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

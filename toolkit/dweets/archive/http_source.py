@@ -1,7 +1,5 @@
 """The source of a recorder: the event streams of things, with one thread each."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping

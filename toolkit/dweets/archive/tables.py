@@ -8,8 +8,6 @@ A file has a number of rows, not a day: DuckDB needs 0.125 ms to open a file, so
 query over a year would take 45 s to open them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

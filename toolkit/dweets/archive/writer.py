@@ -4,8 +4,6 @@ A file is written under an unfinished name, synced and renamed. The name holds t
 a crash the names show which rows are stored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Alerts as frames, and which past dweets would have met an alert's condition."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

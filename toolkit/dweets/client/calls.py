@@ -1,7 +1,5 @@
 """Requests of thing messaging: names are checked before a request is sent, and responses are unwrapped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple

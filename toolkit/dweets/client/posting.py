@@ -1,7 +1,5 @@
 """Post a frame: at once, to one thing or to the things that a column names, or played back as a live thing."""
 
-from __future__ import annotations
-
 import threading
 import time
 from bisect import bisect_right

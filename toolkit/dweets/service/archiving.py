@@ -5,8 +5,6 @@ Retention never drops dweets that are not archived. The positions in the store m
 ahead of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -4,8 +4,6 @@ An owner is a lock and the recipients of its alert. Each of the two is charged f
 mail the same recipients wait as one owner, and a lock gets no new budget with other recipients.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence

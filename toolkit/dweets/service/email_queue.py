@@ -5,8 +5,6 @@ gateway dies after the mail server accepted the mail, another gateway sends it a
 connection breaks while the server receives the text, the mail becomes ``uncertain`` and is not sent again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

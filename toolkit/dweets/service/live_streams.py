@@ -1,7 +1,5 @@
 """Live streams: where they start, replay of missed dweets, and their end when the thing is locked."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

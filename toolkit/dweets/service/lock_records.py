@@ -4,8 +4,6 @@ A locked thing has two records with the same bytes, one under the name of its lo
 is damaged or lost, the thing stays locked for everybody.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -5,8 +5,6 @@ A lock fits one thing at a time. The store keeps only salted hashes of the keys.
 stays locked for everybody until the operator repairs it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

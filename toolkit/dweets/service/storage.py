@@ -4,8 +4,6 @@ The version of a record is the bytes that were read. A record that is encoded ag
 example after a new field was added.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Stored dweets of a day or an hour: read in batches to limit the memory, and written as JSON or CSV in pieces."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import AsyncIterator

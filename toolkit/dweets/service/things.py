@@ -4,8 +4,6 @@ A thing is cached when it is read. It then subscribes to its journal, so it also
 the store. If only the latest dweet is read, only that is cached, so that a fleet of things fits into memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence

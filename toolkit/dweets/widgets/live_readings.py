@@ -1,7 +1,5 @@
 """The parts of LiveDweets that are no widgets: threads that read the last dweets of things, and the latest values."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import deque

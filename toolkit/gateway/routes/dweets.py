@@ -1,7 +1,5 @@
 """Routes of dweets; see `toolkit.gateway.exchange.Routes`."""
 
-from __future__ import annotations
-
 import json
 from asyncio import Future
 from collections.abc import AsyncIterator, Awaitable, Callable

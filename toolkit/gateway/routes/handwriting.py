@@ -1,7 +1,5 @@
 """Routes of handwriting; see `toolkit.gateway.exchange.Routes`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial

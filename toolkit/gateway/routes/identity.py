@@ -1,7 +1,5 @@
 """Routes of mobile identity; see `toolkit.gateway.exchange.Routes`."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 import msgspec

@@ -3,8 +3,6 @@
 Every text in the landing page may be a stranger's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 from collections.abc import Iterator

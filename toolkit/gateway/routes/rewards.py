@@ -1,7 +1,5 @@
 """Routes of mobile rewards; see `toolkit.gateway.exchange.Routes`."""
 
-from __future__ import annotations
-
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
 from toolkit.rewards import wire

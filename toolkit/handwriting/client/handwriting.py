@@ -1,7 +1,5 @@
 """The client of handwriting (section B): ``tk.handwriting``."""
 
-from __future__ import annotations
-
 import difflib
 import time
 from collections.abc import Mapping

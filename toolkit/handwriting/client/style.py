@@ -1,7 +1,5 @@
 """The parameters of a rendering, as a person gives them in a notebook, and their form in a query."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

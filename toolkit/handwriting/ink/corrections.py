@@ -1,7 +1,5 @@
 """Corrections by the writer: false starts that are crossed out, letters written twice, words squeezed into a line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Lengths are in cap heights, except the baselines of a page, which are in points.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from string import ascii_letters, ascii_lowercase, digits
 from typing import NamedTuple

@@ -4,8 +4,6 @@ All variation is smooth noise, because a hand drifts and does not jitter. In joi
 that letters stay joined.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

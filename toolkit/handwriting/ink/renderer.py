@@ -1,7 +1,5 @@
 """Render a text as a file; the worker processes call `render`."""
 
-from __future__ import annotations
-
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator

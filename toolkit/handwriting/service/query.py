@@ -1,7 +1,5 @@
 """Parse the query string of a request for the list or for a rendering, and report all problems at once."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

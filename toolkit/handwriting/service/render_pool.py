@@ -1,7 +1,5 @@
 """Render in worker processes, so that the event loop is not blocked; the first text starts a worker."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

@@ -4,8 +4,6 @@ Rendering needs a separate process, because drawing a long text holds Python's g
 second and would stall every stream of the gateway.
 """
 
-from __future__ import annotations
-
 import os
 import traceback
 from collections.abc import Iterator

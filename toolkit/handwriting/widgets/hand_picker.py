@@ -1,7 +1,5 @@
 """Choose a hand from small pictures of the text in each hand, several hands at a time."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A control for every parameter of a rendering."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, cast

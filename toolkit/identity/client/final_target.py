@@ -1,7 +1,5 @@
 """A listener on this machine that receives one final fingerprint at the end of the redirects."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import CancelledError, Future
 from http.server import BaseHTTPRequestHandler

@@ -1,7 +1,5 @@
 """Send the requests of the identity client once each, and record them as steps of a trace without secrets."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import deque

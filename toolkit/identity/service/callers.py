@@ -1,7 +1,5 @@
 """The clients of mobile identity, the settings of the service, and the checks of each request."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Only the first six and last four digits of a card number are stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network

@@ -3,8 +3,6 @@
 No response reveals anything about an alias before authentication has succeeded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid5

@@ -1,7 +1,5 @@
 """The first three operations of the flow, from a phone's IP address to a code, and the check of a code."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A flow as a state diagram and as a sequence diagram of its requests; one request and its response as HTML."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """A/B comparisons of decisions, by moment and by device, with intervals (95 %) and tests."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """One decision in words: as a sentence, and as a table of the rules that were checked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

@@ -3,8 +3,6 @@
 Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from statistics import NormalDist

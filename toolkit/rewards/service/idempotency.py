@@ -1,7 +1,5 @@
 """Idempotency keys: a request with the same key and body within a day gets the stored response, not a new decision."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable

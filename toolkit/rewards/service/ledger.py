@@ -6,8 +6,6 @@ are then appended to the journal. If the gateway dies in between, another gatewa
 therefore contain a record twice; readers drop the duplicates by id.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import secrets

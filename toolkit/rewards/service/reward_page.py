@@ -1,7 +1,5 @@
 """Reward pages: who may see a page, the events of the reader, and the HTML with the content security policy."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import html

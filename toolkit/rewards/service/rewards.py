@@ -1,7 +1,5 @@
 """Mobile rewards without HTTP: sessions, moments, reward pages."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from functools import partial

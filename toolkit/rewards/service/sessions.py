@@ -1,7 +1,5 @@
 """Sessions: a session starts when a device comes online and expires some time after the last moment."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple

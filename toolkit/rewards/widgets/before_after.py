@@ -1,7 +1,5 @@
 """A drawing of funnel and rates before and after a change, side by side; the axis of the rates never changes."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from toolkit.drawing import Drawing, Tone

@@ -11,8 +11,6 @@ Options after the question mark: ``prefix`` (of every key), ``replicas`` (how ma
 (seconds until a Redis that does not answer counts as away), and those of redis-py's own URLs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit

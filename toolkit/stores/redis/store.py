@@ -1,7 +1,5 @@
 """One Redis, however many servers it is made of, as a store."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -4,8 +4,6 @@ Ink of one density is one layer. The layers of other ink are drawn over each oth
 strokes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

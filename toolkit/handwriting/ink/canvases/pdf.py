@@ -1,7 +1,5 @@
 """PDF: the ink as Bezier outlines in CMYK or RGB, and the words as invisible text to search and copy."""
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping

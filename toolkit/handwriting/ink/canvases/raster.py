@@ -1,7 +1,5 @@
 """Draw polygons with Agg: the exact anti-aliased coverage of each pixel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -3,8 +3,6 @@
 The page is drawn as one channel of brightness; a palette maps brightness to the colours of ink, paper and rules.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from functools import cache

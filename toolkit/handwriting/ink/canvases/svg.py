@@ -4,8 +4,6 @@ In a replay, a thick line grows along the centre of each stroke and uncovers the
 plays in a notebook and in an image file. Readers who prefer reduced motion see the finished text.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The density of the ink in every pixel, from ink flow, overlapping strokes, streaks along a line and paper grain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

@@ -4,8 +4,6 @@ An edit returns the changed letter, or None if the strokes of the letter do not 
 `Alphabet` compares a small picture of the form with pictures of the other letters of the hand.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A letter follows the letter before in one line, touching, or apart.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The motion of a natural page: size, slant and gaps drift over letters and words; delayed strokes are misplaced."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

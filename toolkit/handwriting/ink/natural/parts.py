@@ -1,7 +1,5 @@
 """Geometry of single strokes: cutting, extending, bridging. A part is a stroke, with a row (x, y, radius) per point."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from toolkit.handwriting.ink.ribbons import Strokes

@@ -1,7 +1,5 @@
 """Choose a form for each letter of a page, and put the strokes into the order in which a pen writes them."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache, partial
