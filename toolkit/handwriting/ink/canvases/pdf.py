@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import md5
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -22,31 +23,52 @@ def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[
     """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height in points."""
     document = pydyf.PDF()
     for page in pages:
-        layers = layers_of(page, size)
-        characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
-        codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
-        operators = chain(
-            _paper_operators(page), _ink_operators(page, ink, layers), _text_operators(page, codes, _FONT_SIZE * size)
+        _add_page(document, page, ink, size, lap)
+    return _written(document)
+
+
+def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> None:
+    layers = layers_of(page, size)
+    characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
+    codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
+    operators = chain(
+        _paper_operators(page), _ink_operators(page, ink, layers), _text_operators(page, codes, _FONT_SIZE * size)
+    )
+    content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
+    lap("canvas")
+    document.add_object(content)
+    parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
+    fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
+    document.add_page(
+        pydyf.Dictionary(
+            {
+                "Type": "/Page",
+                "Parent": document.pages.reference,
+                "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
+                "Contents": content.reference,
+                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
+            }
         )
-        content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
-        lap("canvas")
-        document.add_object(content)
-        parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
-        fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
-        document.add_page(
-            pydyf.Dictionary(
-                {
-                    "Type": "/Page",
-                    "Parent": document.pages.reference,
-                    "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
-                    "Contents": content.reference,
-                    "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
-                }
-            )
-        )
-    out = io.BytesIO()
-    document.write(out, version="1.4", identifier=True)
-    return out.getvalue()
+    )
+
+
+def _written(document: pydyf.PDF) -> bytes:
+    """Return the file; `pydyf.PDF.write` returns the same bytes, but takes five times their memory."""
+    file, digest = io.BytesIO(), md5(usedforsecurity=False)
+    file.write(b"%PDF-1.4\n%\xf0\x9f\x96\xa4\n")
+    for thing in document.objects[1:]:
+        data, thing.offset = thing.data, file.tell()
+        if isinstance(thing, pydyf.Stream):
+            thing.stream.clear()
+        digest.update(data)
+        file.write(f"{thing.number} 0 obj\n".encode())
+        file.write(data)
+        file.write(b"\nendobj\n")
+    table = "".join(f"{thing.offset:010} {thing.generation:05} {thing.free} \n" for thing in document.objects)
+    count, root, name = len(document.objects), document.catalog.reference.decode(), digest.hexdigest()
+    trailer = f"<<\n/Size {count}\n/Root {root}\n/ID [({name}) ({name})]\n>>"
+    file.write(f"xref\n0 {count}\n{table}trailer\n{trailer}\nstartxref\n{file.tell()}\n%%EOF\n".encode())
+    return file.getvalue()
 
 
 def pdf_number(value: float) -> str:
@@ -89,13 +111,13 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
     for n, layer in enumerate(layers):
         if layer.opacity is not None:
             yield f"/L{n} gs"
-        of_word: dict[int, list[str]] = {}
-        for stroke, curve in outline_curves(layer.strokes):
-            pieces = (len(curve) - 2) // 6
-            drawn = ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
-            of_word.setdefault(int(layer.word[stroke]), []).append(drawn)
-        for number_of_word in sorted(of_word):
-            yield from of_word.pop(number_of_word)
+        of_stroke, word = layer.word.tolist(), None
+        for stroke, curve in outline_curves(layer.strokes, word=layer.word):
+            if word not in (None, of_stroke[stroke]):
+                yield "f"
+            word, pieces = of_stroke[stroke], (len(curve) - 2) // 6
+            yield ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
+        if word is not None:
             yield "f"
     yield "Q"
 
@@ -103,9 +125,11 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
 def _compress(operators: Iterable[str]) -> bytes:
     """Compress the content stream piece by piece, because the stream of a long text takes 100 MB."""
     # Level 4, because pydyf's level 9 takes ten times as long and saves 4 %.
-    packer = zlib.compressobj(4)
-    packed = [packer.compress(f"\n{text}".encode() if n else text.encode()) for n, text in enumerate(operators)]
-    return b"".join([*packed, packer.flush()])
+    packer, packed = zlib.compressobj(4), io.BytesIO()
+    for n, text in enumerate(operators):
+        packed.write(packer.compress(f"\n{text}".encode() if n else text.encode()))
+    packed.write(packer.flush())
+    return packed.getvalue()
 
 
 def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size: float) -> Iterator[str]:
