@@ -14,7 +14,9 @@ import pytest
 from PIL import Image
 
 from tests.handwriting.conftest import LETTER, pixels, written
+from toolkit.handwriting.catalogue import writer_of
 from toolkit.handwriting.ink.renderer import STAGES
+from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import CMYK, RGB
 
 TEXT = "Café Zoë, €14.90 “ok” £3 ½ (Łódź)\n\nПривет, Ελένη! 안녕 🎂\n  Robert & Margaret: 100% <yes>"
@@ -80,6 +82,14 @@ def test_a_text_of_too_many_points_is_written_with_fewer(winters, monkeypatch):
     coarse = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
     assert not np.array_equal(coarse, fine)
     assert np.abs(coarse[:, :, 3].astype(float) - fine[:, :, 3]).mean() < 0.2 * fine[:, :, 3].mean()
+
+
+def test_a_long_text_keeps_the_longest_strokes_of_a_drawing():
+    thin, whole = (Shaper("molly", writer_of("molly", 0, natural=False), every) for every in (4, 1))
+    for character, most in (("\N{POTTED PLANT}", 13), ("i", 2), ("W", 4), ("\N{HANGUL SYLLABLE BBALM}", 13)):
+        kept, drawn = (shaper.word(character).strokes for shaper in (thin, whole))
+        assert len(kept.length) == min(most, len(drawn.length))
+        assert len(kept.x) < 0.5 * len(drawn.x)
 
 
 @pytest.mark.parametrize(

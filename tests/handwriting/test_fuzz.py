@@ -173,6 +173,24 @@ WORST = [
     ("png", {"text": "é\N{SLIGHTLY SMILING FACE}" * 4500, "height": "auto"}),
     ("replay", {"text": "the quick " * 900, "height": "auto"}),
     ("png", {"text": "\n" * 8999 + "x", "height": "auto", "line_spacing": "0"}),
+    pytest.param(
+        "pdf",
+        {"text": "\N{POTTED PLANT}" * 9000, "width": "100in", "height": "auto", "pen": "pencil", "natural": "true"},
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        "replay",
+        {"text": "W\N{POTTED PLANT}" * 4500, "height": "auto", "natural": "true", "handwriting_size": "1px"},
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        "pdf", {"text": "W" * 9000, "width": "100in", "height": "auto", "natural": "true"}, marks=pytest.mark.long
+    ),
+    pytest.param(
+        "png",
+        {"text": "é\N{SLIGHTLY SMILING FACE}" * 4500, "handwriting_size": "1px", "height": "auto", "natural": "true"},
+        marks=pytest.mark.long,
+    ),
     ("pdf", {"text": "W" * 9000, "width": "1px", "height": "auto", "line_spacing": "0.01"}),
 ]
 

@@ -286,6 +286,13 @@ def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.Monk
         assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_a_pdf_of_one_word_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.frugal_worker")
+    with Gateway() as gateway:
+        assert Service(gateway.base_url).render("pdf", text="\N{POTTED PLANT}" * 1400, width="100in").status == 200
+
+
 @pytest.mark.long
 def test_a_large_letter_has_the_same_memory_after_120_hands(service: Service) -> None:
     for hand in catalogue():

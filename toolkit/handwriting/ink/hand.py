@@ -6,6 +6,7 @@ A character that a hand lacks is replaced by a similar character, or by a fitted
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,7 +15,6 @@ import uharfbuzz as hb
 
 from toolkit.handwriting.catalogue import HANDS_DIR
 from toolkit.handwriting.ink.ribbons import Strokes
-from toolkit.keyed_noise import Integers
 
 PACKS_DIR = HANDS_DIR / "packs"
 PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
@@ -63,12 +63,16 @@ class PlacedGlyph:
 
 
 class Hand:
-    def __init__(self, measures: Measures, font: bytes, strokes: Strokes, strokes_of_glyph: Integers) -> None:
-        self.measures = measures
-        self._strokes = strokes  # of all glyphs, one after another, in cap heights, y upwards
-        self._glyph_stroke = np.concatenate([[0], np.cumsum(strokes_of_glyph)])
-        self._stroke_point = np.concatenate([[0], np.cumsum(strokes.length)])
-        face = hb.Face(font)
+    """The strokes of all glyphs are integers, one glyph after another: floats take four times the memory."""
+
+    def __init__(self, stored: Mapping[str, np.ndarray]) -> None:
+        self.measures = Measures(**json.loads(stored["measures"].tobytes()))
+        # Second differences are stored; the sums overflow 16 bits exactly as they did, so the coordinates are right.
+        self._points = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
+        self._length, self._flags = stored["length"].astype(np.int64), stored["flags"]
+        self._glyph_stroke = np.concatenate([[0], np.cumsum(stored["glyph_strokes"].astype(np.int64))])
+        self._stroke_point = np.concatenate([[0], np.cumsum(self._length)])
+        face = hb.Face(stored["font"].tobytes())
         self._font = hb.Font(face)
         self._characters = frozenset(face.unicodes)
 
@@ -90,19 +94,14 @@ class Hand:
     def glyph(self, number: int) -> Strokes:
         s0, s1 = self._glyph_stroke[number : number + 2]
         p0, p1 = self._stroke_point[s0], self._stroke_point[s1]
-        s = self._strokes
-        return Strokes(s.x[p0:p1], s.y[p0:p1], s.radius[p0:p1], s.length[s0:s1], s.flags[s0:s1])
+        x, y, radius = self._points[:, p0:p1] / PACK_UNITS
+        return Strokes(x, y, radius, self._length[s0:s1], self._flags[s0:s1])
 
 
 @cache
 def load_hand(name: str) -> Hand:
     with np.load(PACKS_DIR / f"{name}.npz") as stored:
-        # Second differences are stored; the sums overflow 16 bits exactly as they did, so the coordinates are right.
-        whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
-        x, y, radius = whole / PACK_UNITS
-        strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
-        measures = Measures(**json.loads(stored["measures"].tobytes()))
-        return Hand(measures, stored["font"].tobytes(), strokes, stored["glyph_strokes"].astype(np.int64))
+        return Hand(stored)
 
 
 def fallback_chain(script: str) -> tuple[str, ...]:

@@ -23,11 +23,7 @@ ENDS_IN_INK = 2  # the stroke ends inside another stroke, so it has no release
 DOT_FLAG = 4  # an i-dot or full stop
 OUTLINE_FLAG = 8  # not a stroke, but a contour of a shape that strokes cannot draw
 
-_CAP_CORNERS = 5  # of a round end
-_CAP_ANGLES = np.pi * np.arange(1, _CAP_CORNERS) / _CAP_CORNERS
-_CAP_COS, _CAP_SIN = np.cos(_CAP_ANGLES), np.sin(_CAP_ANGLES)
-_DISC_ANGLES = 2 * np.pi * np.arange(12) / 12
-_DISC_COS, _DISC_SIN = np.cos(_DISC_ANGLES), np.sin(_DISC_ANGLES)
+SMOOTH, COARSE = 5, 2  # pieces of a round end
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +129,16 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
     return np.where(still, 1.0, tx / norm), np.where(still, 0.0, ty / norm)
 
 
-def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
+def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH) -> Polygons:
     """Return the outline of the ink: a ribbon for each stroke, a disc at each sharp turn, and the contours.
 
-    Ribbons use one point in `every`; 3 is enough if the polygons become curves.
+    Ribbons use one point in `every`; 3 is enough if the polygons become curves. A round end has `end` pieces.
     """
     drawn = (strokes.flags & OUTLINE_FLAG) > 0
     written = strokes.select(~drawn) if drawn.any() else strokes
     number = np.nonzero(~drawn)[0]
     tx, ty = tangents(written)
-    parts = [_ribbon_polygons(*_thinned(written, tx, ty, every), number), _discs(written, tx, ty, number)]
+    parts = [_ribbon_polygons(*_thinned(written, tx, ty, every), number, end), _discs(written, tx, ty, number, end)]
     if drawn.any():
         contours = strokes.select(drawn)
         parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(drawn)[0]))
@@ -175,36 +171,38 @@ def _straightness(s: Strokes, tx: Floats, ty: Floats) -> Floats:
     return np.where(first | last, 1.0, tx[after] * tx[before] + ty[after] * ty[before])
 
 
-def _ribbon_polygons(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
+def _ribbon_polygons(s: Strokes, tx: Floats, ty: Floats, number: Integers, pieces: int) -> Polygons:
     """Return one polygon per stroke: right side, cap around the end, left side backwards, cap around the start."""
     start, length, stroke = s.start, s.length, s.stroke_of_point
     end = start + length - 1
-    corners = 2 * length + 2 * (_CAP_CORNERS - 1)
+    corners = 2 * length + 2 * (pieces - 1)
     base = np.cumsum(corners) - corners
     x, y = np.empty(int(corners.sum())), np.empty(int(corners.sum()))
     along = np.arange(len(s.x)) - start[stroke]
     right = base[stroke] + along
-    left = base[stroke] + 2 * length[stroke] + _CAP_CORNERS - 2 - along
+    left = base[stroke] + 2 * length[stroke] + pieces - 2 - along
     across_x, across_y = -ty * s.radius, tx * s.radius
     x[right], y[right] = s.x - across_x, s.y - across_y
     x[left], y[left] = s.x + across_x, s.y + across_y
-    for k, (c, sn) in enumerate(zip(_CAP_COS, _CAP_SIN, strict=True)):
+    angles = np.pi * np.arange(1, pieces) / pieces
+    for k, (c, sn) in enumerate(zip(np.cos(angles), np.sin(angles), strict=True)):
         at = base + length + k
         x[at] = s.x[end] - across_x[end] * c + tx[end] * s.radius[end] * sn
         y[at] = s.y[end] - across_y[end] * c + ty[end] * s.radius[end] * sn
-        at = base + 2 * length + _CAP_CORNERS - 1 + k
+        at = base + 2 * length + pieces - 1 + k
         x[at] = s.x[start] + across_x[start] * c - tx[start] * s.radius[start] * sn
         y[at] = s.y[start] + across_y[start] * c - ty[start] * s.radius[start] * sn
     return Polygons(x, y, corners, number)
 
 
-def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
+def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers, pieces: int) -> Polygons:
     """Return discs, the shape of the round nib, at points where the pen turns back sharply: a ribbon is flat there."""
     at = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
-    r = s.radius[at, None]
+    r, corners = s.radius[at, None], 2 * pieces + 2
+    angles = 2 * np.pi * np.arange(corners) / corners
     return Polygons(
-        (s.x[at, None] + r * _DISC_COS).ravel(),
-        (s.y[at, None] + r * _DISC_SIN).ravel(),
-        np.full(len(at), len(_DISC_ANGLES)),
+        (s.x[at, None] + r * np.cos(angles)).ravel(),
+        (s.y[at, None] + r * np.sin(angles)).ravel(),
+        np.full(len(at), corners),
         number[s.stroke_of_point[at]],
     )

@@ -27,6 +27,7 @@ _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
 _CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
 _WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
+_KEPT_STROKES = 13  # of a glyph in a long text: all of any letter, but some emoji have a hundred
 _COMPARED_POINTS = 256  # points of a letter that are compared with the next letter
 
 _XY: TypeAlias = tuple[Floats, Floats]
@@ -98,13 +99,14 @@ class Shaper:
     def letter(self, number: int, glyph: int) -> Strokes:
         """Return a glyph of hand `number` with the writer's width and slant; the radius is relative to the hand's nib.
 
-        One point in `every` is kept; contours with fewer than twice `every` points are dropped.
+        One point in `every` is kept; strokes and contours with fewer than twice `every` points are dropped, except the
+        longest of a glyph.
         """
         hand, writer, every = self.hands[number], self.writer, self._every
         strokes = hand.glyph(glyph)
         if every > 1 and len(strokes.length):
-            is_kept = (strokes.length >= 2 * every) | (strokes.length == strokes.length.max())
-            shown = ((strokes.flags & OUTLINE_FLAG) == 0) | is_kept
+            shown = strokes.length >= 2 * every
+            shown[np.argsort(-strokes.length, kind="stable")[:_KEPT_STROKES]] = True
             kept, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
             strokes = strokes.select(shown)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: A gateway may accept any text as an apikey, and the rate limits store it.
 MAX_KEY_CHARACTERS = 256
 #: Changes whenever the same parameters and seed give another picture.
-RENDERER_VERSION = "6"
+RENDERER_VERSION = "7"
 
 
 class Key(Table, frozen=True):

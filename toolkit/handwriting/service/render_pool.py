@@ -21,7 +21,7 @@ WORKER_MODULE = "toolkit.handwriting.service.render_worker"
 # On Windows this is the only limit.
 _WALL_TIME_FACTOR = 10
 _RETRY_SECONDS = 2.0
-# What texts may leave in a process, about the letters of 60 hands; then another process takes over.
+# What texts may leave in a process, more than the letters of all hands; then another process takes over.
 _CACHE_BYTES = 128 * 1024 * 1024
 # After a cancelled call, the process gets this time to finish, about as long as the start of another process.
 _GRACE_SECONDS = 1.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from toolkit.handwriting.ink.canvases.texture import density, ink_at, layer_factor
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Mask, Polygons, Strokes, ribbons
+from toolkit.handwriting.ink.ribbons import COARSE, OUTLINE_FLAG, SMOOTH, Mask, Polygons, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
 LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # quantiles of the opacity from which a layer has ink
@@ -20,7 +20,8 @@ _FAINT_FACTOR = 0.55  # ink below this share of the first layer's opacity is not
 _MIN_PIECE_POINTS = 3  # a shorter piece of a stroke cannot be seen
 _MAX_CELLS = 4_000_000
 POINT_UNITS = 100  # coordinates are integers: hundredths of a point
-_STROKES_AT_ONCE = 1000  # limits the memory
+_STROKES_AT_ONCE, _POINTS_AT_ONCE = 1000, 100_000  # outlined in one step, which takes 500 bytes for a point
+_MANY_STROKES = 50_000  # more are drawings, not letters: their ends are coarse, or the file takes 10 s and 80 MB
 _EVERY_NTH_POINT = 3  # one point in three is enough for a curve
 
 
@@ -77,15 +78,21 @@ def _cut_to_chosen(strokes: Strokes, chosen: Mask) -> tuple[Strokes, Integers]:
     )
 
 
-def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[int, list[int]]]:
+def outline_curves(
+    strokes: Strokes, relative: bool = False, word: Integers | None = None
+) -> Iterator[tuple[int, list[int]]]:
     """Yield the number of the stroke and a closed curve for each polygon of the ink.
 
     A curve is a list: x and y of the start, then six numbers for each Bezier piece, in hundredths of a point, y
-    downwards. In a `relative` curve the six numbers are relative to the start of the piece.
+    downwards. In a `relative` curve the six numbers are relative to the start of the piece. With `word`, the number of
+    the word of each stroke, the curves of a word come together.
     """
-    number = np.arange(len(strokes.length))
-    for least in range(0, len(number), _STROKES_AT_ONCE):
-        polygons = ribbons(strokes.select((number >= least) & (number < least + _STROKES_AT_ONCE)), _EVERY_NTH_POINT)
+    number, end = np.arange(len(strokes.length)), COARSE if len(strokes.length) > _MANY_STROKES else SMOOTH
+    least = 0
+    while least < len(number):
+        points = np.cumsum(strokes.length[least : least + _STROKES_AT_ONCE])
+        after = least + max(1, int(np.searchsorted(points, _POINTS_AT_ONCE, "right")))
+        polygons = ribbons(strokes.select((number >= least) & (number < after)), _EVERY_NTH_POINT, end)
         corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * POINT_UNITS).astype(np.int64)
         pieces = np.rint(_bezier_pieces(polygons) * POINT_UNITS).astype(np.int64)
         if relative:
@@ -93,8 +100,10 @@ def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[i
         first = np.cumsum(polygons.length) - polygons.length
         figures = pieces.ravel().tolist()
         columns = (least + polygons.stroke, corner[first], first, polygons.length)
-        for stroke, start, at, count in zip(*(column.tolist() for column in columns), strict=True):
+        order = slice(None) if word is None else np.argsort(word[least + polygons.stroke], kind="stable")
+        for stroke, start, at, count in zip(*(column[order].tolist() for column in columns), strict=True):
             yield stroke, start + figures[6 * at : 6 * (at + count)]
+        least = after
 
 
 def _bezier_pieces(polygons: Polygons) -> Floats:

@@ -20,31 +20,35 @@ def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[
     """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height in points."""
     document = pydyf.PDF()
     for page in pages:
-        layers = layers_of(page, size)
-        characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
-        codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
-        operators = chain(
-            _paper_operators(page), _ink_operators(page, ink, layers), _text_operators(page, codes, _FONT_SIZE * size)
+        _add_page(document, page, ink, size, lap)
+    file = io.BytesIO()
+    document.write(file, version="1.4", identifier=True)
+    return file.getvalue()
+
+
+def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> None:
+    layers = layers_of(page, size)
+    characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
+    codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
+    operators = chain(
+        _paper_operators(page), _ink_operators(page, ink, layers), _text_operators(page, codes, _FONT_SIZE * size)
+    )
+    content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
+    lap("canvas")
+    document.add_object(content)
+    parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
+    fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
+    document.add_page(
+        pydyf.Dictionary(
+            {
+                "Type": "/Page",
+                "Parent": document.pages.reference,
+                "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
+                "Contents": content.reference,
+                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
+            }
         )
-        content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
-        lap("canvas")
-        document.add_object(content)
-        parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
-        fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
-        document.add_page(
-            pydyf.Dictionary(
-                {
-                    "Type": "/Page",
-                    "Parent": document.pages.reference,
-                    "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
-                    "Contents": content.reference,
-                    "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
-                }
-            )
-        )
-    out = io.BytesIO()
-    document.write(out, version="1.4", identifier=True)
-    return out.getvalue()
+    )
 
 
 def pdf_number(value: float) -> str:
@@ -87,13 +91,13 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
     for n, layer in enumerate(layers):
         if layer.opacity is not None:
             yield f"/L{n} gs"
-        of_word: dict[int, list[str]] = {}
-        for stroke, curve in outline_curves(layer.strokes):
-            pieces = (len(curve) - 2) // 6
-            drawn = ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
-            of_word.setdefault(int(layer.word[stroke]), []).append(drawn)
-        for number_of_word in sorted(of_word):
-            yield from of_word.pop(number_of_word)
+        of_stroke, word = layer.word.tolist(), None
+        for stroke, curve in outline_curves(layer.strokes, word=layer.word):
+            if word not in (None, of_stroke[stroke]):
+                yield "f"
+            word, pieces = of_stroke[stroke], (len(curve) - 2) // 6
+            yield ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
+        if word is not None:
             yield "f"
     yield "Q"
 
@@ -101,9 +105,11 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
 def _compress(operators: Iterable[str]) -> bytes:
     """Compress the content stream piece by piece, because the stream of a long text takes 100 MB."""
     # Level 4, because pydyf's level 9 takes ten times as long and saves 4 %.
-    packer = zlib.compressobj(4)
-    packed = [packer.compress(f"\n{text}".encode() if n else text.encode()) for n, text in enumerate(operators)]
-    return b"".join([*packed, packer.flush()])
+    packer, packed = zlib.compressobj(4), io.BytesIO()
+    for n, text in enumerate(operators):
+        packed.write(packer.compress(f"\n{text}".encode() if n else text.encode()))
+    packed.write(packer.flush())
+    return packed.getvalue()
 
 
 def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size: float) -> Iterator[str]:

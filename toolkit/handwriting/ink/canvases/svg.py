@@ -49,17 +49,17 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 
 
 def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
-    strokes, letter = page.strokes, page.stroke_letter.tolist()
+    strokes, start, letter = page.strokes, page.strokes.start, page.stroke_letter.tolist()
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
+    animation, opacity = _animations(page, size), _stroke_opacity(page, size)  # first, since they take much memory
     first_contour: dict[int, int] = {}  # of each letter: all contours of a letter appear together with the first
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
         first = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[first] = shapes.get(first, "") + _path_data(curve)
-    widest = np.maximum.reduceat(strokes.radius, strokes.start)
+    widest = np.maximum.reduceat(strokes.radius, start)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
     centre = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64)
-    animation, opacity = _animations(page, size), _stroke_opacity(page, size)
     digest = hashlib.blake2b(digest_size=4)
     for shape in shapes.values():
         digest.update(shape.encode())
@@ -67,8 +67,9 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
     # Attributes, not CSS: on a site that removes the style element, as code hosting sites do, the finished text shows.
     pen = f'fill="none" stroke="{_css_colour(ink)}" stroke-linecap="round" stroke-linejoin="round"'
     yield f"{_STYLE_ELEMENT}<g {pen}>"
-    for n, shape in shapes.items():
-        line = _centre_line(centre[strokes.start[n] : strokes.start[n] + strokes.length[n]])
+    for n in list(shapes):
+        shape = shapes.pop(n)  # with the file, all shapes would take twice the memory
+        line = _centre_line(centre[start[n] : start[n] + strokes.length[n]])
         yield (
             f'<clipPath id="s{own}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{own}-{n})">'
             f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}"{opacity[n]} '

@@ -74,8 +74,8 @@ def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float,
     """Return how far a dot or accent moves right: as `wanted`, unless it would meet other letters of the word."""
     farthest = FARTHEST_DOT * penman.x_height
     wanted = min(max(wanted, -farthest / 2), farthest)
-    near = (draft.letter_word[draft.letter] == draft.letter_word[letter]) & (draft.letter != letter)
-    near &= (draft.strokes.y > y.min() - 0.3) & (np.abs(draft.strokes.x - x.mean()) < 1)
+    near = draft.points_near(letter)
+    near = near[(draft.strokes.y[near] > y.min() - 0.3) & (np.abs(draft.strokes.x[near] - x.mean()) < 1)]
     tries = np.array([wanted, *(farthest * np.arange(-4, 9) / 8)])
     apart_x = draft.strokes.x[near] - (x + tries[:, None])[:, :, None]
     apart_y = draft.strokes.y[near] - y[:, None]

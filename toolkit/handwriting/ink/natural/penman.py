@@ -23,6 +23,7 @@ _MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script h
 _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
 _JOINED_PAIRS = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
 _RARE_JOIN_FACTOR = 0.6  # on the rate at which all other pairs are joined
+_FEW_LETTERS = 24  # more letters than a cap height holds
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
 
@@ -70,6 +71,16 @@ class Draft:
         self.word = self.letter_word[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
         self.letter = np.repeat(letter, count)  # (points,)
+        self._by_letter = np.argsort(self.letter, kind="stable")
+
+    def points_near(self, letter: int) -> Integers:
+        """Return the points of the other letters of the word, up to a few letters away."""
+        between = [letter - _FEW_LETTERS, letter + _FEW_LETTERS + 1]
+        first, last = np.searchsorted(self.letter, between, sorter=self._by_letter)
+        near: Integers = self._by_letter[first:last]
+        of = self.letter[near]
+        others: Integers = near[(self.letter_word[of] == self.letter_word[letter]) & (of != letter)]
+        return others
 
 
 class Penman:
