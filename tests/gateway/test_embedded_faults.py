@@ -13,12 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from rocksdict import Options
+from rocksdict import AccessType, Options, Rdict
 
 from tests.conftest import ROOT, raw_call
 from tests.gateway.kept_folder import kept_contents
@@ -135,12 +136,11 @@ def flip_a_bit(file: Path) -> None:
 
 def largest_table(folder: Path) -> Path:
     """Return the largest table in use; a kill may also leave one of a compaction, which RocksDB removes unread."""
-    opened = folder.with_name("opened")
-    shutil.copytree(folder, opened)
-    with_store(opened, read_all)
-    used = {path.name for path in (opened / "database").glob("*.sst")}
-    tables = [path for path in (folder / "database").glob("*.sst") if path.name in used]
-    return max(tables, key=lambda path: path.stat().st_size)
+    # Opened for reading, so that no compaction replaces them now.
+    opened = Rdict(str(folder / "database"), Options(raw_mode=True), access_type=AccessType.read_only())
+    largest = max(opened.live_files(), key=itemgetter("size"))
+    opened.close()
+    return folder / "database" / largest["name"].removeprefix("/")
 
 
 def manifest(folder: Path) -> Path:
