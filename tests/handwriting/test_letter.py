@@ -185,6 +185,10 @@ def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: P
     assert np.abs(drawn[:419, :297] - ours[:419, :297]).mean() < 8  # 18 with other lines
     sharp = letter.picture(2, dpi=300)
     assert (sharp.width, sharp.height) == (1240, 1748)
+    for file in (sharp.save(tmp_path / "clear.png"), sharp.save(tmp_path / "white.png", background="white")):
+        with Image.open(file) as image:
+            image.load()
+            assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1)
     assert sharp.ink_share == pytest.approx(letter.picture(2, dpi=72).ink_share, rel=0.05)
 
 

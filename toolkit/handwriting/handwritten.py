@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -206,6 +207,13 @@ def paper_colour(inked: Image.Image) -> str:
     # Every pixel has the colour of the ink, also the transparent pixels.
     red, green, blue, _ = inked.convert("RGBA").getpixel((0, 0))  # type: ignore[misc]
     return "#2b2b2b" if 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK_BRIGHTNESS else "white"
+
+
+def at_resolution(png: bytes, dpi: float) -> bytes:
+    """Return a PNG of the service, which says 72 pixels per inch, with `dpi` in place of them."""
+    at, per_metre = png.index(b"pHYs"), round(dpi / 0.0254)
+    chunk = struct.pack(">4sIIB", b"pHYs", per_metre, per_metre, 1)
+    return png[:at] + chunk + struct.pack(">I", zlib.crc32(chunk)) + png[at + len(chunk) + 4 :]
 
 
 def png_bytes(image: Image.Image) -> bytes:

@@ -19,7 +19,7 @@ from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
 from toolkit.handwriting.client.style import Distance, PageStyle, Style, query_of, scaled_query
 from toolkit.handwriting.client.sweeping import contact_sheet, sweep
-from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.handwritten import Handwritten, at_resolution
 from toolkit.handwriting.wire import Format
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.public_names import PublicNames
@@ -284,7 +284,8 @@ class HandwritingClient(PublicNames):
             query = scaled_query(query, dpi / 72)
         if kind != "pdf":
             query["page_number"] = str(page_number)
-        return self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
+        done = self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
+        return replace(done, data=at_resolution(done.data, dpi)) if kind == "png" else done
 
     def _listing(self, query: Query) -> list[HandwritingRow]:
         """Return the records of all pages; the last page is empty, or has no new record."""
