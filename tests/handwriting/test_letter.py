@@ -222,7 +222,8 @@ def test_letters_that_cannot_be_are_refused(hands: toolkit.Connection, given: di
 
 
 @pytest.mark.parametrize(("page", "dpi", "said"), [(0, 72, "between 1 and 1"), (2, 72, "between 1 and 1"),
-                                                   (1, 0, "dpi is"), (1, 5000, "dpi is")])  # fmt: skip
+                                                   (1, 0, "dpi is"), (1, 5000, "dpi is"), (1, float("nan"), "dpi is"),
+                                                   (1, 770, "dpi is between 1 and 769 for this page")])  # fmt: skip
 def test_pictures_that_cannot_be_are_refused(hands: toolkit.Connection, page: int, dpi: float, said: str) -> None:
     letter = hands.handwriting.letter("Dear Ada", "Molly")
     with pytest.raises(InvalidArgument, match=said):

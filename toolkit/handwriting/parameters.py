@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.wire import Align, Format, Paper, Pen
+from toolkit.handwriting.wire import MAX_PIXELS, Align, Format, Paper, Pen
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
-_MAX_PIXELS = (9000.0, "9000px")
+_MAX_PIXELS = (float(MAX_PIXELS), f"{MAX_PIXELS}px")
 #: The largest distance of each format: in points, and as text for error messages.
 MAX_DISTANCE: dict[Format, tuple[float, str]] = {
     "png": _MAX_PIXELS, "pdf": (7200.0, "100in"), "svg": _MAX_PIXELS, "replay": _MAX_PIXELS

@@ -12,6 +12,7 @@ from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceError, class_of_status
 
 Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
+LetterFormat: TypeAlias = Literal["pdf", "png", "svg"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 
@@ -37,7 +38,7 @@ CONTENT_TYPES: dict[Format, str] = {
 RENDER_ENDPOINTS = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
 # Renders a text on as many pages as needed; the text is in the body.
 POST_LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
-LETTER_KINDS: tuple[Format, ...] = ("pdf", "png", "svg")
+LETTER_KINDS: tuple[LetterFormat, ...] = get_args(LetterFormat)
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
@@ -57,6 +58,7 @@ INK_SHARE_HEADER = "X-Handwriting-Ink"
 CUT_HEADER = "X-Handwriting-Cut"
 PAGES_HEADER = "X-Handwriting-Pages"
 TIMING_HEADER = "Server-Timing"
+MAX_PIXELS = 9000  # of a side of a PNG
 
 MAX_TEXT_LENGTH = 9000
 MAX_LETTER_LENGTH, MAX_LETTER_BYTES = 60_000, 1_000_000

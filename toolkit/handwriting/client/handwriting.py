@@ -281,7 +281,7 @@ class HandwritingClient(PublicNames):
         _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
         query = query_of(style, kind)
         if kind == "png":
-            query = scaled_query(query, dpi / 72)
+            query = scaled_query(query, dpi)
         if kind != "pdf":
             query["page_number"] = str(page_number)
         done = self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
 LETTER_SIZE = 12  # points from baseline to cap height
-_SHOWN_DPI, _MOST_DPI = 96, 1200
+_SHOWN_DPI = 96
 
 
 @checked_arguments
@@ -54,10 +54,10 @@ class Letter:
         return self.pdf.save(path)
 
     def picture(self, page: int = 1, *, dpi: float = 144) -> Handwritten:
-        """Return one page as a PNG; the first `page` is 1, `dpi` is in pixels per inch."""
+        """Return one page as a PNG of at most 9000 pixels a side; the first `page` is 1, `dpi` is pixels per inch."""
         if not 1 <= page <= self.pages:
             raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
-        return self.draw(page, checked_dpi(dpi))
+        return self.draw(page, dpi)
 
     def save_pictures(
         self, folder: str | os.PathLike[str], *, dpi: float = 144, background: str | None = None
@@ -146,10 +146,3 @@ def letter(
     if done.overflow:
         warn_caller(f"some ink was cut off, from the line {done.cut!r} on: use smaller letters, or a larger page")
     return Letter(replace(done, preview=lambda: draw(1, _SHOWN_DPI).data), draw)
-
-
-def checked_dpi(dpi: float) -> float:
-    """Return `dpi` (pixels per inch), or raise InvalidArgument."""
-    if not 1 <= dpi <= _MOST_DPI:
-        raise InvalidArgument(f"dpi is between 1 and {_MOST_DPI}, not {dpi}")
-    return dpi

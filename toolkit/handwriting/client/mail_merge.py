@@ -23,10 +23,10 @@ from toolkit import errors
 from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
-from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
+from toolkit.handwriting.client.letter import LETTER_SIZE
+from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of, scaled_query
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
-from toolkit.handwriting.wire import Align, Format
+from toolkit.handwriting.wire import Align, LetterFormat
 from toolkit.working_folder import write_whole
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def letters(
     folder: str | os.PathLike[str],
     *,
     file_name: str = "letter-{number:04}",
-    kind: Format = "pdf",
+    kind: LetterFormat = "pdf",
     page: Page = "A4",
     margin: Margin = "2cm",
     align: Align | None = None,
@@ -85,7 +85,7 @@ def letters(
     random_seed
         The same seed gives the same letters; each row differs from the others. None: each letter has its own seed.
     background, dpi
-        Background (a CSS colour) of a PNG or SVG, and pixels per inch of a PNG.
+        Background (a CSS colour) of a PNG or SVG, and pixels per inch of a PNG: at most 9000 pixels a side.
     progress
         Show a progress bar.
     page, margin, align, handwriting_size, ..., corrections
@@ -121,10 +121,9 @@ def letters(
     """
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
     style = cast("Style", {"natural": True, **ink, **page_style})
-    if kind == "replay":
-        raise InvalidArgument("a letter is a pdf, png or svg")
-    query_of(style, kind)  # refuses wrong distances before anything is written
-    checked_dpi(dpi)
+    query = query_of(style, kind)  # refuses wrong distances before anything is written
+    if kind == "png":
+        scaled_query(query, dpi)
     if background is not None:
         css_colour(background, kind)
     if hand not in map(str, frame.columns):
@@ -243,7 +242,7 @@ class _MailMerge:
     letter_file: Callable[..., Handwritten]
     folder: Path
     style: Style
-    kind: Format
+    kind: LetterFormat
     dpi: float
     background: str | None
     _list_lock: threading.Lock = field(default_factory=threading.Lock)

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import ImageColor
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.wire import Align, Format, Paper, Pen, points_of
+from toolkit.handwriting.wire import MAX_PIXELS, Align, Format, Paper, Pen, points_of
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
 Distance: TypeAlias = float | str
@@ -97,13 +97,16 @@ def query_of(style: Style, kind: Format) -> dict[str, str]:
     return query
 
 
-def scaled_query(query: Mapping[str, str], factor: float) -> dict[str, str]:
-    """Return the query with all distances in pixels and multiplied by `factor`."""
+def scaled_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
+    """Return the query of a letter with all distances in pixels; raise InvalidArgument if `dpi` cannot be."""
+    most = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
+    if not 1 <= dpi <= most:
+        raise InvalidArgument(f"dpi is between 1 and {int(most)} for this page ({MAX_PIXELS} pixels a side), not {dpi}")
     scaled = dict(query)
     for name in _DISTANCE_NAMES.union(("margin",)).intersection(query):
         points = [points_of(text) for text in query[name].split(",")]
         if None not in points:  # otherwise the service reports the error
-            scaled[name] = ",".join(_decimal(factor * each) + "px" for each in points if each is not None)
+            scaled[name] = ",".join(_decimal(dpi / 72 * each) + "px" for each in points if each is not None)
     return scaled
 
 
