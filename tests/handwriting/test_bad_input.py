@@ -96,6 +96,12 @@ def test_callers_with_apikey_use_any_colour(service: Service, kind: str, colour:
     assert service.render(kind, handwriting_color=colour, width="60px", height="40px").status == 200
 
 
+def test_a_refused_side_makes_no_margin_too_large(service: Service) -> None:
+    for room in ({"margin": "300px"}, {"min_padding": "300px"}):
+        reply = service.render(width="9001px", height="9px9", **room)
+        assert [error["field"] for error in errors_of(reply)] == ["width", "height"]
+
+
 def test_all_errors_come_at_once(service: Service) -> None:
     reply = service.render(handwriting_size="-5px", width="5gophers", height="80%")
     assert {error["field"] for error in errors_of(reply)} == {"handwriting_size", "width", "height"}

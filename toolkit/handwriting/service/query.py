@@ -66,7 +66,8 @@ def parameters_of(
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     parsers = _parsers_of(kind, is_strict=dialect == "strict", is_letter=is_letter)
     given = {"handwriting_color": black, **_parse_fields(query, parsers, problems)}
-    problems += _room_problems(given)
+    refused_sides = dict.fromkeys(side for side in _SIDES if side in query)  # None: no margin is too large for them
+    problems += _room_problems({**refused_sides, **given})
     if is_letter:
         problems += [Problem(side, wire.LETTER_SIDE.format(side)) for side in _SIDES if given.get(side, 1.0) is None]
         first_page = {} if kind == "pdf" else {"page_number": 1}
