@@ -108,6 +108,13 @@ def test_pdf_holds_the_colour_as_given(winters, colour, operator):
     assert len(re.findall(rb"^f$", stream, re.MULTILINE)) == 2  # one fill a word
 
 
+@pytest.mark.parametrize("kind", ["pdf", "svg", "replay"])
+def test_ink_beyond_the_page_is_no_ink_on_the_page(winters, kind):
+    cut = {"text": LETTER, "handwriting_size": 60.0, "height": 100.0}
+    on_page = written(winters, kind="png", **cut).ink_share
+    assert written(winters, kind=kind, **cut).ink_share == pytest.approx(on_page, rel=0.15)
+
+
 @pytest.mark.parametrize("text", [LETTER, TEXT])
 def test_pdf_text_is_extracted_exactly(winters, text):
     data = written(winters, text, "pdf", height=None, width=None).data

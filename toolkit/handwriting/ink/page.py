@@ -58,7 +58,8 @@ class Page:
         """Return the share of the page that ink covers, from the length and the width of the strokes."""
         # Crossings count twice, but they are small.
         s = self.strokes
-        area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum())
+        inside = (s.x > 0) & (s.x < self.width) & (s.y > 0) & (s.y < self.height)
+        area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1]))[inside[1:]].sum())
         return min(1.0, area / (self.width * self.height))
 
     def visible(self) -> Page:
