@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -123,6 +124,20 @@ def test_a_character_that_the_hand_lacks_is_an_error_of_its_row(hands: toolkit.C
     assert done["path"].notna().tolist() == [True, False, True]
     fixed = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
     assert fixed["is_new"].tolist() == [False, True, False]
+
+
+def test_a_value_that_cannot_be_formatted_is_an_error_of_its_row(hands: toolkit.Connection, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"sum": [1.5, "much", 10**400, Decimal("NaN")]}, dtype=object)
+    with pytest.warns(UserWarning, match="3 of 4 letters could not be written"):
+        done = hands.handwriting.letters(frame, "{sum:.2f}", "Molly", tmp_path, **SMALL)
+    assert done["error"].iloc[1].startswith("sum cannot be written as {sum:.2f}: Unknown format code")
+    assert done["error"].iloc[2].startswith("sum cannot be written as {sum:.2f}: int too large")
+    assert done["error"].iloc[3] == "sum is missing"
+
+
+def test_a_column_replaces_the_number_of_the_row(hands: toolkit.Connection, tmp_path: Path) -> None:
+    done = hands.handwriting.letters(pd.DataFrame({"number": [70, 80]}), "{number}", "Molly", tmp_path, **SMALL)
+    assert [Path(path).name for path in done["path"]] == ["letter-0070.pdf", "letter-0080.pdf"]
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")

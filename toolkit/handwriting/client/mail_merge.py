@@ -73,7 +73,8 @@ def letters(
     frame
         One row per letter.
     template
-        The text, with columns in braces: ``"Dear {name},\nyou owe us {amount:.2f}"``; ``{number}`` is the row, from 1.
+        The text, with columns in braces: ``"Dear {name},\nyou owe us {amount:.2f}"``; ``{number}`` is the row, from 1,
+        unless a column has this name.
     hand
         Id or title of a hand, or the name of a column with ids or titles.
     folder
@@ -139,10 +140,6 @@ class _LetterRow(NamedTuple):
     file_name: str
 
 
-class _RowProblem(Exception):
-    pass
-
-
 class _Template:
     """A text with fields such as ``{name}`` or ``{amount:.2f}``; a field is a column, or ``{number}`` of the row."""
 
@@ -164,10 +161,11 @@ class _Template:
             pieces.append(literal)
             if column is None:
                 continue
+            value = _present(values[column], column)
             try:
-                pieces.append(format(_present(values[column], column), spec or ""))
-            except (ValueError, TypeError) as error:
-                raise _RowProblem(f"{column} cannot be written as {{{column}:{spec}}}: {error}") from None
+                pieces.append(format(value, spec or ""))
+            except (ValueError, TypeError, ArithmeticError) as error:
+                raise InvalidArgument(f"{column} cannot be written as {{{column}:{spec}}}: {error}") from None
         return "".join(pieces)
 
 
@@ -188,18 +186,17 @@ def _letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, 
             full_name = name.filled(values) + suffix
             _check_file_name(full_name, suffix)
             key = unicodedata.normalize("NFC", full_name).casefold()  # some file systems ignore the case
-            if key in taken:
-                raise _RowProblem(f"row {taken[key]} has the file name {full_name!r} too")
-            taken[key] = number
+            if (first := taken.setdefault(key, number)) != number:
+                raise InvalidArgument(f"row {first} has the file name {full_name!r} too")
             rows.append(_LetterRow(text.filled(values), str(_present(values.get(hand, hand), hand)), full_name))
-        except _RowProblem as problem:
+        except InvalidArgument as problem:
             rows.append(str(problem))
     return rows
 
 
 def _present(value: object, column: str) -> object:
     if pd.api.types.is_scalar(value) and pd.isna(value):  # type: ignore[call-overload]
-        raise _RowProblem(f"{column} is missing")
+        raise InvalidArgument(f"{column} is missing")
     return value
 
 
@@ -217,7 +214,7 @@ def _check_file_name(file_name: str, suffix: str) -> None:
     elif len(file_name.encode("utf-8", "surrogatepass")) > _MAX_NAME_BYTES:
         reason = f"it is longer than {_MAX_NAME_BYTES} bytes"
     if reason:
-        raise _RowProblem(f"{file_name[:_MAX_NAME_BYTES]!r} cannot be a file name: {reason}")
+        raise InvalidArgument(f"{file_name[:_MAX_NAME_BYTES]!r} cannot be a file name: {reason}")
 
 
 class _FinishedLetter(msgspec.Struct, frozen=True):
