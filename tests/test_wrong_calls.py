@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,15 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "ratings in a number": (
         lambda w: w.hands.available(rating_neatness=1500),
         "rating_neatness is a pair or None, not an int",
+    ),
+    "a seed that is no number": (
+        lambda w: w.hands.png("Hi", "Molly", random_seed=Decimal("NaN")),
+        "random_seed cannot be NaN",
+    ),
+    "a width that is no number": (lambda w: w.hands.png("Hi", "Molly", width=math.nan), "width cannot be nan"),
+    "two margins": (
+        lambda w: w.hands.png("Hi", "Molly", margin=(1, 2)),
+        "margin is a number or a str or 4 values or None",
     ),
     "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
     "sheet of None": (lambda w: w.hands.contact_sheet(None), "pictures is a DataFrame or a list of Handwritten"),

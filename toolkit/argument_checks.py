@@ -183,7 +183,7 @@ def _expected_types(hint: Any) -> Iterator[str]:  # noqa: ANN401
     elif origin is Literal:
         yield from map(repr, inner)
     elif kind in _TYPE_NAMES:
-        yield _TYPE_NAMES[kind]
+        yield f"{len(inner)} values" if kind is tuple and len(inner) > 2 else _TYPE_NAMES[kind]
     elif isinstance(kind, type) and issubclass(kind, Iterable) and inner:
         yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected_types(inner[0]))}"
     else:

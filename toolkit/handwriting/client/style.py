@@ -115,9 +115,9 @@ def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) ->
         return _hexadecimal_colour(value) if name == "handwriting_color" else value
     if name == "natural" and isinstance(value, bool | np.bool_):
         return str(value).lower()
-    if isinstance(value, bool):
-        raise InvalidArgument(f"{name} cannot be {value!r}")
     if isinstance(value, Real | Decimal):
+        if isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidArgument(f"{name} cannot be {value}")
         if name == "random_seed" and value < 0:
             raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
         if name == "random_seed" and value == 0:
