@@ -217,6 +217,8 @@ def test_a_sheet_shows_every_picture(hands: toolkit.Connection, tmp_path: Path) 
         shown.save(tmp_path / "sheet.jpg")
     assert hands.handwriting.contact_sheet(notes, labels=["a", "b", "c"]).digest == shown.digest
     assert hands.handwriting.contact_sheet(notes[:2]).digest != shown.digest
+    labels = ["a label that is much wider than its picture, " + "or two " * 10, "b", "two\nlines"]
+    assert hands.handwriting.contact_sheet(notes, labels=labels).image.width > 1.5 * shown.image.width
     sheet = shown.image
     assert sheet.size == (2 * 224, 2 * (30 + 18 + 24))
     dark = [sheet.crop(box).convert("L").getextrema()[0] for box in

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -94,7 +95,10 @@ def sweep(
     Parameters
     ----------
     text, handwriting, ...
-        As in `png`; each may be a list, and the last list changes fastest.
+        As in `png`; all but the text may be lists, of which the last changes fastest. Four margins, or four inks, are
+        one str: ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
+    kind
+        ``png`` (default), ``pdf``, ``svg`` or ``replay``, an animation.
     progress
         Show a progress bar if there are more than 20 combinations.
 
@@ -209,13 +213,15 @@ def contact_sheet(
         raise InvalidArgument("a contact sheet needs pictures, at least one column, and one label per picture")
     images = [writing.on_paper() for writing in writings]
     columns = min(columns, len(images))
+    font = ImageFont.load_default(_FONT_SIZE_PX)
+    label_widths = [math.ceil(font.getlength(line)) for text in texts for line in text.split("\n")]
     # Each cell has half a gap on every side.
-    cell = max(image.width for image in images) + _GAP_PX
+    cell = max(*label_widths, *(image.width for image in images)) + _GAP_PX
     rows = [images[first : first + columns] for first in range(0, len(images), columns)]
     heights = (max(image.height for image in row) + _LABEL_HEIGHT_PX + _GAP_PX for row in rows)
     tops = list(itertools.accumulate(heights, initial=0))
     sheet = Image.new("RGB", (cell * columns, tops[-1]), "white")
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(_FONT_SIZE_PX)
+    draw = ImageDraw.Draw(sheet)
     for number, (image, text) in enumerate(zip(images, texts, strict=True)):
         left, top = _GAP_PX // 2 + number % columns * cell, _GAP_PX // 2 + tops[number // columns]
         draw.text((left, top), text, fill="#666666", font=font)
