@@ -9,11 +9,10 @@ import numpy as np
 
 from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
 from toolkit.handwriting.ink.motion import PenPath
-from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.handwriting.ink.ribbons import POINT_DISTANCE, Strokes
 from toolkit.keyed_noise import KeyedNoise, unit
 
 # Lengths in cap heights.
-POINT_DISTANCE = 1 / 30
 STRIKE_HEIGHT = 0.27  # of a strike line above the baseline: the middle of small letters
 STRIKE_OVERSHOOT = 0.12  # by which a strike line is longer than the word, at both ends
 SECOND_WRITING_SHIFT = 0.028  # between a letter and its second writing

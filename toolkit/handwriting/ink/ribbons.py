@@ -24,6 +24,7 @@ DOT_FLAG = 4  # an i-dot or full stop
 OUTLINE_FLAG = 8  # not a stroke, but a contour of a shape that strokes cannot draw
 
 SMOOTH, COARSE = 5, 2  # pieces of a round end
+POINT_DISTANCE = 1 / 30  # cap heights between two points of a stroke
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class HandwritingService:
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:
         records = [handwriting.record() for handwriting in catalogue().values()]
         # The catalogue is in the order of the ids, and the stable sort keeps this order for equal values.
-        records.sort(key=lambda record: _sort_key(record[asked.order_by]), reverse=asked.order_dir == "desc")
+        records.sort(key=lambda record: record[asked.order_by], reverse=asked.order_dir == "desc")
         return records[asked.offset : asked.offset + asked.limit]
 
     def record(self, handwriting_id: str) -> dict[str, str | int]:
@@ -130,10 +130,6 @@ def etag_of(parameters: Parameters) -> str | None:
         return None
     canonical = f"{RENDERER_VERSION} {parameters.kind} {parameters.handwriting.id} {parameters!r}"
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _sort_key(value: str | int) -> str | int:
-    return value.casefold() if isinstance(value, str) else value
 
 
 def _basic_credentials(authorization: str) -> tuple[Secret, Secret] | None:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from toolkit.handwriting.ink.canvases.raster import Coverage
 from toolkit.handwriting.ink.pen import InkFlow, PenKind
-from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, tangents
+from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, POINT_DISTANCE, Strokes, tangents
 from toolkit.handwriting.ink.shaping import THICKEST_NIB
 from toolkit.keyed_noise import Floats, KeyedNoise
 
@@ -18,7 +18,6 @@ TILE_CELLS = 256  # width and height of the tile of grain, which repeats
 FINE, COARSE = 0.0075, 0.024  # sizes of the two grains in cap heights: single fibres, and bundles of fibres
 HOLLOWS_CAP_HEIGHT = 110  # pixels; in larger writing, hollows of the paper can stay white
 STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the smallest share of the flow in a streak
-POINT_DISTANCE = 1 / 30  # cap heights between the points of a stroke
 _LANE_COUNTS = 3, 9  # fewest and most points side by side across a line
 _POINTS_AT_ONCE = 200_000  # added to the grid together, which takes twenty times the memory of the points
 # Strokes that cover the page this many times, with at least this many points, get a uniform density to save time.

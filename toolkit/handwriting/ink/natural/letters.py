@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import bar_of
-from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, arc, bridge, direction, nearest
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK
+from toolkit.handwriting.ink.natural.parts import Part, arc, bridge, direction, nearest
+from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK
 from toolkit.keyed_noise import Floats
 
 # Lengths in cap heights.

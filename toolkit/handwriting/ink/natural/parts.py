@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.handwriting.ink.ribbons import POINT_DISTANCE, Strokes
 from toolkit.keyed_noise import Floats
 
 Part = Floats  # (points, 3)
-POINT_DISTANCE = 1 / 30  # cap heights between two points of a stroke
 _DIRECTION_POINTS = 4  # the direction of an end is measured over these points
 
 

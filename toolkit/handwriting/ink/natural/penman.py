@@ -11,8 +11,8 @@ import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import Alphabet, forms_of
 from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, drawn_form, letterform_of, meet
-from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, parts_of
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
+from toolkit.handwriting.ink.natural.parts import Part, parts_of
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
 from toolkit.keyed_noise import Integers, KeyedNoise, unit
 
