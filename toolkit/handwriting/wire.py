@@ -15,7 +15,6 @@ Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 LetterFormat: TypeAlias = Literal["pdf", "png", "svg"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
-
 Align: TypeAlias = Literal["top", "middle"]
 
 APIKEY = Parameter("apikey", secret=True)
@@ -46,10 +45,9 @@ DIRECTIONS = ("asc", "desc")
 PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
 SWITCH_VALUES = ("true", "false")
-
 ALIGNS: tuple[Align, ...] = get_args(Align)
 
-#: Headers of a rendering; the service of 2016 sent seed and overflow, this toolkit adds the others.
+#: Headers of a rendering, all additions of this toolkit.
 SEED_HEADER = "X-Handwriting-Seed"
 OVERFLOW_HEADER = "X-Handwriting-Overflow"
 PAGE_SIZE_HEADER = "X-Handwriting-Size"
@@ -58,9 +56,9 @@ INK_SHARE_HEADER = "X-Handwriting-Ink"
 CUT_HEADER = "X-Handwriting-Cut"
 PAGES_HEADER = "X-Handwriting-Pages"
 TIMING_HEADER = "Server-Timing"
-MAX_PIXELS = 9000  # of a side of a PNG
 
 MAX_TEXT_LENGTH = 9000
+MAX_PIXELS = 9000  # of a side of a PNG
 MAX_LETTER_LENGTH, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 MAX_LINE_SPACING = 5.0

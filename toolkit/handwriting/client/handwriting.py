@@ -173,7 +173,7 @@ class HandwritingClient(PublicNames):
             The same seed gives the same writing in every format; 0 is a seed too. None: each call differs a little.
         pen
             ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Only gateways of this
-            toolkit know `pen`, `natural`, `paper` and `corrections`.
+            toolkit know `pen`, `natural`, `paper`, `corrections`, `margin` and `align`.
         natural
             Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. The text still
             stays on the page. Default False: letters keep their form and lines are straight.

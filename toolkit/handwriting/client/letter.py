@@ -31,9 +31,6 @@ class Letter:
     ----------
     pdf : Handwritten
         All pages in one file whose words can be searched.
-    pages : int
-    seed : int, Decimal or None
-        Pass it as `random_seed` to render the same letter again.
     """
 
     pdf: Handwritten
