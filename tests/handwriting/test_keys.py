@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ import toolkit
 from tests.conftest import raw_call
 from tests.handwriting.conftest import Service, errors_of
 from tests.mail_server import eventually
+from tests.test_cli import called
 from toolkit.errors import KeyRejected, RateLimited
 from toolkit.gateway import Gateway
 from toolkit.gateway.configuration import configuration_of
@@ -66,12 +68,20 @@ def test_without_configured_keys_any_is_taken_but_not_none(service: Service) -> 
 
 def test_a_client_with_a_wrong_key_is_told_without_it(closed: Service) -> None:
     with toolkit.connect(closed.base_url, credentials={"apikey": "my-own-wrong-key"}) as tk:
-        with pytest.raises(KeyRejected, match="unauthorized") as caught:
+        with pytest.raises(KeyRejected, match="unauthorized: use .*apikey.* or set .TOOLKIT_APIKEY") as caught:
             tk.handwriting.available()
         assert caught.value.status == 401
         assert "my-own-wrong-key" not in str(caught.value)
     with toolkit.connect(closed.base_url, credentials={"apikey": "letters-key"}) as tk:
         assert len(tk.handwriting.available()) >= 120
+
+
+def test_the_command_sends_the_key_of_the_environment_to_its_gateway_only(closed: Service, tmp_path: Path) -> None:
+    letter = "write", "Dear Ada", "--hand=Molly", "-o", str(tmp_path / "letter.svg")
+    called(*letter, TOOLKIT_URL=closed.base_url, TOOLKIT_APIKEY="letters-key")
+    said = called(*letter, f"--url={closed.base_url}", code=1, TOOLKIT_APIKEY="letters-key").stderr
+    assert "unauthorized: use " in said
+    assert "$TOOLKIT_APIKEY together with $TOOLKIT_URL" in said
 
 
 def test_the_bucket_of_a_key_runs_dry_and_fills_again() -> None:

@@ -55,8 +55,8 @@ def write(
     """Write TEXT in handwriting to a file.
 
     With "-" it writes the text on stdin. The page is as high as the text needs; with --page a .pdf has as many pages as
-    the text needs. If no gateway runs on this machine, it starts one for this text. A gateway that wants an apikey gets
-    that of $TOOLKIT_APIKEY.
+    the text needs. If no gateway runs on this machine, it starts one for this text. A gateway at $TOOLKIT_URL gets the
+    apikey in $TOOLKIT_APIKEY.
 
     \b
       toolkit write "Dear Ada" --hand Molly -o note.png

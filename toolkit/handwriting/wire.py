@@ -69,6 +69,7 @@ MAX_QUERY_BYTES = 256 * 1024
 # -- error texts, which clients may compare: do not change them --------------------------------------------
 
 UNAUTHORIZED = "unauthorized"
+KEY_ADVICE = ': use connect(credentials={"apikey": ...}), or set $TOOLKIT_APIKEY together with $TOOLKIT_URL'
 NOT_FOUND = "not found"
 HANDWRITING_NOT_FOUND = "handwriting not found"
 METHOD_NOT_ALLOWED = "method not allowed"
@@ -115,7 +116,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     if (wait := headers.get("retry-after", "")).isdigit():
         details["retry_after"] = float(wait)
         kind = Overloaded if status == 503 else kind
-    return kind(problems[0].error, **details)
+    message = problems[0].error + (KEY_ADVICE if status == 401 else "")
+    return kind(message, **details)
 
 
 def _problem_entry(problem: Problem) -> dict[str, Any]:
