@@ -221,7 +221,5 @@ def _signature_words(layout: Layout) -> slice:
     begin = int(layout.starts_line[-1])
     names = [word.text for word in layout.words[begin:] if word.text] or [""]
     closes = layout.text[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
-    signs = (
-        closes and len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()
-    )
-    return slice(begin, None) if signs else slice(0, 0)
+    is_name = len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()
+    return slice(begin, None) if closes and is_name else slice(0, 0)
