@@ -340,7 +340,7 @@ def answer_once(server: socket.socket, answer: bytes) -> None:
 def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, tmp_path: Path) -> None:
     first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind.upper()}"
     assert "seed 7>" in called("write", "Dear Ada", "--hand=Molly", "--seed=7", "-o", str(first)).stdout
-    called("write", "-", "--hand=molly", "--seed=7", f"--output={second}", stdin=b"Dear Ada\n")
+    called("write", "-", "--hand=molly", "--seed=7", f"--output={second}", stdin=b"Dear Ada\r\n")
     assert first.read_bytes().startswith(magic)
     assert first.read_bytes() == second.read_bytes()
 

@@ -64,7 +64,7 @@ def write(
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if text == "-":
         try:
-            text = stdin().read().decode("utf-8").rstrip("\n")
+            text = stdin().read().decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             raise click.ClickException("the text on stdin is not UTF-8") from None
     from toolkit.connection import connect
