@@ -25,7 +25,7 @@ _CORRECTABLE_WORD = re.compile(r"[^\W\d_]{4,}")
 _Added: TypeAlias = tuple[Strokes, list[int], list[int]]  # strokes, and of each stroke the word and the letter
 
 
-def with_false_starts(text: str, rate: float, noise: KeyedNoise) -> str:
+def add_false_starts(text: str, rate: float, noise: KeyedNoise) -> str:
     """Insert a false start before some words: the first letters of the word, marked as crossed out."""
     if not rate:
         return text
@@ -46,20 +46,21 @@ def _false_start(word: str, share: float) -> str:
     return word[:length] if length < 4 else word[: length - 2] + word[length - 1] + word[length - 2]
 
 
-def corrected(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
+def add_corrections(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
     """Add the corrections after each word: cross out false starts, write letters a second time, squeeze words."""
-    if not rate or not len(path.word):
+    if not rate or not len(path.stroke_word):
         return path
     _squeeze(path, layout)
     added = [*_strike_lines(path, layout, noise), *_overwritten(path, layout, rate, noise)]
-    strokes, words, letters = zip((path.strokes, path.word, path.letter), *added, strict=True)
+    strokes, words, letters = zip((path.strokes, path.stroke_word, path.stroke_letter), *added, strict=True)
     word, letter = np.concatenate(words), np.concatenate(letters)
     order = np.argsort(word, kind="stable")
-    return path._replace(strokes=Strokes.concatenate(strokes).reordered(order), word=word[order], letter=letter[order])
+    in_order = Strokes.concatenate(strokes).reordered(order)
+    return path._replace(strokes=in_order, stroke_word=word[order], stroke_letter=letter[order])
 
 
 def _squeeze(path: PenPath, layout: Layout) -> None:
-    of_point = np.repeat(path.word, path.strokes.length)
+    of_point = np.repeat(path.stroke_word, path.strokes.length)
     x, y = path.strokes.x, path.strokes.y
     for number, word in enumerate(layout.words):
         if word.squeeze < 1 and (inside := of_point == number).any():
@@ -73,7 +74,7 @@ def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[
     """Yield the lines that cross out false starts: one or two for each."""
     style = unit(noise.hashes("strike", len(layout.words)))
     for number, word in enumerate(layout.words):
-        of_word = path.word == number
+        of_word = path.stroke_word == number
         if not word.is_struck or not of_word.any():
             continue
         x = path.strokes.select(of_word).x
@@ -82,7 +83,7 @@ def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[
         lines = [_strike_line(left, right, own, 0)]
         if style[number] < _SECOND_STRIKES:
             lines.append(_strike_line(right, left, own, 1))
-        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.letter[of_word][-1])] * len(lines)
+        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.stroke_letter[of_word][-1])] * len(lines)
 
 
 def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> Strokes:
@@ -100,10 +101,10 @@ def _overwritten(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) 
     chance, which = unit(noise.hashes("go over", words)), unit(noise.hashes("go over letter", words))
     shift = noise.uniform("go over shift", 2 * words)
     for number in np.nonzero(chance < rate * (1 - _FALSE_START_SHARE))[0].tolist():
-        letters = np.unique(path.letter[path.word == number])
+        letters = np.unique(path.stroke_letter[path.stroke_word == number])
         if len(letters) and not layout.words[number].is_struck:
             letter = int(letters[int(which[number] * len(letters))])
-            strokes = path.strokes.select((path.letter == letter) & (path.word == number))
+            strokes = path.strokes.select((path.stroke_letter == letter) & (path.stroke_word == number))
             x, y = (
                 v + SECOND_WRITING_SHIFT * (0.6 + 0.4 * abs(s)) * (1 if s > 0 else -1) + 0.05 * (v - v.mean())
                 for v, s in zip((strokes.x, strokes.y), shift[2 * number : 2 * number + 2], strict=True)

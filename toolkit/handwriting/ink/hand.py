@@ -55,7 +55,7 @@ class Measures:
 class PlacedGlyph:
     """A glyph with the position from HarfBuzz, in cap heights; `cluster` is the index of its first character."""
 
-    glyph: int
+    glyph_id: int
     cluster: int
     advance: float
     dx: float
@@ -109,7 +109,7 @@ def fallback_chain(script: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((script, _COMPANION.get(script, script), *_SHARED_FALLBACK)))
 
 
-def written_as(character: str) -> tuple[str, ...]:
+def spellings(character: str) -> tuple[str, ...]:
     """Return a character and a similar one, of which the first that a hand has is written; "" writes nothing."""
     return ("",) if character in _INVISIBLE_CHARACTERS else (character, _SIMILAR_CHARACTER.get(character, character))
 

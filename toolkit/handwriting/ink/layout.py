@@ -25,8 +25,8 @@ class Layout:
     words: list[ShapedWord]
     line: Integers  # (words,) line of each word
     x: Floats  # (words,) start of each word, from the left end of the line
-    lines: int  # number of lines, with empty lines
-    text: list[str]  # (lines,) as written, with spaces
+    line_count: int  # number of lines, with empty lines
+    line_texts: list[str]  # (lines,) as written, with spaces
 
     @property
     def starts_line(self) -> Integers:
@@ -35,12 +35,12 @@ class Layout:
     def lines_between(self, first: int, last: int) -> Layout:
         """Return the lines from `first` to `last` (excluded) as a new layout."""
         at = slice(*np.searchsorted(self.line, [first, last]).tolist())
-        return Layout(self.words[at], self.line[at] - first, self.x[at], last - first, self.text[first:last])
+        return Layout(self.words[at], self.line[at] - first, self.x[at], last - first, self.line_texts[first:last])
 
     def before_line(self, line: int) -> Layout:
-        """Return the layout with only the words before `line`, but with all of `lines` and `text`."""
+        """Return the layout with only the words before `line`, but with all of `line_count` and `line_texts`."""
         keep = int(np.searchsorted(self.line, line))
-        return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.lines, self.text)
+        return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.line_count, self.line_texts)
 
 
 def lay_out(
@@ -61,7 +61,7 @@ def lay_out(
         before, end = None, 0.0
         for word in line:
             x.append(_after_blank(shaper, end, word, before, next(change)))
-            before, end = word.text, x[-1] + word.advance
+            before, end = word.text, x[-1] + word.width
     line_of = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
     text_lines = ["".join(word.blank + word.text for word in line if not word.is_struck) for line in lines]
     return Layout(words, line_of, np.array(x, np.float64), len(lines), text_lines)
@@ -90,11 +90,11 @@ def _break_lines(
         if token.startswith(STRUCK_MARK):
             word = replace(word, text="", is_struck=True)
         begin = _after_blank(shaper, x, word, line[-1].text if line else None)
-        if width is not None and begin + word.advance > width:
+        if width is not None and begin + word.width > width:
             # A word of joiners only has no width.
-            share = (width - begin) / word.advance if word.advance else 0.0
+            share = (width - begin) / word.width if word.width else 0.0
             if line and share > MIN_SQUEEZE and next(may_squeeze, False):
-                line.append(replace(word, squeeze=share, advance=width - begin))
+                line.append(replace(word, squeeze=share, width=width - begin))
                 x = width
                 continue
             if line:
@@ -105,14 +105,14 @@ def _break_lines(
                 yield [replace(shaper.word(piece), blank=word.blank)]
                 begin, word = 0.0, shaper.word(rest)
         line.append(word)
-        x = begin + word.advance
+        x = begin + word.width
     yield line
 
 
 def _cut_word(word: ShapedWord, room: float, width: float) -> list[str]:
     """Cut a word into pieces that fit into `width` (the first into `room`), each of at least one character."""
     pieces, cut, last_cut, begin, last = [], 0, 0, 0.0, 0.0
-    for place, reached in (*word.breaks, (len(word.text), word.advance)):
+    for place, reached in (*word.breaks, (len(word.text), word.width)):
         if reached - begin > room and last_cut > cut:
             pieces.append(word.text[cut:last_cut])
             cut, begin, room = last_cut, last, width

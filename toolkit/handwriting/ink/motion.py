@@ -30,8 +30,8 @@ class PenPath(NamedTuple):
     """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
     strokes: Strokes  # the radius is relative to the nib, 1 on average
-    word: Integers  # (strokes,) number of the word on the page
-    letter: Integers  # (strokes,) number of the letter on the page
+    stroke_word: Integers  # (strokes,) number of the word on the page
+    stroke_letter: Integers  # (strokes,) number of the letter on the page
     begin: Floats  # (words,) x of the start of each word
     end: Floats  # (words,)
 
@@ -59,7 +59,7 @@ def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     x, y, size = move(letters, shake, noise)
     x, y = _move_words(np.repeat(letters.stroke_word, letters.strokes.length), x, y, shake, noise, layout)
     moved = replace(letters.strokes, x=x, y=y, radius=letters.strokes.radius * size)
-    end = layout.x + [word.advance for word in layout.words]
+    end = layout.x + [word.width for word in layout.words]
     rounded = round_corners(moved, shaper.writer.haste)
     return PenPath(rounded, letters.stroke_word, letters.stroke_letter, layout.x, end)
 

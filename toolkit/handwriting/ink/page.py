@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
+from toolkit.handwriting.ink.baselines import Lines, dodge
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.lines import Lines, dodge
 from toolkit.handwriting.ink.motion import WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
 from toolkit.handwriting.ink.pen import InkFlow
@@ -50,7 +50,7 @@ class Page:
     @property
     def cut_text(self) -> str:
         """Return the beginning of the first line with ink outside the page."""
-        text = "" if self.cut_line is None else self.layout.text[self.cut_line]
+        text = "" if self.cut_line is None else self.layout.line_texts[self.cut_line]
         return text.strip()[:_MAX_CUT_TEXT]
 
     @property
@@ -87,7 +87,7 @@ def compose(
 ) -> Page:
     """Put the path of the pen on a page; the lines of natural writing become straighter if their ink does not fit."""
     size, baseline = parameters.handwriting_size, lines.baseline
-    line, word = (np.repeat(of, path.strokes.length) for of in (layout.line[path.word], path.word))
+    line, word = (np.repeat(of, path.strokes.length) for of in (layout.line[path.stroke_word], path.stroke_word))
     x, radius = path.strokes.x * size, path.strokes.radius * size
     place = _placement(parameters, layout, lines.margin, (x, radius, line))
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + line * 97.0)
@@ -105,7 +105,7 @@ def compose(
     word_x, word_end = place(path.begin * size, layout.line), place(path.end * size, layout.line)
     word_y = baseline[layout.line] - share * lines.slope[layout.line] * word_x
     return Page(
-        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
+        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.stroke_word, path.stroke_letter, width, height,
         baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout,
         cut_line=int(line[outside].min()) if outside.any() else None,
     )  # fmt: skip
@@ -116,7 +116,7 @@ def _placement(
 ) -> Callable[[Floats, Integers], Floats]:
     """Return a function that maps x and line number to x on the page; long lines are squeezed to the right margin."""
     x, radius, line = ink
-    size, lines = parameters.handwriting_size, layout.lines
+    size, lines = parameters.handwriting_size, layout.line_count
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x)

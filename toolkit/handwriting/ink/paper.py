@@ -56,16 +56,16 @@ STOCKS = {
 class PrintedLine(NamedTuple):
     """A printed line; `slope` is y over x, or x over y for an upright line."""
 
-    at: float  # y at the left edge of the page, or x at the top edge for an upright line
+    position: float  # y at the left edge of the page, or x at the top edge for an upright line
     slope: float
-    upright: bool
+    is_upright: bool
     colour: RGB
 
     def ends(self, width: float, height: float) -> tuple[float, float, float, float]:
         """Return x and y of both ends on a page of this size."""
-        if self.upright:
-            return self.at, 0.0, self.at + self.slope * height, height
-        return 0.0, self.at, width, self.at + self.slope * width
+        if self.is_upright:
+            return self.position, 0.0, self.position + self.slope * height, height
+        return 0.0, self.position, width, self.position + self.slope * width
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _pad_noise(parameters: Parameters) -> KeyedNoise:
     return KeyedNoise("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
 
 
-def fitted_to_paper(parameters: Parameters) -> Parameters:
+def fit_to_paper(parameters: Parameters) -> Parameters:
     """Return parameters with margins, and with even lines on ruled paper; without paper, return them unchanged."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
@@ -102,7 +102,7 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
     return replace(parameters, margin=Margin(*sides))
 
 
-def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
+def put_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
     """Add the sheet of paper to a page, and turn the ink as the sheet is turned on the scanner."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
@@ -115,7 +115,7 @@ def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page
     rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
     width = max(pad.number("rule width", RULE_WIDTH_RANGE) * size, 0.4)
     lines = _printed_lines(page, stock, rule, turn, pad, size, size * (parameters.line_spacing or 0.0))
-    hang = HANG * size * noise.gaussian("hang", page.layout.lines)
+    hang = HANG * size * noise.gaussian("hang", page.layout.line_count)
     strokes, word_line = page.strokes, page.layout.line
     at = np.repeat(word_line[page.stroke_word], strokes.length)
     x, y = _turned(page, turn, strokes.x, strokes.y + hang[at])

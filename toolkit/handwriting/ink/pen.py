@@ -89,11 +89,11 @@ class InkFlow:
     kind: PenKind
     flow: Floats  # (points,)
     path: Floats  # (points,) length of the line that the pen has written before a point, in cap heights
-    share: Floats  # (points,) how much a point counts as a second stroke on other ink, 0 to 1
+    overlap_weight: Floats  # (points,) how much a point counts as a second stroke on other ink, 0 to 1
     noise: KeyedNoise
 
     def select(self, points: npt.NDArray[np.bool_]) -> InkFlow:
-        return replace(self, flow=self.flow[points], path=self.path[points], share=self.share[points])
+        return replace(self, flow=self.flow[points], path=self.path[points], overlap_weight=self.overlap_weight[points])
 
 
 class _Travel:
@@ -110,7 +110,7 @@ class _Travel:
         self.pressure = noise.drift("pressure", self.path / LONG_PRESSURE)
 
 
-def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
+def apply_pen(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
     """Return the strokes with the width of the ink (in cap heights), and the ink flow, or None for plain ink.
 
     The radius of the given strokes is relative to the nib, 1 on average.

@@ -12,18 +12,18 @@ from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import Handwriting, writer_of
 from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.ink.baselines import clear_line_spacing, ink_reach, lines_of, motion_reserve, place_baselines
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.corrections import corrected, with_false_starts
+from toolkit.handwriting.ink.corrections import add_corrections, add_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
-from toolkit.handwriting.ink.lines import baselines, clear_line_spacing, ink_reach, lines_of, motion_reserve
 from toolkit.handwriting.ink.motion import pen_path
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Page, compose
-from toolkit.handwriting.ink.paper import fitted_to_paper, laid_on_paper
-from toolkit.handwriting.ink.pen import inked
+from toolkit.handwriting.ink.paper import fit_to_paper, put_on_paper
+from toolkit.handwriting.ink.pen import apply_pen
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit.keyed_noise import KeyedNoise
@@ -48,7 +48,7 @@ def render(parameters: Parameters) -> Handwritten:
     def noted() -> Iterator[Page]:  # keeps figures only, because all pages of a letter take too much memory
         for page in pages:
             is_cut = page.cut_line is not None
-            drawn.append((page.width, page.height, page.layout.lines, page.ink_share, is_cut, page.cut_text))
+            drawn.append((page.width, page.height, page.layout.line_count, page.ink_share, is_cut, page.cut_text))
             yield page
 
     data, covered = draw(noted(), parameters, watch.lap)
@@ -87,7 +87,7 @@ def write_pages(parameters: Parameters, lap: Lap = lambda stage: None) -> tuple[
 
     `lap` is called after each stage.
     """
-    parameters, shaper, layouts = _paginated(fitted_to_paper(parameters))
+    parameters, shaper, layouts = _paginated(fit_to_paper(parameters))
     lap("layout")
     number = parameters.page_number
     if number is not None and number > len(layouts):
@@ -104,7 +104,7 @@ def _paginated(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]
     text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
     shaper = _shaper_of(parameters.handwriting, parameters.natural)
     # A letter is first cut into pages; another text has one page, so its points are known before.
-    every = 1 if parameters.is_letter else max(1, -(-shaper.points(text) // limit))
+    every = 1 if parameters.is_letter else max(1, -(-shaper.estimate_points(text) // limit))
     while True:
         shaper = _shaper_of(parameters.handwriting, parameters.natural, every)
         layout = _broken_lines(parameters, text, shaper)
@@ -112,7 +112,7 @@ def _paginated(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]
         if parameters.line_spacing is None:
             spaced = replace(parameters, line_spacing=clear_line_spacing(shaper, layout))
         pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_letter else [layout]
-        most = max(shaper.points("".join(page.text)) for page in pages)
+        most = max(shaper.estimate_points("".join(page.line_texts)) for page in pages)
         if most <= limit * every:
             return spaced, shaper, pages
         every = -(-most // limit)
@@ -123,7 +123,7 @@ def _broken_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layout:
     if parameters.width is not None:
         width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
         width -= shaper.habits.margin if parameters.natural else 0.0
-    text = with_false_starts(text, parameters.corrections, noise)
+    text = add_false_starts(text, parameters.corrections, noise)
     return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
 
 
@@ -132,32 +132,32 @@ def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> I
     below = (ink_reach(shaper).below + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
     lowest = (parameters.height or DEFAULT_HEIGHT) - parameters.edges.top - parameters.edges.bottom - below
     first = page = 0
-    while first < layout.lines:
-        baseline = baselines(parameters, shaper, layout.lines - first, _noise_of(parameters, shaper, page))
+    while first < layout.line_count:
+        baseline = place_baselines(parameters, shaper, layout.line_count - first, _noise_of(parameters, shaper, page))
         last = first + int(np.searchsorted(baseline, lowest, side="right"))
         if last == first:
             raise InvalidParameters([Problem("handwriting_size", wire.NO_LINE_FITS)])
         yield layout.lines_between(first, last)
         first, page = last, page + 1
-        while first < layout.lines and not layout.text[first]:
+        while first < layout.line_count and not layout.line_texts[first]:
             first += 1
 
 
 def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: int, lap: Lap) -> Page:
     noise = _noise_of(parameters, shaper, number)
-    lines, shown = lines_of(parameters, shaper, layout.lines, noise), layout
+    lines, shown = lines_of(parameters, shaper, layout.line_count, noise), layout
     if parameters.height is not None:  # lines far below the page are not written
         reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
         shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
     path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
-    path = corrected(path, shown, parameters.corrections, noise)
+    path = add_corrections(path, shown, parameters.corrections, noise)
     lap("motion")
-    strokes, ink = inked(path.strokes, parameters.pen, shaper, noise)
+    strokes, ink = apply_pen(path.strokes, parameters.pen, shaper, noise)
     lap("pen")
     page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
     if page.cut_line is None and len(shown.words) < len(layout.words):
         page = replace(page, cut_line=int(layout.line[len(shown.words)]))
-    page = laid_on_paper(replace(page, ink=ink), parameters, noise)
+    page = put_on_paper(replace(page, ink=ink), parameters, noise)
     lap("motion")
     return page
 

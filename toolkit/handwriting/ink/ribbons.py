@@ -23,7 +23,7 @@ ENDS_IN_INK = 2  # the stroke ends inside another stroke, so it has no release
 DOT_FLAG = 4  # an i-dot or full stop
 OUTLINE_FLAG = 8  # not a stroke, but a contour of a shape that strokes cannot draw
 
-SMOOTH, COARSE = 5, 2  # pieces of a round end
+SMOOTH_END, COARSE_END = 5, 2  # pieces of a round end
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
     return np.where(still, 1.0, tx / norm), np.where(still, 0.0, ty / norm)
 
 
-def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH) -> Polygons:
+def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH_END) -> Polygons:
     """Return the outline of the ink: a ribbon for each stroke, a disc at each sharp turn, and the contours.
 
     Ribbons use one point in `every`; 3 is enough if the polygons become curves. A round end has `end` pieces.

@@ -14,7 +14,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import Writer, habits_of
-from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, written_as
+from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 from toolkit.keyed_noise import Floats, Integers
 
@@ -38,13 +38,13 @@ class ShapedWord:
     """One word; the strokes of each letter are relative to the origin of the letter, in cap heights, y upwards."""
 
     text: str
-    advance: float
+    width: float  # advance of the whole word
     origin_x: Floats  # (letters,) the position of each letter in the word
     origin_y: Floats  # (letters,)
     letter_advance: Floats  # (letters,)
     strokes: Strokes  # the radius is relative to the mean nib of the hand
     stroke_letter: Integers  # (strokes,) number of the letter
-    letter: Integers  # (points,) number of the letter
+    point_letter: Integers  # (points,) number of the letter
     breaks: tuple[tuple[int, float], ...]  # positions at which the word may be cut: number of characters, width
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
     blank: str = ""  # the white space before the word
@@ -78,7 +78,7 @@ class Shaper:
         placed: list[tuple[int, PlacedGlyph, int]] = []
         for number, run, places in self._runs_by_hand(text):
             placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
-        letters = [self.letter(number, at.glyph) for number, at, _ in placed]
+        letters = [self.letter(number, at.glyph_id) for number, at, _ in placed]
         stretch = np.array([self._stretch[number] for number, _, _ in placed])
         advances = stretch * [at.advance for _, at, _ in placed]
         shift = stretch * [at.dx + at.dy * self.writer.slant for _, at, _ in placed]
@@ -91,7 +91,7 @@ class Shaper:
             text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
             strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
             _word_breaks(text, [p for _, _, p in placed], origin),
-            tuple((number, at.glyph, text[place]) for number, at, place in placed),
+            tuple((number, at.glyph_id, text[place]) for number, at, place in placed),
         )  # fmt: skip
         _mark_touching_ends(word)
         return word
@@ -115,14 +115,14 @@ class Shaper:
         x = (strokes.x + strokes.y * writer.slant) * writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
 
-    def points(self, text: str) -> int:
+    def estimate_points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
         number, written = self._hand_of(character) or (0, "")
         hand = self.hands[number]
-        return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
+        return sum(len(hand.glyph(at.glyph_id).x) for at in hand.shape(written)) if written else 0
 
     def missing(self, text: str) -> tuple[str, ...]:
         """Return the characters that no hand of the fallback chain has, each once, in order."""
@@ -130,7 +130,7 @@ class Shaper:
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
-        for wanted in written_as(character):
+        for wanted in spellings(character):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
@@ -172,14 +172,14 @@ class Shaper:
         left, right = self.word(before), self.word(after)
         if not len(left.stroke_letter) or not len(right.stroke_letter):
             return 0.0
-        tail = left.letter >= left.letter[-1] - 1
-        head = right.letter <= right.letter[0] + 1
+        tail = left.point_letter >= left.point_letter[-1] - 1
+        head = right.point_letter <= right.point_letter[0] + 1
         distance = WORD_GAP + 2 * self.nib
-        return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
+        return min(_needed_shift(_points(left, tail), _points(right, head), left.width, distance), 1.2)
 
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:
-    return word.strokes.x[chosen] + word.origin_x[word.letter[chosen]], word.strokes.y[chosen]
+    return word.strokes.x[chosen] + word.origin_x[word.point_letter[chosen]], word.strokes.y[chosen]
 
 
 def _is_punctuation(character: str) -> bool:
@@ -217,8 +217,8 @@ def _mark_touching_ends(word: ShapedWord) -> None:
     """Set the flags of stroke ends inside the ink of a neighbouring letter, where the pen is not lifted."""
     letters = len(word.origin_x)
     strokes = word.strokes
-    x, y = strokes.x + word.origin_x[word.letter], strokes.y + word.origin_y[word.letter]
-    point = np.searchsorted(word.letter, np.arange(letters + 1)).tolist()
+    x, y = strokes.x + word.origin_x[word.point_letter], strokes.y + word.origin_y[word.point_letter]
+    point = np.searchsorted(word.point_letter, np.arange(letters + 1)).tolist()
     stroke = np.searchsorted(word.stroke_letter, np.arange(letters + 1)).tolist()
     start = strokes.start
     last = start + strokes.length - 1

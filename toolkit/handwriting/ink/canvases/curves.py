@@ -12,7 +12,7 @@ import numpy as np
 
 from toolkit.handwriting.ink.canvases.texture import density, ink_at, layer_factor
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.ribbons import COARSE, OUTLINE_FLAG, SMOOTH, Mask, Polygons, Strokes, ribbons
+from toolkit.handwriting.ink.ribbons import COARSE_END, OUTLINE_FLAG, SMOOTH_END, Mask, Polygons, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
 LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # quantiles of the opacity from which a layer has ink
@@ -87,7 +87,7 @@ def outline_curves(
     downwards. In a `relative` curve the six numbers are relative to the start of the piece. With `word`, the number of
     the word of each stroke, the curves of a word come together.
     """
-    number, end = np.arange(len(strokes.length)), COARSE if len(strokes.length) > _MANY_STROKES else SMOOTH
+    number, end = np.arange(len(strokes.length)), COARSE_END if len(strokes.length) > _MANY_STROKES else SMOOTH_END
     least = 0
     while least < len(number):
         points = np.cumsum(strokes.length[least : least + _STROKES_AT_ONCE])

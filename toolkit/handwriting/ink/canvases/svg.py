@@ -142,7 +142,7 @@ def _paper_elements(page: Page) -> str:
 def _document(page: Page, pieces: Iterable[str]) -> bytes:
     """Return an SVG file as large as `page`, with coordinates in hundredths of a point and the text as ARIA label."""
     file = BytesIO()  # the pieces of a long text take 40 MB, and joining them twice as much
-    label = escape("\n".join(page.layout.text))
+    label = escape("\n".join(page.layout.line_texts))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
         f'viewBox="0 0 {page.width * POINT_UNITS:g} {page.height * POINT_UNITS:g}" role="img" aria-label="{label}">'

@@ -117,7 +117,7 @@ def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: floa
         thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
         # On the inner side of a curve the points are closer together.
         spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
-        weight = ink.share[at] * (step[at] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
+        weight = ink.overlap_weight[at] * (step[at] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
         amount = flow * rim * np.maximum(1 - thin, FAINTEST_STREAK)
         yield (x - uy * r * aside).ravel(), (y + ux * r * aside).ravel(), weight.ravel(), amount.ravel()
 

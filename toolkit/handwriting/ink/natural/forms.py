@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from toolkit.handwriting.ink.canvases.raster import coverage
-from toolkit.handwriting.ink.natural.parts import Part, arc, continued, direction, nearest, shortened, strokes_of
+from toolkit.handwriting.ink.natural.parts import Part, arc_lengths, direction, extend, nearest, shorten, strokes_of
 from toolkit.handwriting.ink.ribbons import Mask, Strokes, ribbons
 from toolkit.keyed_noise import Floats, Integers
 
@@ -54,7 +54,7 @@ def _contacts(parts: Parts) -> list[tuple[int, bool]]:
     """Return the ends (number of the part, whether at its end) that touch another part, or a far point of the same."""
     found = []
     for n, part in enumerate(parts):
-        along = arc(part)
+        along = arc_lengths(part)
         for at_end in (False, True):
             point = part[-1] if at_end else part[0]
             distance = along[-1] - along if at_end else along
@@ -66,26 +66,26 @@ def _contacts(parts: Parts) -> list[tuple[int, bool]]:
 
 def _is_stem(part: Part) -> bool:
     x, y = part[-1, :2] - part[0, :2]
-    return bool(abs(y) > 1.5 * abs(x) and x * x + y * y > (0.93 * arc(part)[-1]) ** 2)
+    return bool(abs(y) > 1.5 * abs(x) and x * x + y * y > (0.93 * arc_lengths(part)[-1]) ** 2)
 
 
 def _open_bowl(parts: Parts, x_height: float) -> Parts | None:
     """Shorten a stroke that ends at another stroke: an open bowl, or an arch that does not meet the stem."""
-    contacts = [(n, end) for n, end in _contacts(parts) if arc(parts[n])[-1] > 0.5 and not _is_stem(parts[n])]
+    contacts = [(n, end) for n, end in _contacts(parts) if arc_lengths(parts[n])[-1] > 0.5 and not _is_stem(parts[n])]
     if not contacts:
         return None
     n, at_end = contacts[-1]
-    parts[n] = shortened(parts[n], 0.19 * x_height, at_end)
+    parts[n] = shorten(parts[n], 0.19 * x_height, at_end)
     return parts
 
 
 def _find_descender(parts: Parts) -> tuple[int, int, float] | None:
     """Turn the part with the descender to end there; return its number, its lowest point and the length after that."""
     n = min(range(len(parts)), key=lambda n: parts[n][:, 1].min())
-    along, low = arc(parts[n]), int(parts[n][:, 1].argmin())
+    along, low = arc_lengths(parts[n]), int(parts[n][:, 1].argmin())
     if along[low] < along[-1] - along[low]:
         parts[n], low = parts[n][::-1], len(parts[n]) - 1 - low
-        along = arc(parts[n])
+        along = arc_lengths(parts[n])
     return (n, low, float(along[-1] - along[low])) if parts[n][low, 1] < -0.2 and low > 5 else None
 
 
@@ -98,13 +98,13 @@ def _change_tail(parts: Parts, x_height: float, to: Literal["straight", "open", 
     if to == "straight" and after >= 0.15:
         parts[n] = parts[n][: low + 2]
     elif to == "open" and after >= 0.3:
-        parts[n] = shortened(parts[n], 0.5 * after, True)
+        parts[n] = shorten(parts[n], 0.5 * after, True)
     elif to == "open" and after < 0.1 and direction(parts[n], True)[1] < -0.8:
-        parts[n] = continued(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
+        parts[n] = extend(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
     elif to == "looped" and after <= 0.45:
         rise = -float(parts[n][low, 1])
         points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
-        parts[n] = continued(parts[n][: low + 1], points, True)
+        parts[n] = extend(parts[n][: low + 1], points, True)
     else:
         return None
     return parts
@@ -117,10 +117,10 @@ def _change_foot(parts: Parts, x_height: float) -> Parts | None:
     if (n, True) in _contacts(parts):
         return None
     if abs(part[-1, 1]) < 0.13 and direction(part, True)[1] < -0.6:
-        parts[n] = continued(part, [(0.08, -0.03), (0.22, 0.1)], True)
+        parts[n] = extend(part, [(0.08, -0.03), (0.22, 0.1)], True)
         return parts
     low = len(part) - 1 - int(part[::-1, 1].argmin())
-    rise = arc(part)[-1] - arc(part)[low]
+    rise = arc_lengths(part)[-1] - arc_lengths(part)[low]
     if (
         abs(part[low, 1]) < 0.13
         and 0.1 < rise < 0.4
@@ -142,7 +142,7 @@ def _highest_point(parts: Parts) -> tuple[int, int]:
 def _retraced_loop(parts: Parts, x_height: float) -> Parts | None:
     """Close the loop of an ascender: the upstroke follows the same line as the downstroke."""
     n, top = _highest_point(parts)
-    part, along = parts[n], arc(parts[n])
+    part, along = parts[n], arc_lengths(parts[n])
     if min(along[top], along[-1] - along[top]) < 0.3 or part[top, 1] < x_height * 1.25:
         return None
     down = part[top:]
@@ -204,7 +204,7 @@ def _change_flag(parts: Parts, x_height: float) -> Parts | None:
     """Add a short upstroke to the start of a 1, or remove it."""
     n, top = _highest_point(parts)
     if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
-        parts[n] = continued(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
+        parts[n] = extend(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
         return parts
     if top < len(parts[n]) // 2:
         parts[n] = parts[n][top:]
@@ -260,9 +260,9 @@ def _change_free_end(parts: Parts, x_height: float, by: float) -> Parts:
     way = direction(parts[n], True)
     length = abs(by) * x_height * (0.4 if way[1] < -0.6 else 1.0)
     if by < 0:
-        parts[n] = shortened(parts[n], length, True)
+        parts[n] = shorten(parts[n], length, True)
     else:
-        parts[n] = continued(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
+        parts[n] = extend(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
     return parts
 
 

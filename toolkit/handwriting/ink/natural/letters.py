@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import bar_of
-from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, arc, bridge, direction, nearest
+from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, arc_lengths, bridge, direction, nearest
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK
 from toolkit.keyed_noise import Floats
 
@@ -42,18 +42,18 @@ class Letterform:
     parts: list[Part]  # the strokes written at once, then the delayed strokes
     flags: list[int]  # of each stroke
     delayed: list[int]  # of each stroke: 0, `BAR` or `MARK`
-    comes_in: bool  # whether the first stroke begins where a join may arrive
-    goes_out: bool  # whether the last stroke that is not delayed ends where a join may leave
+    has_entry: bool  # whether the first stroke begins where a join may arrive
+    has_exit: bool  # whether the last stroke that is not delayed ends where a join may leave
     left: Floats  # (BAND_COUNT,) the left side of the ink in each band of height, inf without ink
     right: Floats  # (BAND_COUNT,) the right side, -inf without ink
 
     @property
-    def at_once(self) -> int:
+    def undelayed_count(self) -> int:
         """Return the number of strokes that are not delayed."""
         return self.delayed.count(0)
 
 
-def drawn_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
+def unjoined_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
     """Return a letter that is a drawing, or has no ink: nothing is joined to it."""
     return Letterform(character, parts, flags, [0] * len(parts), False, False, *_band_sides(parts))
 
@@ -81,8 +81,8 @@ def letterform_of(character: str, parts: list[Part], flags: list[int], joined: b
     parts = [*at_once, *(parts[n] for n in after)]
     own = [_stroke_flags(parts, n, flag) for n, flag in enumerate([*own, *(flags[n] for n in after)])]
     delayed = [0] * len(at_once) + [late[n] for n in after]
-    goes_out = exit_ is not None and order[-1] == exit_[0]
-    return Letterform(character, parts, own, delayed, entry is not None, goes_out, *_band_sides(parts))
+    has_exit = exit_ is not None and order[-1] == exit_[0]
+    return Letterform(character, parts, own, delayed, entry is not None, has_exit, *_band_sides(parts))
 
 
 def _without_lifts(parts: list[Part]) -> list[Part]:
@@ -200,9 +200,9 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     kern = max(0.0, least - gap) if least else 0.0
     if not least and not joined and gap > _USUAL_GAP:
         kern = -min(_TIGHTENED * (gap - _USUAL_GAP), _MOST) if gap < 9 else -0.1
-    if least or not (first.goes_out and second.comes_in):
+    if least or not (first.has_exit and second.has_entry):
         return Meeting(kern, False)
-    tail = first.parts[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
+    tail = first.parts[first.undelayed_count - 1] - np.array([dx + kern, dy, 0.0])
     if joined:
         return _joined_by_overlap(tail, second.parts)
     return Meeting(kern, False) if second.character in _ASCENDERS else _joined_by_bridge(kern, tail, second.parts[0])
@@ -210,8 +210,8 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
 
 def _joined_by_overlap(tail: Part, heads: list[Part]) -> Meeting:
     """Join the exit to the nearest point of the entry; from a point inside, the pen first goes back to the start."""
-    back = arc(tail[::-1])[::-1]
-    ahead = arc(heads[0])
+    back = arc_lengths(tail[::-1])[::-1]
+    ahead = arc_lengths(heads[0])
     end, start = (
         tail[back < (POINT_DISTANCE if _is_bowl(tail[::-1]) else _TAIL)],
         heads[0][ahead < _MAX_RETRACED_LENGTH],
@@ -233,7 +233,7 @@ def _joined_by_overlap(tail: Part, heads: list[Part]) -> Meeting:
 
 def _is_bowl(part: Part) -> bool:
     """Return whether a part starts near one of its later points, as a bowl does: a cut would open the bowl."""
-    rest = part[arc(part) > _BOWL]
+    rest = part[arc_lengths(part) > _BOWL]
     return len(rest) > 0 and nearest(part[0], rest)[1] < _CLOSED
 
 

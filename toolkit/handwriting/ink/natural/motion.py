@@ -31,11 +31,11 @@ _WORD_DISTANCE = 8.0  # cap heights between words, while all words are on one ax
 def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPath:
     draft = penman.draft(layout.words, noise)
     if not draft.choices:
-        return PenPath(draft.strokes, draft.word, draft.letter, layout.x, layout.x)
+        return PenPath(draft.strokes, draft.stroke_word, draft.point_letter, layout.x, layout.x)
     shake = penman.shaper.writer.shake
     _move_delayed(draft, penman, noise)
     x, y, size = _apply_drift(draft, layout, penman, noise)
-    of_word = np.repeat(draft.word, draft.strokes.length)
+    of_word = np.repeat(draft.stroke_word, draft.strokes.length)
     tilt = shake * motion.WORD_TILT * noise.gaussian("word tilt", len(layout.words))
     dx, dy = noise.field("word field", of_word, x / motion.WORD_LATTICE, y / motion.WORD_LATTICE)
     x, y = x + dx * (shake * motion.WORD_FIELD), y + dy * (shake * motion.WORD_FIELD) + x * tilt[of_word]
@@ -43,7 +43,7 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     strokes = motion.round_corners(strokes, penman.shaper.writer.haste)
     begin, end, start = _place_words(strokes, of_word, layout, penman, noise)
     strokes.x[:] += start[of_word]
-    return PenPath(strokes, draft.word, draft.letter[strokes.start], begin, end)
+    return PenPath(strokes, draft.stroke_word, draft.point_letter[strokes.start], begin, end)
 
 
 def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
@@ -61,7 +61,7 @@ def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
     # Bars come first, because dots and accents keep a distance from bars.
     for n in sorted(np.nonzero(draft.delayed)[0].tolist(), key=lambda n: int(draft.delayed[n])):
         at = slice(int(begins[n]), int(begins[n] + strokes.length[n]))
-        letter = int(draft.letter[at.start])
+        letter = int(draft.point_letter[at.start])
         x, y = strokes.x[at], strokes.y[at]
         if draft.delayed[n] == MARK:
             y += dot_rise[letter]
@@ -109,7 +109,7 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
 
     Between the middles of two letters the changes are interpolated, so that joins stay smooth.
     """
-    count, words, of = len(draft.choices), len(draft.advance), draft.letter_word
+    count, words, of = len(draft.choices), len(draft.word_width), draft.letter_word
     shake = penman.shaper.writer.shake
     spread = np.sqrt(shake)
 
@@ -129,10 +129,10 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     until = np.cumsum(added)
     before = until - added
     # All words are put on one axis, to interpolate the width added before each letter and at the end of each word.
-    base = np.cumsum(draft.advance + _WORD_DISTANCE) - draft.advance
-    knots = np.concatenate([origin + base[of], base + draft.advance])
+    base = np.cumsum(draft.word_width + _WORD_DISTANCE) - draft.word_width
+    knots = np.concatenate([origin + base[of], base + draft.word_width])
     shift = np.concatenate([before - before[first][of], until[last] - before[first]])
-    stroke_word = np.repeat(draft.word, draft.strokes.length)
+    stroke_word = np.repeat(draft.stroke_word, draft.strokes.length)
     position = draft.strokes.x + base[stroke_word]
     x = draft.strokes.x + _interpolated(position, knots, shift)
     along = partial(_interpolated, position, origin + base[of] + span / 2)
@@ -150,7 +150,7 @@ def _interpolated(position: Floats, knots: Floats, values: Floats) -> Floats:
 
 def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats]:
     """Return the displacement that bends every letter; the ends of joined letters stay in place."""
-    of = draft.letter
+    of = draft.point_letter
     x, y = draft.strokes.x - origin[of], draft.strokes.y
     dx, dy = motion.elastic_displacement(of, x, y, noise)
     joins = np.array([choice.joins for choice in draft.choices], bool)
@@ -186,7 +186,7 @@ def _place_words(
     # A gap looks as wide as the white at the height of small letters, not as the narrowest point.
     beside = between[:, bands_of(np.arange(0.05, penman.x_height, 0.1))]
     looks_wider = np.minimum(beside - apart[:, None], CLOSENESS).mean(axis=1)
-    advance = np.array([word.advance for word in layout.words], np.float64)
+    advance = np.array([word.width for word in layout.words], np.float64)
     nominal = layout.x[1:] - layout.x[:-1] - advance[:-1]
     floor, wide = GAP_FLOOR + 2 * shaper.nib, 2.5 * shaper.space
     usual = np.where(nominal > 1.6 * shaper.space, nominal, np.minimum(nominal, 1.3 * shaper.space))
@@ -220,7 +220,7 @@ def _signature_words(layout: Layout) -> slice:
         return slice(0, 0)
     begin = int(layout.starts_line[-1])
     names = [word.text for word in layout.words[begin:] if word.text] or [""]
-    closes = layout.text[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
+    closes = layout.line_texts[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
     signs = (
         closes and len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()
     )

@@ -22,7 +22,7 @@ def strokes_of(parts: list[Part]) -> Strokes:
     return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
 
 
-def arc(part: Part) -> Floats:
+def arc_lengths(part: Part) -> Floats:
     """Return the length of the line from the first point to each point."""
     dx, dy = np.diff(part[:, 0]), np.diff(part[:, 1])
     return np.concatenate([[0.0], np.cumsum(np.sqrt(dx * dx + dy * dy))])
@@ -36,9 +36,9 @@ def direction(part: Part, at_end: bool) -> Floats:
     return vector / norm if norm > 0 else np.array([1.0, 0.0])
 
 
-def shortened(part: Part, length: float, at_end: bool) -> Part:
+def shorten(part: Part, length: float, at_end: bool) -> Part:
     """Cut `length` from one end; at least three points remain."""
-    along = arc(part) if not at_end else arc(part[::-1])[::-1]
+    along = arc_lengths(part) if not at_end else arc_lengths(part[::-1])[::-1]
     kept = part[along >= length]
     return kept if len(kept) >= 3 else part
 
@@ -55,7 +55,7 @@ def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
     return np.column_stack([xy, a[2] + (b[2] - a[2]) * t])
 
 
-def continued(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
+def extend(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
     """Extend a part at one end by a smooth curve through `points`, which are relative to this end."""
     end = part[-1] if at_end else part[0]
     heading = direction(part, at_end) * (1 if at_end else -1)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import Alphabet, forms_of
-from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, drawn_form, letterform_of, meet
+from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, letterform_of, meet, unjoined_form
 from toolkit.handwriting.ink.natural.parts import POINT_DISTANCE, Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
@@ -53,7 +53,7 @@ class _Piece(NamedTuple):
 class Draft:
     """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
 
-    def __init__(self, choices: list[ChosenLetter], advance: list[float]) -> None:
+    def __init__(self, choices: list[ChosenLetter], word_width: list[float]) -> None:
         self.choices = choices
         pieces = list(_pieces(choices))
         letter, new, flags, delayed = (
@@ -66,19 +66,19 @@ class Draft:
         x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
         self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
         _blend(self.strokes, (np.cumsum(count) - count)[~new])
-        self.advance = np.array(advance, np.float64)  # (words,)
+        self.word_width = np.array(word_width, np.float64)  # (words,)
         self.letter_word = np.array([choice.word for choice in choices], np.int64)  # (letters,)
-        self.word = self.letter_word[letter[first]]  # (strokes,)
+        self.stroke_word = self.letter_word[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
-        self.letter = np.repeat(letter, count)  # (points,)
-        self._by_letter = np.argsort(self.letter, kind="stable")
+        self.point_letter = np.repeat(letter, count)  # (points,)
+        self._by_letter = np.argsort(self.point_letter, kind="stable")
 
     def points_near(self, letter: int) -> Integers:
         """Return the points of the other letters of the word, up to a few letters away."""
         between = [letter - _FEW_LETTERS, letter + _FEW_LETTERS + 1]
-        first, last = np.searchsorted(self.letter, between, sorter=self._by_letter)
+        first, last = np.searchsorted(self.point_letter, between, sorter=self._by_letter)
         near: Integers = self._by_letter[first:last]
-        of = self.letter[near]
+        of = self.point_letter[near]
         others: Integers = near[(self.letter_word[of] == self.letter_word[letter]) & (of != letter)]
         return others
 
@@ -112,7 +112,7 @@ class Penman:
         strokes = self.shaper.letter(number, glyph)
         parts, flags = parts_of(strokes), strokes.flags.tolist()
         if any(flag & OUTLINE_FLAG for flag in flags) or not flags:
-            return (drawn_form(character, parts, flags),)
+            return (unjoined_form(character, parts, flags),)
         found = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
         legible = partial(self.alphabet.legible, character, strokes)
@@ -147,7 +147,7 @@ class Penman:
         for number, word in enumerate(words):
             begin, shift, run = len(choices), 0.0, 0
             origin = word.origin_x.tolist()
-            ends = [*origin[1:], word.advance]
+            ends = [*origin[1:], word.width]
             for n, (hand, glyph, character) in enumerate(word.glyphs):
                 forms = self.forms(hand, glyph, character)
                 place = (n == 0) + 2 * (n == len(word.glyphs) - 1)
@@ -164,7 +164,7 @@ class Penman:
                 x, spacing = origin[n] + shift, ends[n] - origin[n]
                 choices.append(ChosenLetter(form, number, x, y, meeting, joins, "", spacing))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
-            advance.append(word.advance + shift)
+            advance.append(word.width + shift)
         return Draft(choices, advance)
 
     def _keeps_pen_down(self, pair: str, run: int, draw: float) -> bool:
@@ -228,7 +228,7 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
     begin, end, flags, new = 0, len(piece.points), piece.flags, True
     if stroke == 0 and choice.joins:
         begin, flags, new = choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
-    if stroke == choice.form.at_once - 1 and following is not None:
+    if stroke == choice.form.undelayed_count - 1 and following is not None:
         if following.joins:
             end, flags = end - following.meeting.cut_tail, flags & ~ENDS_IN_INK
         elif following.meeting.touches:

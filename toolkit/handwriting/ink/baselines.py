@@ -56,11 +56,11 @@ def lines_of(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoi
     is_guided = stock is not None and bool(stock.rules)
     if is_guided:
         slope, wander = GUIDED_SLOPE * slope, GUIDED_WANDER * wander
-    baseline = baselines(parameters, shaper, count, noise)
+    baseline = place_baselines(parameters, shaper, count, noise)
     return Lines(baseline, margin, slope, wander, dodges=parameters.natural and not is_guided)
 
 
-def baselines(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> Floats:
+def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> Floats:
     """Return the y of every baseline, also of empty lines.
 
     The first baseline is one line spacing below the top; with a margin, tall letters of the first line touch it.
@@ -109,7 +109,7 @@ def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:
 @lru_cache(256)
 def ink_reach(shaper: Shaper, characters: str = ascii_letters + digits + ".,;:!?'\"()&-/") -> InkReach:
     words = [shaper.word(character) for character in characters]
-    y = np.concatenate([word.strokes.y + word.origin_y[word.letter] for word in words])
+    y = np.concatenate([word.strokes.y + word.origin_y[word.point_letter] for word in words])
     return InkReach(float(y.max()) + shaper.nib, shaper.nib - float(y.min()))
 
 
@@ -128,12 +128,13 @@ def motion_reserve(shaper: Shaper) -> float:
 
 def _deepest_overlap(layout: Layout) -> float:
     """Return the largest sum, in one column, of the depth of a line and the height of the next, without the nib."""
-    x = [at + word.origin_x[word.letter] + word.strokes.x for at, word in zip(layout.x, layout.words, strict=True)]
-    y = np.concatenate([word.origin_y[word.letter] + word.strokes.y for word in layout.words])
+    words = zip(layout.x, layout.words, strict=True)
+    x = [start + word.origin_x[word.point_letter] + word.strokes.x for start, word in words]
+    y = np.concatenate([word.origin_y[word.point_letter] + word.strokes.y for word in layout.words])
     if not len(y):
         return 0.0
     column = np.maximum((np.concatenate(x) / _COLUMN_WIDTH).astype(np.int64) + _NEAR_COLUMNS, 0)
-    line = np.repeat(layout.line, [len(word.letter) for word in layout.words])
+    line = np.repeat(layout.line, [len(word.point_letter) for word in layout.words])
     wide = int(column.max()) + 2 * _NEAR_COLUMNS
     # Only cells with ink are stored: an array of all lines and columns takes gigabytes if one line is very long.
     cells, at = np.unique(line * wide + column, return_inverse=True)
