@@ -107,7 +107,7 @@ def test_the_nominal_gap_of_punctuation_is_kept():
 
 def test_words_stay_apart_where_a_capital_swings_back():
     shaper = Shaper("molly", WRITERS[0])
-    assert shaper.least_gap("on", "Sunday") > shaper.least_gap("on", "monday")
+    assert shaper.min_word_gap("on", "Sunday") > shaper.min_word_gap("on", "monday")
 
 
 def test_noise_streams_do_not_move_each_other():
