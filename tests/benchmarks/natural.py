@@ -91,7 +91,8 @@ def measure(hand: Handwriting, natural: bool, seeds: int) -> list[float]:
         words = list(_words(page))
         gaps = np.array(list(_gaps(page, words)))
         lefts = [
-            min(words[n].x.min() for n in np.nonzero(page.layout.line == line)[0]) for line in range(page.layout.lines)
+            min(words[n].x.min() for n in np.nonzero(page.layout.line == line)[0])
+            for line in range(page.layout.line_count)
         ]
         heights.append([float(np.ptp(word.y)) for word in words])
         rows.append([

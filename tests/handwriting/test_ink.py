@@ -141,8 +141,8 @@ def test_natural_writing_follows_the_rules_of_its_paper(page_of: Callable[..., P
             height=None,
         )  # fmt: skip
         assert page.sheet is not None
-        rules = [line for line in page.sheet.lines if not line.upright]
-        at, slope = np.array([line.at for line in rules]), rules[0].slope
+        rules = [line for line in page.sheet.lines if not line.is_upright]
+        at, slope = np.array([line.position for line in rules]), rules[0].slope
         above = []
         for word in range(len(page.layout.words)):
             ink = page.strokes.select(page.stroke_word == word)
@@ -159,7 +159,7 @@ def test_every_seed_has_another_sheet(page_of: Callable[..., Page]) -> None:
     assert len({sheet.colour for sheet in sheets}) > 6
     assert len({sheet.rule for sheet in sheets}) > 2
     assert {sheet.turn > 0 for sheet in sheets} == {True, False}
-    assert {any(line.upright for line in sheet.lines) for sheet in sheets} == {True, False}
+    assert {any(line.is_upright for line in sheet.lines) for sheet in sheets} == {True, False}
     assert np.ptp([page.word_x[0] for page in pages]) > 20
     assert np.ptp([page.baseline[0] for page in pages]) > 15
 

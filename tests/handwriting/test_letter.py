@@ -124,7 +124,7 @@ def test_a_page_never_begins_with_an_empty_line() -> None:
     parameters = of(handwriting("Winters"), 0, height=300.0, line_spacing=2.0)
     text = "\n\n".join(f"Verse {n}" for n in range(60))
     for page in pages_of(replace(parameters, text="\n\n\nDear Ada\n\n" + text + "\n\n\n")):
-        lines = page.layout.text
+        lines = page.layout.line_texts
         assert lines[0] or lines[:4] == ["", "", "", "Dear Ada"]
 
 

@@ -121,7 +121,7 @@ def test_an_e_without_an_eye_is_no_construction_of_e(penman):
 def test_no_join_arrives_at_the_foot_of_a_stem():
     penman = Penman(Shaper("bailey", writer_of("bailey", 0, natural=True)))
     [(hand, glyph, _)] = penman.shaper.word("n").glyphs
-    assert not any(form.comes_in for form in penman.forms(hand, glyph, "n"))
+    assert not any(form.has_entry for form in penman.forms(hand, glyph, "n"))
 
 
 def test_a_join_leaves_the_bowl_of_an_o_closed():

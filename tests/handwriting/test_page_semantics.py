@@ -13,7 +13,7 @@ SIZE = 20.0
 
 def gaps(page):
     """Nominal gap after every word but the last of its line, in cap heights."""
-    end = page.layout.x + np.array([word.advance for word in page.layout.words])
+    end = page.layout.x + np.array([word.width for word in page.layout.words])
     same = page.layout.line[1:] == page.layout.line[:-1]
     return (page.layout.x[1:] - end[:-1])[same]
 
@@ -50,29 +50,29 @@ def test_word_gaps_are_exact_without_variance_and_uniform_with_it(page_of, winte
 def test_variance_never_reflows_the_text(page_of):
     plain = page_of(LETTER, width=300.0)
     varied = page_of(LETTER, width=300.0, word_spacing_variance=1.0, line_spacing_variance=1.0, seed=99)
-    assert plain.layout.text == varied.layout.text
+    assert plain.layout.line_texts == varied.layout.line_texts
 
 
 def test_lines_break_between_words_and_drop_the_blank_there(page_of):
     page = page_of(LETTER, width=300.0)
-    assert " ".join(" ".join(page.layout.text).split()) == " ".join(LETTER.split())
-    assert page.layout.lines > LETTER.count("\n") + 1
+    assert " ".join(" ".join(page.layout.line_texts).split()) == " ".join(LETTER.split())
+    assert page.layout.line_count > LETTER.count("\n") + 1
 
 
 def test_a_word_wider_than_the_page_breaks_at_characters(page_of):
     page = page_of("a " + "Wonderfully" * 12 + " b", width=120.0, height=None)
-    assert "".join(page.layout.text).replace(" ", "") == "a" + "Wonderfully" * 12 + "b"
-    assert page.layout.lines > 8
+    assert "".join(page.layout.line_texts).replace(" ", "") == "a" + "Wonderfully" * 12 + "b"
+    assert page.layout.line_count > 8
     assert page.cut_line is None
 
 
 def test_a_page_narrower_than_a_letter_still_takes_one_a_line(page_of):
-    assert page_of("Wow", width=2.0, height=None).layout.text == ["W", "o", "w"]
+    assert page_of("Wow", width=2.0, height=None).layout.line_texts == ["W", "o", "w"]
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r", "\n"])
 def test_every_kind_of_line_end_is_one_line_end(page_of, newline):
-    assert page_of(f"one{newline}two{newline}{newline}four").layout.text == ["one", "two", "", "four"]
+    assert page_of(f"one{newline}two{newline}{newline}four").layout.line_texts == ["one", "two", "", "four"]
 
 
 def test_leading_spaces_indent_and_runs_of_spaces_are_kept(page_of):
@@ -94,7 +94,7 @@ def test_tabs_advance_to_multiples_of_four_spaces(page_of):
 
 def test_no_break_space_does_not_break(page_of):
     page = page_of("aaaa bbbb\u00a0cccc", width=150.0)
-    assert page.layout.text == ["aaaa", "bbbb\u00a0cccc"]
+    assert page.layout.line_texts == ["aaaa", "bbbb\u00a0cccc"]
 
 
 def test_ink_of_each_line_starts_at_the_left_edge(page_of):
@@ -141,7 +141,7 @@ def test_height_auto_above_the_maximum_is_refused(winters):
 
 def test_width_auto_does_not_wrap_and_fits_the_widest_line(page_of):
     page = page_of(LETTER, width=None, height=None)
-    assert page.layout.lines == LETTER.count("\n") + 1
+    assert page.layout.line_count == LETTER.count("\n") + 1
     right = float((page.strokes.x + page.strokes.radius).max())
     assert right < page.width < right + 4
 
@@ -167,7 +167,7 @@ def test_min_padding_centres_the_ink(page_of, padding):
 
 def test_min_padding_narrows_the_lines_and_widens_an_automatic_page(page_of):
     padded, plain = page_of(LETTER, min_padding=60.0, height=None), page_of(LETTER, height=None)
-    assert padded.layout.lines >= plain.layout.lines
+    assert padded.layout.line_count >= plain.layout.line_count
     s = padded.strokes
     assert float((s.x - s.radius).min()) >= 60 - 1e-6
     assert float((s.x + s.radius).max()) <= 504 - 60 + 1e-6

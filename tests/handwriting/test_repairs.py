@@ -20,7 +20,7 @@ SIGNS = "√∞₂⅓≈≠≤≥±×÷°µπ∑∫←→✓✗☐☆♪⇒∈�
 
 def glyph(script: str, character: str, before: str = "") -> Strokes:
     hand = load_hand(script)
-    return hand.glyph(hand.shape(before + character)[-1].glyph)
+    return hand.glyph(hand.shape(before + character)[-1].glyph_id)
 
 
 def width(script: str, character: str) -> float:
@@ -37,7 +37,7 @@ def top(script: str, letter: str) -> float:
 
 def bearings(hand: Hand, character: str) -> tuple[float, float]:
     placed = hand.shape(character)[0]
-    s = hand.glyph(placed.glyph)
+    s = hand.glyph(placed.glyph_id)
     return float((s.x - s.radius).min()), placed.advance - float((s.x + s.radius).max())
 
 

@@ -99,15 +99,15 @@ def test_the_nominal_gap_of_punctuation_is_kept():
     assert PUNCTUATION_GAP == 0.06
     shaper = Shaper("molly", WRITERS[0])
     word = shaper.word("flowers,")
-    comma = word.letter == word.letter.max()
-    x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
+    comma = word.point_letter == word.point_letter.max()
+    x, y = word.strokes.x + word.origin_x[word.point_letter], word.strokes.y
     apart = np.hypot(x[comma][:, None] - x[~comma], y[comma][:, None] - y[~comma])
     assert apart.min() >= PUNCTUATION_GAP + 2 * shaper.nib - 0.01
 
 
 def test_words_stay_apart_where_a_capital_swings_back():
     shaper = Shaper("molly", WRITERS[0])
-    assert shaper.least_gap("on", "Sunday") > shaper.least_gap("on", "monday")
+    assert shaper.min_word_gap("on", "Sunday") > shaper.min_word_gap("on", "monday")
 
 
 def test_noise_streams_do_not_move_each_other():
@@ -125,7 +125,7 @@ def test_noise_streams_do_not_move_each_other():
 def test_the_dots_of_beekman_stand_over_their_letter(letter):
     hand = load_hand("beekman")
     [at] = hand.shape(letter)
-    strokes = hand.glyph(at.glyph)
+    strokes = hand.glyph(at.glyph_id)
     dot = np.repeat((strokes.flags & DOT_FLAG) > 0, strokes.length)
     assert dot.any()
     middle = (strokes.x[~dot].min() + strokes.x[~dot].max()) / 2

@@ -67,8 +67,8 @@ def _irregularity(source: FontSource, writer: Writer) -> float:
 
 def _ink_touches(shaper: Shaper, pair: str) -> bool:
     word = shaper.word(pair)
-    second = word.letter == word.letter.max()
-    x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
+    second = word.point_letter == word.point_letter.max()
+    x, y = word.strokes.x + word.origin_x[word.point_letter], word.strokes.y
     a = np.stack([x[~second], y[~second]], axis=1)
     b = np.stack([x[second], y[second]], axis=1)
     gap = np.hypot(*(a[:, None] - b[None]).transpose(2, 0, 1)).min(initial=np.inf)
@@ -78,11 +78,11 @@ def _ink_touches(shaper: Shaper, pair: str) -> bool:
 def _embellishment(source: FontSource) -> float:
     """Return the mean length of the strokes of a capital letter, in cap heights."""
     hand = load_hand(source.name)
-    glyphs = [hand.glyph(hand.shape(letter)[0].glyph) for letter in string.ascii_uppercase]
+    glyphs = [hand.glyph(hand.shape(letter)[0].glyph_id) for letter in string.ascii_uppercase]
     return float(np.mean([glyph.steps().sum() for glyph in glyphs]))
 
 
 def _character_width(shaper: Shaper) -> float:
     """Return the mean advance of the small letters, divided by the x-height."""
-    advance = np.mean([shaper.word(letter).advance for letter in string.ascii_lowercase])
+    advance = np.mean([shaper.word(letter).width for letter in string.ascii_lowercase])
     return float(advance / shaper.word("x").strokes.y.max())

@@ -13,55 +13,57 @@ from toolkit.handwriting.ink.ribbons import POINT_DISTANCE, Strokes
 from toolkit.keyed_noise import KeyedNoise, unit
 
 # Lengths in cap heights.
-STRIKE_HEIGHT = 0.27  # of a strike line above the baseline: the middle of small letters
-STRIKE_OVERSHOOT = 0.12  # by which a strike line is longer than the word, at both ends
+STRIKE_HEIGHT = 0.27  # of a line that crosses out a word: the middle of small letters
+STRIKE_OVERSHOOT = 0.12  # by which this line is longer than the word, at both ends
 SECOND_WRITING_SHIFT = 0.028  # between a letter and its second writing
 SQUEEZE_DROOP = 0.10  # by which the end of a squeezed word is lower
 _FALSE_START_SHARE = 0.45  # of all corrections
-_SECOND_STRIKES = 0.45  # share of the false starts that are crossed out by two lines
+_TWO_LINES_SHARE = 0.45  # share of the false starts that are crossed out by two lines
 _CORRECTABLE_WORD = re.compile(r"[^\W\d_]{4,}")
 
-_Added: TypeAlias = tuple[Strokes, list[int], list[int]]  # strokes, and of each stroke the word and the letter
+_Added: TypeAlias = tuple[Strokes, list[int], list[int]]  # strokes, number of the word and of the letter of each
 
 
-def with_false_starts(text: str, rate: float, noise: KeyedNoise) -> str:
-    """Insert a false start before some words: the first letters of the word, marked as crossed out."""
+def add_false_starts(text: str, rate: float, noise: KeyedNoise) -> str:
+    """Insert a false start before some words: the beginning of the word, marked as crossed out."""
     if not rate:
         return text
     count = len(_CORRECTABLE_WORD.findall(text))
     draws = zip(*(unit(noise.hashes(name, count)).tolist() for name in ("false start", "false start cut")), strict=True)
 
-    def begun(word: re.Match[str]) -> str:
+    def with_false_start(word: re.Match[str]) -> str:
         chance, share = next(draws)
-        is_whole = word.start() == 0 or text[word.start() - 1].isspace()
-        is_chosen = is_whole and chance < rate * _FALSE_START_SHARE
+        starts_word = word.start() == 0 or text[word.start() - 1].isspace()
+        is_chosen = starts_word and chance < rate * _FALSE_START_SHARE
         return f"{STRUCK_MARK}{_false_start(word[0], share)} {word[0]}" if is_chosen else word[0]
 
-    return _CORRECTABLE_WORD.sub(begun, text)
+    return _CORRECTABLE_WORD.sub(with_false_start, text)
 
 
 def _false_start(word: str, share: float) -> str:
+    """Return the first two or three letters of a word, or more of them, of which the last two are swapped."""
     length = 2 + int(share * (len(word) - 2))
     return word[:length] if length < 4 else word[: length - 2] + word[length - 1] + word[length - 2]
 
 
-def corrected(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
-    """Add the corrections after each word: cross out false starts, write letters a second time, squeeze words."""
-    if not rate or not len(path.word):
+def add_corrections(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
+    """Squeeze words; after the strokes of a word, add lines that cross it out, or the second writing of a letter."""
+    if not rate or not len(path.stroke_word):
         return path
     _squeeze(path, layout)
-    added = [*_strike_lines(path, layout, noise), *_overwritten(path, layout, rate, noise)]
-    strokes, words, letters = zip((path.strokes, path.word, path.letter), *added, strict=True)
+    added = [*_strike_lines(path, layout, noise), *_second_writings(path, layout, rate, noise)]
+    strokes, words, letters = zip((path.strokes, path.stroke_word, path.stroke_letter), *added, strict=True)
     word, letter = np.concatenate(words), np.concatenate(letters)
     order = np.argsort(word, kind="stable")
-    return path._replace(strokes=Strokes.concatenate(strokes).reordered(order), word=word[order], letter=letter[order])
+    in_order = Strokes.concatenate(strokes).reordered(order)
+    return path._replace(strokes=in_order, stroke_word=word[order], stroke_letter=letter[order])
 
 
 def _squeeze(path: PenPath, layout: Layout) -> None:
-    of_point = np.repeat(path.word, path.strokes.length)
+    word_of_point = np.repeat(path.stroke_word, path.strokes.length)
     x, y = path.strokes.x, path.strokes.y
     for number, word in enumerate(layout.words):
-        if word.squeeze < 1 and (inside := of_point == number).any():
+        if word.squeeze < 1 and (inside := word_of_point == number).any():
             left = x[inside].min()
             along = (x[inside] - left) / max(float(np.ptp(x[inside])), 1e-9)
             x[inside] = left + (x[inside] - left) * word.squeeze
@@ -70,18 +72,18 @@ def _squeeze(path: PenPath, layout: Layout) -> None:
 
 def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[_Added]:
     """Yield the lines that cross out false starts: one or two for each."""
-    style = unit(noise.hashes("strike", len(layout.words)))
+    chance = unit(noise.hashes("strike", len(layout.words)))
     for number, word in enumerate(layout.words):
-        of_word = path.word == number
+        of_word = path.stroke_word == number
         if not word.is_struck or not of_word.any():
             continue
         x = path.strokes.select(of_word).x
         left, right = float(x.min()) - STRIKE_OVERSHOOT, float(x.max()) + STRIKE_OVERSHOOT
-        own = KeyedNoise(str(noise.stream("strike")), str(number))
-        lines = [_strike_line(left, right, own, 0)]
-        if style[number] < _SECOND_STRIKES:
-            lines.append(_strike_line(right, left, own, 1))
-        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.letter[of_word][-1])] * len(lines)
+        word_noise = KeyedNoise(str(noise.stream("strike")), str(number))
+        lines = [_strike_line(left, right, word_noise, 0)]
+        if chance[number] < _TWO_LINES_SHARE:
+            lines.append(_strike_line(right, left, word_noise, 1))
+        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.stroke_letter[of_word][-1])] * len(lines)
 
 
 def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> Strokes:
@@ -93,16 +95,16 @@ def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> St
     return Strokes(x, y, np.ones(len(x)), np.array([len(x)]), np.zeros(1, np.uint8))
 
 
-def _overwritten(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> Iterator[_Added]:
+def _second_writings(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> Iterator[_Added]:
     """Yield the second writing of some letters."""
     words = len(layout.words)
     chance, which = unit(noise.hashes("go over", words)), unit(noise.hashes("go over letter", words))
     shift = noise.uniform("go over shift", 2 * words)
     for number in np.nonzero(chance < rate * (1 - _FALSE_START_SHARE))[0].tolist():
-        letters = np.unique(path.letter[path.word == number])
+        letters = np.unique(path.stroke_letter[path.stroke_word == number])
         if len(letters) and not layout.words[number].is_struck:
             letter = int(letters[int(which[number] * len(letters))])
-            strokes = path.strokes.select((path.letter == letter) & (path.word == number))
+            strokes = path.strokes.select((path.stroke_letter == letter) & (path.stroke_word == number))
             x, y = (
                 v + SECOND_WRITING_SHIFT * (0.6 + 0.4 * abs(s)) * (1 if s > 0 else -1) + 0.05 * (v - v.mean())
                 for v, s in zip((strokes.x, strokes.y), shift[2 * number : 2 * number + 2], strict=True)

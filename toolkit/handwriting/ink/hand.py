@@ -1,6 +1,6 @@
-"""Hands: the characters, the shaping of a run of text, the strokes of the glyphs.
+"""Hands: which characters a hand has, the shaping of a run of text, the strokes of the glyphs.
 
-A character that a hand lacks is replaced by a similar character, or by a fitted glyph of a fallback hand.
+A character that a hand lacks is replaced by a glyph of a fallback hand, fitted to the hand, or by a similar character.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _SIMILAR_CHARACTER = {
 _INVISIBLE_CHARACTERS = frozenset(
     ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
 )
-_COMPANION = {  # the first fallback of a script: a hand that looks like it and has more letters
+_COMPANION = {  # the first fallback of a script: a hand that looks like the script and has more letters
     "bailey": "adelaide", "evangeline": "adelaide", "mathilde": "adelaide", "molly": "adelaide", "prudence": "adelaide",
     "squire": "adelaide",
     "harper": "mirov", "kingsley": "mirov", "larkin": "mirov", "linden": "mirov", "perry": "mirov",
 }  # fmt: skip
 _SHARED_FALLBACK = ("beekman", "cedar", "primrose", "haneul", "emoji")
-SMALLEST, LARGEST = 0.6, 1.3  # limits of the factor on letters of a fallback hand
+MIN_SCALE, MAX_SCALE = 0.6, 1.3  # limits of the factor on the x-height of a fallback hand
 _CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
-_CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"
+_CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"  # a straight quote after one of these opens a quotation
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Measures:
 
     name: str
     units_per_cap: float  # font units in one cap height (top of the drawn H)
-    space: float  # advance of the space
+    space: float  # advance of the space character
     descender: float  # depth below the baseline of the lowest of ``gjpqy``
     nib: float  # mean half width of the strokes of the letters
-    joined: bool  # whether letters are joined: then only whole words may move
+    joined: bool  # whether letters are joined: then only whole words move, and letters bend
     x_height: float | None  # None for a hand without small letters
     slant: float | None  # run over rise of the stems: above 0 they lean to the right; None for emoji
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedGlyph:
-    """A glyph with the position from HarfBuzz, in cap heights; `cluster` is the index of its first character."""
+    """A glyph with advance and offset from HarfBuzz, in cap heights; `cluster` is the index of its first character."""
 
-    glyph: int
+    glyph_id: int
     cluster: int
     advance: float
     dx: float
@@ -63,11 +63,11 @@ class PlacedGlyph:
 
 
 class Hand:
-    """The strokes of all glyphs are integers, one glyph after another: floats take four times the memory."""
+    """One hand. Coordinates of strokes stay integers, as in the file, because floats take four times the memory."""
 
     def __init__(self, stored: Mapping[str, np.ndarray]) -> None:
         self.measures = Measures(**json.loads(stored["measures"].tobytes()))
-        # Second differences are stored; the sums overflow 16 bits exactly as they did, so the coordinates are right.
+        # The pack has second differences. Some overflow 16 bits; their sums overflow back to the right coordinates.
         self._points = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
         self._length, self._flags = stored["length"].astype(np.int64), stored["flags"]
         self._glyph_stroke = np.concatenate([[0], np.cumsum(stored["glyph_strokes"].astype(np.int64))])
@@ -105,31 +105,31 @@ def load_hand(name: str) -> Hand:
 
 
 def fallback_chain(script: str) -> tuple[str, ...]:
-    """Return the hands to try for each character, in order: the script, the companion, the shared fallback."""
+    """Return the names of the hands to try for each character: the script, its companion, the shared fallback hands."""
     return tuple(dict.fromkeys((script, _COMPANION.get(script, script), *_SHARED_FALLBACK)))
 
 
-def written_as(character: str) -> tuple[str, ...]:
-    """Return a character and a similar one, of which the first that a hand has is written; "" writes nothing."""
+def spellings(character: str) -> tuple[str, ...]:
+    """Return the characters to try for `character`: itself, then a similar one; for "", nothing is written."""
     return ("",) if character in _INVISIBLE_CHARACTERS else (character, _SIMILAR_CHARACTER.get(character, character))
 
 
 def curly_quotes(word: str) -> str:
-    """Replace the straight quotes of a word by curly quotes: opening at the beginning and after a bracket or dash."""
+    """Replace straight quotes by curly quotes: opening at the beginning and after a bracket, dash, slash or quote."""
     written = ""
-    for place, character in enumerate(word):
+    for index, character in enumerate(word):
         opening, closing = _CURLY_QUOTES.get(character, (character, character))
-        is_year = character == "'" and word[place + 1 : place + 2].isdigit()  # '98
+        is_year = character == "'" and word[index + 1 : index + 2].isdigit()  # in '98, the quote is an apostrophe
         written += opening if (not written or written[-1] in _CHARACTERS_BEFORE_OPENING) and not is_year else closing
     return written
 
 
 @dataclass(frozen=True, slots=True)
 class FaceFit:
-    """Changes the glyphs of a fallback hand (`face`) to fit the hand of the text; the capitals are equally high."""
+    """Changes the glyphs of a fallback hand (`face`) to fit the hand of the text; capitals keep their height."""
 
     x_height: float  # of the face, in cap heights
-    wanted: float  # the x-height of the hand of the text, in cap heights
+    target: float  # the x-height of the fitted face, nearly that of the hand of the text
     width: float  # factor
     slant: float  # added to the slant of the face
 
@@ -138,19 +138,19 @@ class FaceFit:
         """Return the fit of a face to the hand of the text, or None for the hand itself and for emoji."""
         if face.name == hand.name or face.slant is None or hand.slant is None or hand.x_height is None:
             return None
-        # A Hangul syllable is drawn to stand beside letters of two thirds of a cap height.
+        # A hand of Hangul has no x-height; its syllables suit letters with an x-height of two thirds of a cap height.
         x_height = face.x_height or 2 / 3
-        factor = float(min(max(hand.x_height / x_height, SMALLEST), LARGEST))
-        wanted = min(x_height * factor, 0.9)
+        factor = float(min(max(hand.x_height / x_height, MIN_SCALE), MAX_SCALE))
+        target = min(x_height * factor, 0.9)
         if face.x_height is None:
             return cls(1.0, factor**0.5, factor**0.5, hand.slant - face.slant)
-        return cls(x_height, wanted, factor**0.5, hand.slant - face.slant)
+        return cls(x_height, target, factor**0.5, hand.slant - face.slant)
 
     def apply(self, glyph: Strokes) -> Strokes:
-        """Move the x-height of a glyph to `wanted`: scale the part below the x-height, and fit the part above."""
-        small = np.minimum(glyph.y, self.x_height) * (self.wanted / self.x_height)
+        """Move the x-height of a glyph to `target`: scale the part below, fit the part above into the cap height."""
+        small = np.minimum(glyph.y, self.x_height) * (self.target / self.x_height)
         above = np.maximum(glyph.y - self.x_height, 0.0)
         if self.x_height < 1:
-            above *= (1 - self.wanted) / (1 - self.x_height)
+            above *= (1 - self.target) / (1 - self.x_height)
         y = small + above
         return replace(glyph, x=glyph.x * self.width + y * self.slant, y=y)

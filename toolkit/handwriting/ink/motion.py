@@ -1,7 +1,7 @@
 """The motion of the hand: converts the layout to the path of the pen.
 
-All variation is smooth noise, because a hand drifts and does not jitter. In joined scripts only whole words move, so
-that letters stay joined.
+Within a letter and within a word, all variation is smooth noise, because a hand drifts and does not jitter. In joined
+scripts letters bend, but only whole words move, so that letters stay joined.
 """
 
 from dataclasses import replace
@@ -19,21 +19,21 @@ BASELINE_SLOPE = 0.0035  # standard deviation
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
 MARGIN_WANDER = 0.1
 WORD_BASELINE, WORD_SIZE, WORD_TILT = 0.022, 0.012, 0.0087
-WORD_FIELD, WORD_LATTICE = 0.030, 0.8
+WORD_BEND, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
 LETTER_STRETCH, LETTER_SHIFT = 0.020, 0.012
-LETTER_FIELD, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
-JOIN_LENGTH = 0.28  # of both ends of a joined letter, which do not bend
+LETTER_BEND, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
+JOIN_LENGTH = 0.28  # of the two ends of a joined letter; they do not bend
 
 
 class PenPath(NamedTuple):
     """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
     strokes: Strokes  # the radius is relative to the nib, 1 on average
-    word: Integers  # (strokes,) number of the word on the page
-    letter: Integers  # (strokes,) number of the letter on the page
+    stroke_word: Integers  # (strokes,) number of the word on the page
+    stroke_letter: Integers  # (strokes,) number of the letter on the page
     begin: Floats  # (words,) x of the start of each word
-    end: Floats  # (words,)
+    end: Floats  # (words,) x of the end of each word
 
 
 class _Letters:
@@ -48,7 +48,7 @@ class _Letters:
         self.stroke_word = np.repeat(np.arange(len(words)), [len(word.stroke_letter) for word in words])
         first_letter = np.cumsum([0, *(len(word.origin_x) for word in words)])
         self.stroke_letter = stroke_letter + first_letter[self.stroke_word]
-        self.of_point = np.repeat(self.stroke_letter, self.strokes.length)
+        self.point_letter = np.repeat(self.stroke_letter, self.strokes.length)
 
 
 def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
@@ -59,7 +59,7 @@ def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     x, y, size = move(letters, shake, noise)
     x, y = _move_words(np.repeat(letters.stroke_word, letters.strokes.length), x, y, shake, noise, layout)
     moved = replace(letters.strokes, x=x, y=y, radius=letters.strokes.radius * size)
-    end = layout.x + [word.advance for word in layout.words]
+    end = layout.x + [word.width for word in layout.words]
     rounded = round_corners(moved, shaper.writer.haste)
     return PenPath(rounded, letters.stroke_word, letters.stroke_letter, layout.x, end)
 
@@ -72,12 +72,12 @@ def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNois
 
 
 def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
-    """Bend every letter, but not the ends at which letters join."""
-    x, y, at = letters.strokes.x, letters.strokes.y, letters.of_point
-    dx, dy = elastic_displacement(at, x, y, noise)
-    edge = np.minimum(np.maximum(np.minimum(x, letters.advance[at] - x) / JOIN_LENGTH, 0.0), 1.0)
-    window = 1.5 * shake * LETTER_FIELD * edge * edge * (3 - 2 * edge)
-    return x + dx * window + letters.origin_x[at], y + dy * window + letters.origin_y[at], np.ones(len(x))
+    """Bend every letter, but not the ends at which letters join; return x, y and relative size of each point."""
+    x, y, letter = letters.strokes.x, letters.strokes.y, letters.point_letter
+    dx, dy = elastic_displacement(letter, x, y, noise)
+    edge = np.minimum(np.maximum(np.minimum(x, letters.advance[letter] - x) / JOIN_LENGTH, 0.0), 1.0)
+    window = 1.5 * shake * LETTER_BEND * edge * edge * (3 - 2 * edge)
+    return x + dx * window + letters.origin_x[letter], y + dy * window + letters.origin_y[letter], np.ones(len(x))
 
 
 def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
@@ -90,33 +90,33 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
     slant = shake * LETTER_SLANT * noise.drift("letter slant", index / 2.6)
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
     left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
-    x, y, at = letters.strokes.x, letters.strokes.y, letters.of_point
-    dx, dy = elastic_displacement(at, x, y, noise)
-    y = y * size[at] + dy * (shake * LETTER_FIELD)
-    x = x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
-    return x - y * turn[at] + left[at], y + x * turn[at] + rise[at], size[at]
+    x, y, letter = letters.strokes.x, letters.strokes.y, letters.point_letter
+    dx, dy = elastic_displacement(letter, x, y, noise)
+    y = y * size[letter] + dy * (shake * LETTER_BEND)
+    x = x * stretch[letter] + dx * (shake * LETTER_BEND) + y * slant[letter]
+    return x - y * turn[letter] + left[letter], y + x * turn[letter] + rise[letter], size[letter]
 
 
 def _move_words(
-    at: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
+    word: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
 ) -> tuple[Floats, Floats]:
-    """Change size, height and tilt of every word, and bend it as a whole."""
+    """Change size, height and tilt of every word, and bend it as a whole; `word` is the number of each point's word."""
     count = len(layout.words)
     size = 1 + shake * WORD_SIZE * noise.gaussian("word size", count)
     rise = shake * WORD_BASELINE * noise.gaussian("word baseline", count)
     tilt = shake * WORD_TILT * noise.gaussian("word tilt", count)
-    dx, dy = noise.field("word field", at, x / WORD_LATTICE, y / WORD_LATTICE)
-    moved_x = x * size[at] + dx * (shake * WORD_FIELD)
-    moved_y = y * size[at] + dy * (shake * WORD_FIELD) + x * tilt[at] + rise[at]
-    return moved_x + layout.x[at], moved_y
+    dx, dy = noise.field("word field", word, x / WORD_LATTICE, y / WORD_LATTICE)
+    moved_x = x * size[word] + dx * (shake * WORD_BEND)
+    moved_y = y * size[word] + dy * (shake * WORD_BEND) + x * tilt[word] + rise[word]
+    return moved_x + layout.x[word], moved_y
 
 
 def round_corners(strokes: Strokes, rounds: int) -> Strokes:
-    """Smooth the corners `rounds` times, as a fast hand does; the ends of strokes stay in place."""
+    """Smooth the corners in place, `rounds` times, as a fast hand does; the ends of strokes do not move."""
     first, last = strokes.ends()
-    drawn = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
-    inner = np.nonzero(~(first | last | drawn))[0]
+    is_contour = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
+    inner = np.nonzero(~(first | last | is_contour))[0]
     for _ in range(rounds):
-        for along in (strokes.x, strokes.y):
-            along[inner] = 0.5 * along[inner] + 0.25 * (along[inner - 1] + along[inner + 1])
+        for values in (strokes.x, strokes.y):
+            values[inner] = 0.5 * values[inner] + 0.25 * (values[inner - 1] + values[inner + 1])
     return strokes

@@ -1,6 +1,6 @@
-"""Put the path of the pen on a page: baselines, left margin, squeezing of long lines, automatic size, padding.
+"""Put the path of the pen on a page: baselines, left margin, squeezed lines, automatic size, padding.
 
-The lengths of a page are in points (a pixel is a point), and y points downwards from the top of the page.
+The lengths of a page are in points (a pixel is a point); y is measured downwards from the top of the page.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
+from toolkit.handwriting.ink.baselines import Lines, dodge
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.lines import Lines, dodge
 from toolkit.handwriting.ink.motion import WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
 from toolkit.handwriting.ink.pen import InkFlow
@@ -26,7 +26,7 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 # Factors on slope and drift of natural lines, tried until the ink fits on the page.
 _DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)
 _MAX_CUT_TEXT = 40  # characters
-_CUT_TOLERANCE = 0.5  # ink may leave the page by this many points without being reported as cut off
+_CUT_TOLERANCE = 0.5  # points; ink that leaves the page by less is not reported as cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +35,28 @@ class Page:
 
     strokes: Strokes
     stroke_word: Integers  # (strokes,) number of the word on the page
-    stroke_letter: Integers  # (strokes,)
+    stroke_letter: Integers  # (strokes,) number of the letter on the page
     width: float
     height: float
-    baseline: Floats  # (lines,) at the left end of each line
-    word_x: Floats  # (words,) start of each word
-    word_end: Floats  # (words,)
-    word_y: Floats  # (words,) the baseline at the start of each word
+    baseline: Floats  # (lines,) y at the left end of each line
+    word_x: Floats  # (words,) x of the start of each word
+    word_end: Floats  # (words,) x of the end of each word
+    word_y: Floats  # (words,) y of the baseline at the start of each word
     layout: Layout
-    cut_line: int | None  # the first line with ink outside the page
-    ink: InkFlow | None = None  # None is plain ink
-    sheet: Sheet | None = None  # None is transparent
+    cut_line: int | None  # number of the first line with ink outside the page
+    ink: InkFlow | None = None  # None for plain ink
+    sheet: Sheet | None = None  # None for a transparent page
 
     @property
     def cut_text(self) -> str:
-        """Return the beginning of the first line with ink outside the page."""
-        text = "" if self.cut_line is None else self.layout.text[self.cut_line]
+        """Return the beginning of the first line with ink outside the page, or an empty string."""
+        text = "" if self.cut_line is None else self.layout.line_texts[self.cut_line]
         return text.strip()[:_MAX_CUT_TEXT]
 
     @property
     def ink_share(self) -> float:
         """Return the share of the page that ink covers, from the length and the width of the strokes."""
-        # Crossings count twice, but they are small.
+        # Where strokes cross, the area counts twice, but it is small.
         s = self.strokes
         inside = (s.x > 0) & (s.x < self.width) & (s.y > 0) & (s.y < self.height)
         area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1]))[inside[1:]].sum())
@@ -86,44 +86,45 @@ class Page:
 def compose(
     parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, lines: Lines
 ) -> Page:
-    """Put the path of the pen on a page; the lines of natural writing become straighter if their ink does not fit."""
+    """Put the path of the pen on a page; lines of natural writing become straighter if their ink does not fit."""
     size, baseline = parameters.handwriting_size, lines.baseline
-    line, word = (np.repeat(of, path.strokes.length) for of in (layout.line[path.word], path.word))
+    word = np.repeat(path.stroke_word, path.strokes.length)
+    line = layout.line[word]
     x, radius = path.strokes.x * size, path.strokes.radius * size
-    place = _placement(parameters, layout, lines.margin, (x, radius, line))
-    drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + line * 97.0)
-    x = place(x, line)
+    x_on_page = _horizontal_placement(parameters, layout, lines.margin, (x, radius, line))
+    drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + line * 97.0)  # 97: lines drift separately
+    x = x_on_page(x, line)
     lift = lines.wander * size * drift + lines.slope[line] * x
     for share in _DRIFT_SHARES if parameters.natural else (1.0,):
         y = baseline[line] - path.strokes.y * size - share * lift
         if lines.dodges:
             y = y + dodge(x / size, y / size, line, word) * size
-        width, height, dx, dy = _fitted(parameters, shaper, float(baseline[-1]), (x, y, radius))
+        width, height, dx, dy = _fit_page(parameters, shaper, float(baseline[-1]), (x, y, radius))
         outside = np.maximum(np.maximum(radius - x - dx, x + radius + dx - width),
                              np.maximum(radius - y - dy, y + radius + dy - height)) > _CUT_TOLERANCE  # fmt: skip
         if not outside.any():
             break
-    word_x, word_end = place(path.begin * size, layout.line), place(path.end * size, layout.line)
+    word_x, word_end = (x_on_page(ends * size, layout.line) for ends in (path.begin, path.end))
     word_y = baseline[layout.line] - share * lines.slope[layout.line] * word_x
     return Page(
-        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
+        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.stroke_word, path.stroke_letter, width, height,
         baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout,
         cut_line=int(line[outside].min()) if outside.any() else None,
     )  # fmt: skip
 
 
-def _placement(
+def _horizontal_placement(
     parameters: Parameters, layout: Layout, margin: Floats, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
-    """Return a function that maps x and line number to x on the page; long lines are squeezed to the right margin."""
+    """Return a function from x and line number to x on the page; long lines are squeezed to end at the right margin."""
     x, radius, line = ink
-    size, lines = parameters.handwriting_size, layout.lines
+    size, lines = parameters.handwriting_size, layout.line_count
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x)
     first, last = np.nan_to_num(first, posinf=0.0), np.nan_to_num(last, neginf=0.0)
     indent = np.zeros(lines)
-    indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
+    indent[layout.line[layout.first_words]] = layout.x[layout.first_words] * size
     left = margin * size + indent
     # Squeezing does not make the ink thinner.
     room = (np.inf if parameters.width is None else parameters.text_width) - left - float(radius.max(initial=0.0))
@@ -131,13 +132,14 @@ def _placement(
     return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
 
 
-def _fitted(
+def _fit_page(
     parameters: Parameters, shaper: Shaper, last_baseline: float, ink: tuple[Floats, Floats, Floats]
 ) -> tuple[float, float, float, float]:
     """Return width and height of the page, and how far the text moves right and down.
 
-    An automatic width or height fits the text. Ink stays below the top margin, and on a page of automatic height;
-    natural writing moves up or down so that all ink is on the page. `min_padding` centres the ink.
+    An automatic width or height fits the text. The text moves down if its ink is above the top margin, or above a page
+    of automatic height. On a page of fixed height, natural writing moves up or down to have its ink between the margins
+    at top and bottom. `min_padding` centres the ink, `align="middle"` only vertically.
     """
     x, y, radius = ink
     sides = ((x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()) if len(x) else [0.0] * 4
@@ -167,8 +169,8 @@ def _fitted(
 
 def _round_up(name: str, length: float, kind: Format) -> float:
     """Round a length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if it is too long."""
-    grain = 1 if kind == "png" else 100
-    rounded = max(1, math.ceil(length * grain - 1e-6)) / grain
+    units = 1 if kind == "png" else 100
+    rounded = max(1, math.ceil(length * units - 1e-6)) / units
     longest, limit = MAX_DISTANCE[kind]
     if rounded > longest:
         raise InvalidParameters([Problem(name, f"{name} auto exceeds {limit}")])

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Smallest and largest margins in handwriting sizes, for a text without padding: top, right, bottom, left.
 MARGIN_RANGES = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
-LEAST_TURN, MOST_TURN = 0.0052, 0.014  # tangents of 0.3 and 0.8 degrees
-HANG, BELOW = 0.03, 0.075  # handwriting sizes: random and mean distance of a baseline from the rule below
-MIN_RULE_PITCH = 6.0  # points; closer rules are not drawn
+MIN_TURN, MAX_TURN = 0.0052, 0.014  # tangents of 0.3 and 0.8 degrees
+RULE_DISTANCE, RULE_DISTANCE_SPREAD = 0.075, 0.03  # handwriting sizes, from a baseline to the rule below it
+MIN_RULE_PITCH = 6.0  # points; rules closer together are not drawn
 RULE_WIDTH_RANGE = 0.020, 0.030  # handwriting sizes
-SQUARE_SIZE = 0.68, 0.95  # handwriting sizes, for squares of 4 or 5 mm
+SQUARE_SIZES = 0.68, 0.95  # choices, in handwriting sizes, for squares of 4 or 5 mm
 HEADER_RULES = 0, 1, 1, 2, 99  # choices for the number of rules above the text; 99 means up to the top of the page
 MARGIN_LINE_COLOUR = RGB(226, 128, 140)
 
@@ -56,23 +56,23 @@ STOCKS = {
 class PrintedLine(NamedTuple):
     """A printed line; `slope` is y over x, or x over y for an upright line."""
 
-    at: float  # y at the left edge of the page, or x at the top edge for an upright line
+    position: float  # y at the left edge of the page, or x at the top edge for an upright line
     slope: float
-    upright: bool
+    is_upright: bool
     colour: RGB
 
     def ends(self, width: float, height: float) -> tuple[float, float, float, float]:
         """Return x and y of both ends on a page of this size."""
-        if self.upright:
-            return self.at, 0.0, self.at + self.slope * height, height
-        return 0.0, self.at, width, self.at + self.slope * width
+        if self.is_upright:
+            return self.position, 0.0, self.position + self.slope * height, height
+        return 0.0, self.position, width, self.position + self.slope * width
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
     stock: Stock
     colour: RGB
-    rule: RGB
+    rule: RGB  # colour of the rules
     lines: tuple[PrintedLine, ...]
     rule_width: float  # points
     turn: float  # tangent of the angle by which the sheet is turned on the scanner
@@ -84,11 +84,12 @@ def _one_of(noise: KeyedNoise, name: str, choices: tuple[T, ...]) -> T:
 
 
 def _pad_noise(parameters: Parameters) -> KeyedNoise:
+    """Return the random numbers of the pad of paper, which are the same for all sheets of a letter."""
     return KeyedNoise("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
 
 
-def fitted_to_paper(parameters: Parameters) -> Parameters:
-    """Return parameters with margins, and with even lines on ruled paper; without paper, return them unchanged."""
+def fit_to_paper(parameters: Parameters) -> Parameters:
+    """For a page with paper, add random margins if no margin or padding is given, and even lines if it has rules."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
         return parameters
@@ -102,24 +103,24 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
     return replace(parameters, margin=Margin(*sides))
 
 
-def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
+def put_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
     """Add the sheet of paper to a page, and turn the ink as the sheet is turned on the scanner."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
         return page
     size, pad = parameters.handwriting_size, _pad_noise(parameters)
-    turn = noise.number("turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
+    turn = noise.number("turn", (MIN_TURN, MAX_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
     shade, warmth = pad.uniform("tint", 2).tolist()
     tint = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
     colour = RGB(*np.clip(np.rint(tint), 0, 255).astype(int).tolist())
     rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
     width = max(pad.number("rule width", RULE_WIDTH_RANGE) * size, 0.4)
     lines = _printed_lines(page, stock, rule, turn, pad, size, size * (parameters.line_spacing or 0.0))
-    hang = HANG * size * noise.gaussian("hang", page.layout.lines)
+    drop = RULE_DISTANCE_SPREAD * size * noise.gaussian("hang", page.layout.line_count)
     strokes, word_line = page.strokes, page.layout.line
-    at = np.repeat(word_line[page.stroke_word], strokes.length)
-    x, y = _turned(page, turn, strokes.x, strokes.y + hang[at])
-    word_x, word_y = _turned(page, turn, page.word_x, page.word_y + hang[word_line])
+    line = np.repeat(word_line[page.stroke_word], strokes.length)
+    x, y = _turned(page, turn, strokes.x, strokes.y + drop[line])
+    word_x, word_y = _turned(page, turn, page.word_x, page.word_y + drop[word_line])
     return replace(
         page, strokes=replace(strokes, x=x, y=y), word_x=word_x, word_y=word_y,
         word_end=word_x + page.word_end - page.word_x, sheet=Sheet(stock, colour, rule, lines, width, turn, noise),
@@ -140,25 +141,26 @@ def _printed_lines(
     if not stock.rules or pitch < MIN_RULE_PITCH:
         return ()
     middle_x, middle_y = page.width / 2, page.height / 2
-    phase = float((page.baseline - pitch * np.arange(len(page.baseline))).mean()) + BELOW * size
+    first_rule = float((page.baseline - pitch * np.arange(len(page.baseline))).mean()) + RULE_DISTANCE * size
     reach = abs(turn) * max(page.width, page.height)
     if stock.is_squared:
-        square = pitch / max(1, round(pitch / (size * _one_of(noise, "squares", SQUARE_SIZE))))
-        across = _positions(phase, square, page.height, reach)
+        square = pitch / max(1, round(pitch / (size * _one_of(noise, "squares", SQUARE_SIZES))))
+        across = _positions(first_rule, square, page.height, reach)
         upright = [(x, rule) for x in _positions(noise.number("column") * square, square, page.width, reach)]
     else:
-        top = phase - (_one_of(noise, "header", HEADER_RULES) + 0.1) * pitch
+        top = first_rule - (_one_of(noise, "header", HEADER_RULES) + 0.1) * pitch
         bottom = page.height - noise.number("footer", (-1.0, 1.5)) * pitch
         bottom = max(bottom, float(page.baseline[-1]) + 0.5 * pitch)
-        across = [y for y in _positions(phase, pitch, page.height, reach) if top < y < bottom]
+        across = [y for y in _positions(first_rule, pitch, page.height, reach) if top < y < bottom]
         left = float(page.word_x.min()) if len(page.word_x) else page.width
         has_margin = left > pitch and noise.number("margin lines") < 0.55
-        at = left - noise.number("margin line", (0.1, 0.6)) * pitch
-        upright = [(at, MARGIN_LINE_COLOUR)] if has_margin else []
+        margin_x = left - noise.number("margin line", (0.1, 0.6)) * pitch
+        upright = [(margin_x, MARGIN_LINE_COLOUR)] if has_margin else []
     lines = [PrintedLine(y - turn * middle_x, turn, False, rule) for y in across]
     return (*lines, *(PrintedLine(x + turn * middle_y, -turn, True, colour) for x, colour in upright))
 
 
-def _positions(phase: float, step: float, length: float, reach: float) -> list[float]:
-    first, last = int(-(phase + reach) // step), int((length + reach - phase) // step) + 1
-    return [phase + n * step for n in range(first, last + 1)]
+def _positions(start: float, distance: float, length: float, reach: float) -> list[float]:
+    """Return `start` and all positions at multiples of `distance` from it, from -`reach` to `length` + `reach`."""
+    first, last = int(-(start + reach) // distance), int((length + reach - start) // distance) + 1
+    return [start + n * distance for n in range(first, last + 1)]

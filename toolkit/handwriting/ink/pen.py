@@ -1,9 +1,9 @@
 """The pen: how wide the ink is at every point of a stroke, and how much ink lies there.
 
-A page has one nib. The ink is wider in tight curves, because the hand is slow there, and under pressure, which drifts
-along the path of the pen. A stroke begins a little wider, and ends thinner as the pen is lifted. The flow is the amount
-of ink on a point of the paper after one stroke; 1 is the usual amount. It is larger where the hand is slow, presses or
-stops, and smaller where the hand is fast or the ink starts late. Plain ink has no flow.
+A page has one nib. The ink is wider in tight curves, where the hand is slow, and where the hand presses; the pressure
+drifts along the path of the pen. A stroke begins a little wider, and ends thinner as the pen is lifted. The flow is the
+amount of ink on a point of the paper after one stroke; 1 is the usual amount. The flow is larger where the hand is
+slow, presses or stops, and smaller where the hand is fast or the ink starts late. Plain ink has no flow.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from toolkit.handwriting.wire import Pen
 from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
 # Lengths in cap heights; widenings and thinnings are shares of the width.
-CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight
-PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and two wavelengths
-ATTACK, ATTACK_LENGTH = 0.08, 0.10  # widening at the start of a stroke
-RELEASE, RELEASE_LENGTH = 0.35, 0.20  # thinning at the end of a stroke
-THINNEST, WIDEST = 0.4, 1.9  # limits of the width, in nibs
+CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight line
+PRESSURE_WIDENING = 0.10  # amplitude of the change of the width with the pressure
+PRESSURE_LENGTH, QUICK_PRESSURE_LENGTH = 0.9, 0.25  # over which the pressure drifts, slowly and quickly
+ATTACK, ATTACK_LENGTH = 0.08, 0.10  # widening at the start of a stroke, and its length
+RELEASE, RELEASE_LENGTH = 0.35, 0.20  # thinning at the end of a stroke, and its length
+MIN_WIDTH, MAX_WIDTH = 0.4, 1.9  # limits of the width, in nibs
 DOT_WIDTH = 1.25  # nibs
-JOIN_LENGTH = 0.10  # an end inside other ink counts as a second stroke only beyond this length
-RUN_UP = 0.45  # the hand is slow over this length, after the pen is set down and before it stops
-POOL_LENGTH = 0.10
+JOIN_LENGTH = 0.10  # a stroke that starts or ends in other ink counts as a second stroke only from this distance on
+RUN_UP_LENGTH = 0.45  # the hand is slow over this length: after it sets the pen down and before it lifts the pen
+POOL_LENGTH = 0.10  # of the pool of ink where the pen stops
 SUPPLY_LENGTH = 9.0  # over which the supply of ink drifts
-DRY_LENGTH = 2.2
-RIPPLE_LENGTH = 0.05  # of a rough edge
+DRY_LENGTH = 2.2  # over which the dryness of the pen drifts
+RIPPLE_LENGTH = 0.05  # of the ripples of a rough edge
 FAINT_FLOW = 0.8  # a flow below this value is raised, so that the faintest strokes stay readable
-THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
-MAX_NIB_RATIO = 1.1  # to the nib of the script: with the nib of the widest writers, every pen would look like a marker
+MIN_FLOW, MAX_FLOW = 0.04, 2.6
+MAX_NIB_RATIO = 1.1  # of the writer's nib to the script's: with a wider nib, every pen would look like a marker
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,11 @@ class PenKind:
     speed_width: float  # how much wider the slowest line is than the fastest
     speed_flow: float  # how much more ink the slowest line has than the fastest
     pressure: float  # change of the flow with one standard deviation of pressure
-    down: float  # more ink in downstrokes, because the fingers press, and less in upstrokes
-    supply: float  # slow change of the flow
+    down: float  # more ink in downstrokes, where the fingers press, and less in upstrokes
+    supply: float  # slow change of the flow, as the supply of ink drifts
     pool: float  # more ink where the pen stops
     skip: float  # probability that the ink starts late
-    dry: float  # largest loss of ink, where the supply is dry and the hand fast
+    dry: float  # largest loss of ink, where the pen is dry and the hand is fast
     overlap: float  # share of a second stroke that adds to the first
     streaks: float  # change of the flow across the line, in streaks along it
     rim: float  # more ink at both edges of the line than in its middle
@@ -89,29 +90,29 @@ class InkFlow:
     kind: PenKind
     flow: Floats  # (points,)
     path: Floats  # (points,) length of the line that the pen has written before a point, in cap heights
-    share: Floats  # (points,) how much a point counts as a second stroke on other ink, 0 to 1
+    overlap_weight: Floats  # (points,) how much a point counts where strokes overlap: 0 at a join, 1 elsewhere
     noise: KeyedNoise
 
     def select(self, points: npt.NDArray[np.bool_]) -> InkFlow:
-        return replace(self, flow=self.flow[points], path=self.path[points], share=self.share[points])
+        return replace(self, flow=self.flow[points], path=self.path[points], overlap_weight=self.overlap_weight[points])
 
 
 class _Travel:
-    """The way of the pen over the paper; lengths in cap heights, one value for each point."""
+    """What the pen does at each point of the strokes; lengths in cap heights."""
 
     def __init__(self, strokes: Strokes, noise: KeyedNoise) -> None:
-        start, stroke, step = strokes.start, strokes.stroke_of_point, strokes.steps()
+        start, stroke, steps = strokes.start, strokes.stroke_of_point, strokes.steps()
         self.stroke, self.flags = stroke, strokes.flags[stroke]
-        self.path = np.cumsum(step) - step  # length of the line since the beginning of the page
-        self.arc = self.path - self.path[start][stroke]  # ... since the beginning of the stroke
-        self.whole = self.arc[start + strokes.length - 1][stroke]  # ... of the stroke
-        self.left = self.whole - self.arc  # ... up to the end of the stroke
+        self.path = np.cumsum(steps) - steps  # length of all lines from the beginning of the page to the point
+        self.arc = self.path - self.path[start][stroke]  # ... from the beginning of the stroke
+        self.total = self.arc[start + strokes.length - 1][stroke]  # ... of the whole stroke
+        self.remaining = self.total - self.arc  # ... up to the end of the stroke
         self.slow = slowness(strokes, self.arc)
-        self.pressure = noise.drift("pressure", self.path / LONG_PRESSURE)
+        self.pressure = noise.drift("pressure", self.path / PRESSURE_LENGTH)
 
 
-def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
-    """Return the strokes with the width of the ink (in cap heights), and the ink flow, or None for plain ink.
+def apply_pen(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
+    """Return the strokes with the radius in cap heights, and the ink flow (None for plain ink).
 
     The radius of the given strokes is relative to the nib, 1 on average.
     """
@@ -121,11 +122,11 @@ def inked(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tupl
         contrast *= kind.contrast
     travel = _Travel(strokes, noise)
     strokes = replace(strokes, radius=nib * _relative_width(strokes, travel, contrast, noise))
-    return (strokes, None) if kind is None else _written_with(kind, strokes, travel, noise)
+    return (strokes, None) if kind is None else _draw_with_flow(kind, strokes, travel, noise)
 
 
 def slowness(strokes: Strokes, arc: Floats) -> Floats:
-    """Return how slow the hand is: 0 on straights, nearly 1 in tight curves (approximates the two-thirds power law)."""
+    """Return how slow the hand is: 0 on straight lines, nearly 1 in tight curves (about the two-thirds power law)."""
     tx, ty = tangents(strokes)
     before, after, _, _ = strokes.neighbours()
     turn = np.abs(tx[after] * ty[before] - ty[after] * tx[before])
@@ -134,50 +135,51 @@ def slowness(strokes: Strokes, arc: Floats) -> Floats:
     return curvature / (curvature + 3.0)
 
 
-def _relative_width(strokes: Strokes, at: _Travel, contrast: float, noise: KeyedNoise) -> Floats:
+def _relative_width(strokes: Strokes, travel: _Travel, contrast: float, noise: KeyedNoise) -> Floats:
     """Return the width of the ink in nibs; `contrast` scales the variation of the radius of the strokes."""
-    width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), THINNEST), WIDEST)
-    pressure = 0.5 * at.pressure + 0.2 * noise.drift("quick pressure", at.path / SHORT_PRESSURE)
-    width *= 1 + CURVE_WIDENING * (at.slow - 0.5) + PRESSURE * pressure
-    attack = ATTACK * np.maximum(1 - at.arc / ATTACK_LENGTH, 0.0)
-    attack = np.where(at.flags & STARTS_IN_INK, 0.0, attack)
-    reach = np.minimum(RELEASE_LENGTH, 0.35 * at.whole)
-    lifted = 1 - np.minimum(at.left / np.where(reach > 0, reach, 1.0), 1.0)
-    depth = RELEASE * (0.5 + unit(noise.hashes("release", len(strokes.length))))[at.stroke]
-    release = np.where(at.flags & ENDS_IN_INK, 0.0, depth * lifted * lifted)
+    width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), MIN_WIDTH), MAX_WIDTH)
+    pressure = 0.5 * travel.pressure + 0.2 * noise.drift("quick pressure", travel.path / QUICK_PRESSURE_LENGTH)
+    width *= 1 + CURVE_WIDENING * (travel.slow - 0.5) + PRESSURE_WIDENING * pressure
+    attack = np.where(travel.flags & STARTS_IN_INK, 0.0, ATTACK * np.maximum(1 - travel.arc / ATTACK_LENGTH, 0.0))
+    length = np.minimum(RELEASE_LENGTH, 0.35 * travel.total)
+    lifted = 1 - np.minimum(travel.remaining / np.where(length > 0, length, 1.0), 1.0)
+    depth = RELEASE * (0.5 + unit(noise.hashes("release", len(strokes.length))))[travel.stroke]
+    release = np.where(travel.flags & ENDS_IN_INK, 0.0, depth * lifted * lifted)
     width *= (1 + attack) * (1 - release)
     dot = DOT_WIDTH * (0.6 + 0.4 * np.minimum(np.maximum(strokes.radius, 0.9), 1.5))
-    return np.where(at.flags & DOT_FLAG, dot, width)
+    return np.where(travel.flags & DOT_FLAG, dot, width)
 
 
-def _written_with(kind: PenKind, strokes: Strokes, at: _Travel, noise: KeyedNoise) -> tuple[Strokes, InkFlow]:
-    """Return the strokes as this pen draws them, wider where the hand is slow, and the ink flow."""
-    free_start, free_end = (at.flags & STARTS_IN_INK) == 0, (at.flags & ENDS_IN_INK) == 0
-    is_drawn = (at.flags & OUTLINE_FLAG) > 0
-    rest = np.minimum(np.where(free_start, at.arc, RUN_UP), np.where(free_end, at.left, RUN_UP)) / RUN_UP
-    rest = np.minimum(rest, 1.0)
-    # 0 at rest, nearly 1 in long flat curves, away from the ends.
-    speed = _smooth(strokes, (1 - at.slow) * (0.35 + 0.65 * rest * (2 - rest)))
+def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: KeyedNoise) -> tuple[Strokes, InkFlow]:
+    """Return the strokes as this pen draws them (wider where the hand is slow, with rough edges), and the ink flow."""
+    free_start, free_end = (travel.flags & STARTS_IN_INK) == 0, (travel.flags & ENDS_IN_INK) == 0
+    is_contour = (travel.flags & OUTLINE_FLAG) > 0
+    to_start = np.where(free_start, travel.arc, RUN_UP_LENGTH)
+    to_end = np.where(free_end, travel.remaining, RUN_UP_LENGTH)
+    run_up = np.minimum(np.minimum(to_start, to_end) / RUN_UP_LENGTH, 1.0)
+    # About a third where the pen rests, 1 on straight lines away from the ends, less in curves.
+    speed = _smooth(strokes, (1 - travel.slow) * (0.35 + 0.65 * run_up * (2 - run_up)))
     tx, ty = tangents(strokes)
 
-    flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * at.pressure
+    flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * travel.pressure
     flow -= kind.down * _smooth(strokes, ty)
-    flow += kind.supply * noise.drift("supply", at.path / SUPPLY_LENGTH)
-    dryness = np.minimum(np.maximum(noise.drift("dry", at.path / DRY_LENGTH) - 0.9, 0.0), 1.0)
+    flow += kind.supply * noise.drift("supply", travel.path / SUPPLY_LENGTH)
+    dryness = np.minimum(np.maximum(noise.drift("dry", travel.path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
     flow = np.where(flow < FAINT_FLOW, FAINT_FLOW * FAINT_FLOW / (2 * FAINT_FLOW - flow), flow)
-    flow *= np.where(free_start & ((at.flags & DOT_FLAG) == 0), _late_start(kind, at, noise), 1.0)
+    flow *= np.where(free_start & ((travel.flags & DOT_FLAG) == 0), _late_start(kind, travel, noise), 1.0)
     count = len(strokes.length)
-    amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, at.stroke]
-    flow += 0.5 * amount[0] * _pool_shape(at.arc, free_start) + amount[1] * _pool_shape(at.left, free_end)
-    flow = np.where(is_drawn, 1.0, np.minimum(np.maximum(flow, THINNEST_FLOW), THICKEST_FLOW))
+    amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, travel.stroke]
+    flow += 0.5 * amount[0] * _pool_shape(travel.arc, free_start) + amount[1] * _pool_shape(travel.remaining, free_end)
+    flow = np.where(is_contour, 1.0, np.minimum(np.maximum(flow, MIN_FLOW), MAX_FLOW))
 
-    width = np.where(is_drawn, 1.0, 1 + kind.speed_width * (0.5 - speed))
-    width *= 1 + kind.rough * noise.drift("edge", at.path / RIPPLE_LENGTH)
-    aside = np.where(is_drawn, 0.0, kind.rough * strokes.radius * noise.drift("side", at.path / RIPPLE_LENGTH))
-    rough = replace(strokes, x=strokes.x - ty * aside, y=strokes.y + tx * aside, radius=strokes.radius * width)
-    from_join = np.minimum(np.where(free_start, JOIN_LENGTH, at.arc), np.where(free_end, JOIN_LENGTH, at.left))
-    return rough, InkFlow(kind, flow, at.path, np.minimum(from_join / JOIN_LENGTH, 1.0), noise)
+    width = np.where(is_contour, 1.0, 1 + kind.speed_width * (0.5 - speed))
+    width *= 1 + kind.rough * noise.drift("edge", travel.path / RIPPLE_LENGTH)
+    sideways = np.where(is_contour, 0.0, kind.rough * strokes.radius * noise.drift("side", travel.path / RIPPLE_LENGTH))
+    rough = replace(strokes, x=strokes.x - ty * sideways, y=strokes.y + tx * sideways, radius=strokes.radius * width)
+    to_start, to_end = np.where(free_start, JOIN_LENGTH, travel.arc), np.where(free_end, JOIN_LENGTH, travel.remaining)
+    overlap_weight = np.minimum(np.minimum(to_start, to_end) / JOIN_LENGTH, 1.0)
+    return rough, InkFlow(kind, flow, travel.path, overlap_weight, noise)
 
 
 def _smooth(strokes: Strokes, value: Floats) -> Floats:
@@ -187,16 +189,16 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
     return value
 
 
-def _late_start(kind: PenKind, at: _Travel, noise: KeyedNoise) -> Floats:
-    """Return a factor on the flow: 1, and less at starts at which the pen touches the paper before the ink runs."""
-    count = int(at.stroke.max(initial=-1)) + 1
-    chance, depth, end = (unit(noise.hashes(f"skip {of}", count)) for of in ("chance", "depth", "end"))
-    depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[at.stroke]
-    end = np.minimum((0.10 + 0.16 * end * end)[at.stroke], 0.15 * at.whole)
-    started: Floats = 1 - depth * np.minimum(np.maximum((end - at.arc) / 0.06, 0.0), 1.0)
-    return started
+def _late_start(kind: PenKind, travel: _Travel, noise: KeyedNoise) -> Floats:
+    """Return a factor on the flow: below 1 at the start of some strokes, where the ink runs late, and 1 elsewhere."""
+    count = int(travel.stroke.max(initial=-1)) + 1
+    chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))
+    depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[travel.stroke]
+    end = np.minimum((0.10 + 0.16 * end * end)[travel.stroke], 0.15 * travel.total)
+    factor: Floats = 1 - depth * np.minimum(np.maximum((end - travel.arc) / 0.06, 0.0), 1.0)
+    return factor
 
 
-def _pool_shape(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
+def _pool_shape(distance: Floats, has_pool: npt.NDArray[np.bool_]) -> Floats:
     near = np.maximum(1 - distance / POOL_LENGTH, 0.0)
-    return np.where(counts, near * near * (3 - 2 * near), 0.0)
+    return np.where(has_pool, near * near * (3 - 2 * near), 0.0)

@@ -12,48 +12,48 @@ from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import Handwriting, writer_of
 from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.ink.baselines import clear_line_spacing, ink_reach, lines_of, motion_reserve, place_baselines
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.corrections import corrected, with_false_starts
+from toolkit.handwriting.ink.corrections import add_corrections, add_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
-from toolkit.handwriting.ink.lines import baselines, clear_line_spacing, ink_reach, lines_of, motion_reserve
 from toolkit.handwriting.ink.motion import pen_path
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Page, compose
-from toolkit.handwriting.ink.paper import fitted_to_paper, laid_on_paper
-from toolkit.handwriting.ink.pen import inked
+from toolkit.handwriting.ink.paper import fit_to_paper, put_on_paper
+from toolkit.handwriting.ink.pen import apply_pen
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
-MAX_POINTS = 1_250_000  # of all strokes of a page; the letters of a longer text get fewer points
+MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
 MAX_INKED_POINTS = 450_000  # as MAX_POINTS, with a pen other than plain, which takes more memory
-_HIDDEN_BELOW = 3.0  # cap heights; the ink of a line this far below the page does not reach the page
+_HIDDEN_BELOW = 3.0  # cap heights; ink of a line with its baseline this far below the page does not reach the page
 
-Lap = Callable[[str], None]
+Lap = Callable[[str], None]  # called with the name of a stage that has ended
 
 
 def render(parameters: Parameters) -> Handwritten:
-    """Render a text with a positive seed: on one page, or a letter with all pages (PDF) or one page (other formats).
+    """Render a text on one page, or a letter: in a PDF all pages or the requested page, in other formats one page.
 
-    Raise InvalidParameters if the text cannot be rendered.
+    The seed must be positive, not None. Raise InvalidParameters if the text cannot be rendered.
     """
     watch = StopWatch()
     count, pages = write_pages(parameters, watch.lap)
-    drawn: list[tuple[float, float, int, float, bool, str]] = []
+    figures: list[tuple[float, float, int, float, bool, str]] = []
 
-    def noted() -> Iterator[Page]:  # keeps figures only, because all pages of a letter take too much memory
+    def noted_pages() -> Iterator[Page]:  # keeps only figures, because all pages of a letter take too much memory
         for page in pages:
             is_cut = page.cut_line is not None
-            drawn.append((page.width, page.height, page.layout.lines, page.ink_share, is_cut, page.cut_text))
+            figures.append((page.width, page.height, page.layout.line_count, page.ink_share, is_cut, page.cut_text))
             yield page
 
-    data, covered = draw(noted(), parameters, watch.lap)
+    data, covered = draw(noted_pages(), parameters, watch.lap)
     watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
-    widths, heights, lines, shares, are_cut, cuts = zip(*drawn, strict=True)
+    widths, heights, lines, shares, are_cut, cuts = zip(*figures, strict=True)
     share = sum(shares) / len(shares) if covered is None or parameters.is_letter else covered
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
@@ -62,7 +62,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 
 class StopWatch:
-    """Measures the milliseconds of each stage of a rendering."""
+    """Measures how many milliseconds each stage of a rendering takes."""
 
     def __init__(self) -> None:
         self.milliseconds = dict.fromkeys(STAGES, 0.0)
@@ -75,7 +75,7 @@ class StopWatch:
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks a character."""
+    """Return the text in NFC with LF as line end; raise InvalidParameters if no hand can write a character."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper_of(parameters.handwriting, parameters.natural).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
@@ -83,47 +83,47 @@ def writable_text(parameters: Parameters) -> str:
 
 
 def write_pages(parameters: Parameters, lap: Lap = lambda stage: None) -> tuple[int, Iterator[Page]]:
-    """Return how many pages a text has, and the pages with the ink as strokes: all, or only the requested page.
+    """Return how many pages a text has, and an iterator of all pages, or of the requested page, with ink as strokes.
 
-    `lap` is called after each stage.
+    `lap` is called after each stage, with its name. Raise InvalidParameters if the requested page does not exist.
     """
-    parameters, shaper, layouts = _paginated(fitted_to_paper(parameters))
+    parameters, shaper, layouts = _paginate(fit_to_paper(parameters))
     lap("layout")
     number = parameters.page_number
     if number is not None and number > len(layouts):
         raise InvalidParameters([Problem("page_number", f"page_number must be between 1 and {len(layouts)}")])
     chosen = range(len(layouts)) if number is None else [number - 1]
-    return len(layouts), (_write_page(parameters, layouts[at], shaper, at, lap) for at in chosen)
+    return len(layouts), (_write_page(parameters, layouts[index], shaper, index, lap) for index in chosen)
 
 
-def _paginated(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]:
+def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]:
     """Return the parameters with a line spacing, the shaper, and the lines of each page.
 
-    If a page has too many letters, the strokes of letters have fewer points.
+    If a page has too many letters, each letter has fewer points.
     """
     text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
     shaper = _shaper_of(parameters.handwriting, parameters.natural)
-    # A letter is first cut into pages; another text has one page, so its points are known before.
-    every = 1 if parameters.is_letter else max(1, -(-shaper.points(text) // limit))
+    # A letter is first cut into pages; another text has one page, so the number of its points is known.
+    every = 1 if parameters.is_letter else max(1, -(-shaper.estimate_points(text) // limit))
     while True:
         shaper = _shaper_of(parameters.handwriting, parameters.natural, every)
-        layout = _broken_lines(parameters, text, shaper)
+        layout = _break_into_lines(parameters, text, shaper)
         spaced = parameters
         if parameters.line_spacing is None:
             spaced = replace(parameters, line_spacing=clear_line_spacing(shaper, layout))
         pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_letter else [layout]
-        most = max(shaper.points("".join(page.text)) for page in pages)
+        most = max(shaper.estimate_points("".join(page.line_texts)) for page in pages)
         if most <= limit * every:
             return spaced, shaper, pages
         every = -(-most // limit)
 
 
-def _broken_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layout:
+def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layout:
     noise, width = _noise_of(parameters, shaper), None
     if parameters.width is not None:
         width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
         width -= shaper.habits.margin if parameters.natural else 0.0
-    text = with_false_starts(text, parameters.corrections, noise)
+    text = add_false_starts(text, parameters.corrections, noise)
     return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
 
 
@@ -132,38 +132,38 @@ def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> I
     below = (ink_reach(shaper).below + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
     lowest = (parameters.height or DEFAULT_HEIGHT) - parameters.edges.top - parameters.edges.bottom - below
     first = page = 0
-    while first < layout.lines:
-        baseline = baselines(parameters, shaper, layout.lines - first, _noise_of(parameters, shaper, page))
+    while first < layout.line_count:
+        baseline = place_baselines(parameters, shaper, layout.line_count - first, _noise_of(parameters, shaper, page))
         last = first + int(np.searchsorted(baseline, lowest, side="right"))
         if last == first:
             raise InvalidParameters([Problem("handwriting_size", wire.NO_LINE_FITS)])
         yield layout.lines_between(first, last)
         first, page = last, page + 1
-        while first < layout.lines and not layout.text[first]:
+        while first < layout.line_count and not layout.line_texts[first]:
             first += 1
 
 
 def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: int, lap: Lap) -> Page:
     noise = _noise_of(parameters, shaper, number)
-    lines, shown = lines_of(parameters, shaper, layout.lines, noise), layout
+    lines, shown = lines_of(parameters, shaper, layout.line_count, noise), layout
     if parameters.height is not None:  # lines far below the page are not written
         reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
         shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
     path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
-    path = corrected(path, shown, parameters.corrections, noise)
+    path = add_corrections(path, shown, parameters.corrections, noise)
     lap("motion")
-    strokes, ink = inked(path.strokes, parameters.pen, shaper, noise)
+    strokes, ink = apply_pen(path.strokes, parameters.pen, shaper, noise)
     lap("pen")
     page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
     if page.cut_line is None and len(shown.words) < len(layout.words):
         page = replace(page, cut_line=int(layout.line[len(shown.words)]))
-    page = laid_on_paper(replace(page, ink=ink), parameters, noise)
+    page = put_on_paper(replace(page, ink=ink), parameters, noise)
     lap("motion")
     return page
 
 
 def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
-    """Return the random numbers of one page; the first page of a letter has the same as a text on one page."""
+    """Return the random numbers of one page; the first page of a letter has the same ones as a text on one page."""
     seed = str(parameters.random_seed) + (f" page {page}" if page else "")
     return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
 
@@ -173,12 +173,12 @@ def _shaper_of(handwriting: Handwriting, natural: bool, every: int = 1) -> Shape
     return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer, natural), every)
 
 
-# About 1.5 MB each with all of its letters: without a limit, 120 hands take half of the memory that a text may use.
+# A Penman with all letters takes 1.5 MB: without a limit, 120 hands take half of the memory that a text may use.
 _penman = lru_cache(32)(Penman)
 
 
 def draw(pages: Iterable[Page], parameters: Parameters, lap: Lap) -> tuple[bytes, float | None]:
-    """Return the file with all pages (PDF) or the first, and for a PNG the share of the page that ink covers."""
+    """Return the file (PDF: all pages, else: the first page), and for a PNG the share of the page that ink covers."""
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     visible = (page.visible() for page in pages)
     if parameters.kind == "pdf":

@@ -1,4 +1,4 @@
-"""Outline pen strokes: every stroke becomes closed polygons with round ends.
+"""Convert pen strokes to outlines: every stroke becomes closed polygons with round ends.
 
 The arrays of `Strokes` hold all strokes of a page. All polygons turn in the same direction, so that a fill with the
 non-zero rule draws their union: strokes may cross themselves and each other.
@@ -23,7 +23,7 @@ ENDS_IN_INK = 2  # the stroke ends inside another stroke, so it has no release
 DOT_FLAG = 4  # an i-dot or full stop
 OUTLINE_FLAG = 8  # not a stroke, but a contour of a shape that strokes cannot draw
 
-SMOOTH, COARSE = 5, 2  # pieces of a round end
+SMOOTH_END, COARSE_END = 5, 2  # number of straight pieces of a round end
 POINT_DISTANCE = 1 / 30  # cap heights between two points of a stroke
 
 
@@ -71,7 +71,7 @@ class Strokes:
         return first, last
 
     def neighbours(self) -> tuple[Integers, Integers, Mask, Mask]:
-        """Return the indices of the points before and after every point (itself at an end), and the masks of `ends`."""
+        """Return the indices of the points before and after each point (itself for none), and the masks of `ends`."""
         first, last = self.ends()
         i = np.arange(len(self.x))
         return np.where(first, i, i - 1), np.where(last, i, i + 1), first, last
@@ -81,7 +81,7 @@ class Strokes:
         return Strokes(self.x[points], self.y[points], self.radius[points], self.length[keep], self.flags[keep])
 
     def reordered(self, order: Integers) -> Strokes:
-        """Return the strokes of these numbers, in this order."""
+        """Return the strokes with the numbers `order`, in this order."""
         length = self.length[order]
         point = np.repeat(self.start[order] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         return Strokes(self.x[point], self.y[point], self.radius[point], length, self.flags[order])
@@ -89,14 +89,14 @@ class Strokes:
 
 @dataclass(frozen=True, slots=True)
 class Polygons:
-    x: Floats
-    y: Floats
-    length: Integers
-    stroke: Integers
+    x: Floats  # (corners,)
+    y: Floats  # (corners,)
+    length: Integers  # (polygons,) number of corners of each polygon
+    stroke: Integers  # (polygons,) number of the stroke of each polygon
 
 
 def refine(strokes: Strokes, pieces: int) -> Strokes:
-    """Insert points along a Catmull-Rom curve, which split each interval into `pieces` intervals."""
+    """Insert points on a Catmull-Rom curve, so that each interval between two points becomes `pieces` intervals."""
     if pieces <= 1 or not len(strokes.x):
         return strokes
     before, after, first, last = strokes.neighbours()
@@ -130,30 +130,32 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
     return np.where(still, 1.0, tx / norm), np.where(still, 0.0, ty / norm)
 
 
-def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH) -> Polygons:
-    """Return the outline of the ink: a ribbon for each stroke, a disc at each sharp turn, and the contours.
+def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH_END) -> Polygons:
+    """Return the outline of the ink: a ribbon for each stroke, a disc at each sharp turn, and the unchanged contours.
 
-    Ribbons use one point in `every`; 3 is enough if the polygons become curves. A round end has `end` pieces.
+    Contours are the strokes with `OUTLINE_FLAG`. Ribbons use one point in `every`, and all points of tight curves; 3 is
+    enough if the polygons become curves. A round end has `end` pieces.
     """
-    drawn = (strokes.flags & OUTLINE_FLAG) > 0
-    written = strokes.select(~drawn) if drawn.any() else strokes
-    number = np.nonzero(~drawn)[0]
+    is_contour = (strokes.flags & OUTLINE_FLAG) > 0
+    written = strokes.select(~is_contour) if is_contour.any() else strokes
+    number = np.nonzero(~is_contour)[0]
     tx, ty = tangents(written)
     parts = [_ribbon_polygons(*_thinned(written, tx, ty, every), number, end), _discs(written, tx, ty, number, end)]
-    if drawn.any():
-        contours = strokes.select(drawn)
-        parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(drawn)[0]))
+    if is_contour.any():
+        contours = strokes.select(is_contour)
+        parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(is_contour)[0]))
     return Polygons(*(np.concatenate([getattr(part, name) for part in parts]) for name in Polygons.__slots__))
 
 
 def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
-    """Choose one point in `every`, evenly, and both ends of each stroke; return indices, and counts per stroke."""
-    gaps = length - 1
-    kept = np.maximum(-(-gaps // every), np.minimum(gaps, 2))
-    stroke = np.repeat(np.arange(len(kept)), kept + 1)
-    step = np.arange(len(stroke)) - (np.cumsum(kept + 1) - kept - 1)[stroke]
+    """Choose one point in `every`, evenly, with both ends of each stroke; return indices, and the count per stroke."""
+    old = length - 1  # intervals between the points of a stroke
+    new = np.maximum(-(-old // every), np.minimum(old, 2))
+    stroke = np.repeat(np.arange(len(new)), new + 1)
+    number = np.arange(len(stroke)) - (np.cumsum(new + 1) - new - 1)[stroke]  # of a chosen point, from 0 in each stroke
     start = np.cumsum(length) - length
-    return start[stroke] + (2 * step * gaps[stroke] + kept[stroke]) // np.maximum(2 * kept[stroke], 1), kept + 1
+    # number * old / new, rounded
+    return start[stroke] + (2 * number * old[stroke] + new[stroke]) // np.maximum(2 * new[stroke], 1), new + 1
 
 
 def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
@@ -187,23 +189,19 @@ def _ribbon_polygons(s: Strokes, tx: Floats, ty: Floats, number: Integers, piece
     x[left], y[left] = s.x + across_x, s.y + across_y
     angles = np.pi * np.arange(1, pieces) / pieces
     for k, (c, sn) in enumerate(zip(np.cos(angles), np.sin(angles), strict=True)):
-        at = base + length + k
-        x[at] = s.x[end] - across_x[end] * c + tx[end] * s.radius[end] * sn
-        y[at] = s.y[end] - across_y[end] * c + ty[end] * s.radius[end] * sn
-        at = base + 2 * length + pieces - 1 + k
-        x[at] = s.x[start] + across_x[start] * c - tx[start] * s.radius[start] * sn
-        y[at] = s.y[start] + across_y[start] * c - ty[start] * s.radius[start] * sn
+        corner = base + length + k
+        x[corner] = s.x[end] - across_x[end] * c + tx[end] * s.radius[end] * sn
+        y[corner] = s.y[end] - across_y[end] * c + ty[end] * s.radius[end] * sn
+        corner = base + 2 * length + pieces - 1 + k
+        x[corner] = s.x[start] + across_x[start] * c - tx[start] * s.radius[start] * sn
+        y[corner] = s.y[start] + across_y[start] * c - ty[start] * s.radius[start] * sn
     return Polygons(x, y, corners, number)
 
 
 def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers, pieces: int) -> Polygons:
     """Return discs, the shape of the round nib, at points where the pen turns back sharply: a ribbon is flat there."""
-    at = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
-    r, corners = s.radius[at, None], 2 * pieces + 2
+    point = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
+    r, corners = s.radius[point, None], 2 * pieces + 2
     angles = 2 * np.pi * np.arange(corners) / corners
-    return Polygons(
-        (s.x[at, None] + r * np.cos(angles)).ravel(),
-        (s.y[at, None] + r * np.sin(angles)).ravel(),
-        np.full(len(at), corners),
-        number[s.stroke_of_point[at]],
-    )
+    x, y = s.x[point, None] + r * np.cos(angles), s.y[point, None] + r * np.sin(angles)
+    return Polygons(x.ravel(), y.ravel(), np.full(len(point), corners), number[s.stroke_of_point[point]])

@@ -1,4 +1,4 @@
-"""Shape words: choose a hand for each character, kern, keep punctuation apart, mark stroke ends that touch letters."""
+"""Shape words: choose hands for characters, kern, keep punctuation away from letters, mark touching stroke ends."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import Writer, habits_of
-from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, written_as
+from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 from toolkit.keyed_noise import Floats, Integers
 
 # Lengths in cap heights.
-PUNCTUATION_GAP = 0.06  # smallest distance of ink from punctuation
+PUNCTUATION_GAP = 0.06  # smallest distance of other ink from punctuation
 MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP for the motion of the hand
-WORD_GAP = 0.46  # smallest distance of ink between two words
-THICKEST_NIB = 0.045  # bold scripts are written with a thinner pen
+WORD_GAP = 0.46  # smallest distance between the ink of two words
+THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
 _CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
 _WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
-_KEPT_STROKES = 13  # of a glyph in a long text: all of any letter, but some emoji have a hundred
-_COMPARED_POINTS = 256  # points of a letter that are compared with the next letter
+_KEPT_STROKES = 13  # longest strokes of a glyph, kept in any text: letters have no more, some emoji have a hundred
+_COMPARED_POINTS = 256  # most points of a letter that are compared with the next letter
 
 _XY: TypeAlias = tuple[Floats, Floats]
 
@@ -38,14 +38,14 @@ class ShapedWord:
     """One word; the strokes of each letter are relative to the origin of the letter, in cap heights, y upwards."""
 
     text: str
-    advance: float
+    width: float  # advance of the whole word
     origin_x: Floats  # (letters,) the position of each letter in the word
     origin_y: Floats  # (letters,)
     letter_advance: Floats  # (letters,)
     strokes: Strokes  # the radius is relative to the mean nib of the hand
     stroke_letter: Integers  # (strokes,) number of the letter
-    letter: Integers  # (points,) number of the letter
-    breaks: tuple[tuple[int, float], ...]  # positions at which the word may be cut: number of characters, width
+    point_letter: Integers  # (points,) number of the letter
+    breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters before, width before
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
     blank: str = ""  # the white space before the word
     squeeze: float = 1.0  # factor on the width of a word that is squeezed into the end of a line
@@ -56,7 +56,7 @@ _word_cache: LRUCache[object, ShapedWord] = LRUCache(_CACHED_POINTS, lambda word
 
 
 class Shaper:
-    """Shapes words for one script and writer; long texts use one point in `every`."""
+    """Shapes words for one script and writer; in a long text, letters keep only one point in `every`."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
         self.hands: list[Hand] = [load_hand(name) for name in fallback_chain(script)]
@@ -71,27 +71,28 @@ class Shaper:
         self.punctuation_gap = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * writer.shake
         self._hand_of = lru_cache(4096)(self._find_hand)
         self._points_of = lru_cache(4096)(self._count_points)
-        self.least_gap = lru_cache(16384)(self._least_gap)
+        self.min_word_gap = lru_cache(16384)(self._min_word_gap)
 
     @cached(_word_cache, lock=Lock())
     def word(self, text: str) -> ShapedWord:
-        placed: list[tuple[int, PlacedGlyph, int]] = []
-        for number, run, places in self._runs_by_hand(text):
-            placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
-        letters = [self.letter(number, at.glyph) for number, at, _ in placed]
+        placed: list[tuple[int, PlacedGlyph, int]] = []  # hand, glyph, index in the word
+        for number, run, indices in self._runs_by_hand(text):
+            placed += [(number, glyph, indices[glyph.cluster]) for glyph in self.hands[number].shape(run)]
+        letters = [self.letter(number, glyph.glyph_id) for number, glyph, _ in placed]
         stretch = np.array([self._stretch[number] for number, _, _ in placed])
-        advances = stretch * [at.advance for _, at, _ in placed]
-        shift = stretch * [at.dx + at.dy * self.writer.slant for _, at, _ in placed]
-        characters = [text[place] for _, _, place in placed]
-        extra = self._extra_shifts(letters, characters, advances, shift)
+        advances = stretch * [glyph.advance for _, glyph, _ in placed]
+        shift = stretch * [glyph.dx + glyph.dy * self.writer.slant for _, glyph, _ in placed]
+        characters = [text[index] for _, _, index in placed]
+        extra = self._extra_space(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
         strokes = Strokes.concatenate(letters)
         stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
+        rise = np.array([glyph.dy for _, glyph, _ in placed])
         word = ShapedWord(
-            text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
-            strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
-            _word_breaks(text, [p for _, _, p in placed], origin),
-            tuple((number, at.glyph, text[place]) for number, at, place in placed),
+            text, float((advances + extra).sum()), origin + shift, rise, advances, strokes,
+            stroke_letter, np.repeat(stroke_letter, strokes.length),
+            _word_breaks(text, [index for _, _, index in placed], origin),
+            tuple((number, glyph.glyph_id, text[index]) for number, glyph, index in placed),
         )  # fmt: skip
         _mark_touching_ends(word)
         return word
@@ -100,37 +101,37 @@ class Shaper:
         """Return a glyph of hand `number` with the writer's width and slant; the radius is relative to the hand's nib.
 
         One point in `every` is kept; strokes and contours with fewer than twice `every` points are dropped, except the
-        longest of a glyph.
+        longest `_KEPT_STROKES` of a glyph.
         """
         hand, writer, every = self.hands[number], self.writer, self._every
         strokes = hand.glyph(glyph)
         if every > 1 and len(strokes.length):
-            shown = strokes.length >= 2 * every
-            shown[np.argsort(-strokes.length, kind="stable")[:_KEPT_STROKES]] = True
-            kept, length = every_nth(strokes.length, every)
-            strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
-            strokes = strokes.select(shown)
+            keep = strokes.length >= 2 * every
+            keep[np.argsort(-strokes.length, kind="stable")[:_KEPT_STROKES]] = True
+            points, length = every_nth(strokes.length, every)
+            strokes = Strokes(strokes.x[points], strokes.y[points], strokes.radius[points], length, strokes.flags)
+            strokes = strokes.select(keep)
         if fit := self._fits[number]:
             strokes = fit.apply(strokes)
         x = (strokes.x + strokes.y * writer.slant) * writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
 
-    def points(self, text: str) -> int:
+    def estimate_points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
         number, written = self._hand_of(character) or (0, "")
         hand = self.hands[number]
-        return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
+        return sum(len(hand.glyph(glyph.glyph_id).x) for glyph in hand.shape(written)) if written else 0
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """Return the characters that no hand of the fallback chain has, each once, in order."""
+        """Return the characters that no hand of the fallback chain can write, each once, in the order of the text."""
         return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
-        """Return the number of the hand for `character`, and the character to write, which may be a similar one."""
-        for wanted in written_as(character):
+        """Return the number of the first hand with `character`, or else a similar one, and this character; or None."""
+        for wanted in spellings(character):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
@@ -139,27 +140,28 @@ class Shaper:
         return None
 
     def _runs_by_hand(self, text: str) -> list[tuple[int, str, list[int]]]:
-        """Cut a word into runs of one hand: (number of the hand, characters to shape, indices in the word)."""
+        """Cut a word into runs of one hand: (number of the hand, characters to shape, their indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
-        for place, character in enumerate(curly_quotes(text)):
+        for index, character in enumerate(curly_quotes(text)):
             number, written = self._hand_of(character) or (0, "")
             if not written:
                 continue
+            # A combining mark stays in the hand of its base.
             stays = runs and unicodedata.combining(character) and self.hands[runs[-1][0]].has_character(written)
             if runs and (stays or runs[-1][0] == number):
-                runs[-1] = (runs[-1][0], runs[-1][1] + written, [*runs[-1][2], place])
+                runs[-1] = (runs[-1][0], runs[-1][1] + written, [*runs[-1][2], index])
             else:
-                runs.append((number, written, [place]))
+                runs.append((number, written, [index]))
         return runs
 
-    def _extra_shifts(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
-        """Return how far each letter must move right so that punctuation touches nothing."""
+    def _extra_space(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
+        """Return the space to add before each letter (with all that follow) so that punctuation touches nothing."""
         extra = np.zeros(len(letters))
         origin = np.cumsum(advances) - advances + shift
         for i in range(1, len(letters)):
             if not (_is_punctuation(characters[i - 1]) or _is_punctuation(characters[i])):
                 continue
-            # Two letters before are compared, because in some scripts the joining stroke is a separate glyph.
+            # The two letters before are compared, because in some scripts the joining stroke is a separate glyph.
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
@@ -167,19 +169,19 @@ class Shaper:
                 extra[i] = max(extra[i], min(needed, _MAX_SHIFT))
         return extra
 
-    def _least_gap(self, before: str, after: str) -> float:
-        """Return the smallest gap between two words whose ink does not touch."""
+    def _min_word_gap(self, before: str, after: str) -> float:
+        """Return the smallest gap between two words that keeps their ink `WORD_GAP` apart; at most 1.2."""
         left, right = self.word(before), self.word(after)
         if not len(left.stroke_letter) or not len(right.stroke_letter):
             return 0.0
-        tail = left.letter >= left.letter[-1] - 1
-        head = right.letter <= right.letter[0] + 1
+        tail = left.point_letter >= left.point_letter[-1] - 1
+        head = right.point_letter <= right.point_letter[0] + 1
         distance = WORD_GAP + 2 * self.nib
-        return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
+        return min(_needed_shift(_points(left, tail), _points(right, head), left.width, distance), 1.2)
 
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:
-    return word.strokes.x[chosen] + word.origin_x[word.letter[chosen]], word.strokes.y[chosen]
+    return word.strokes.x[chosen] + word.origin_x[word.point_letter[chosen]], word.strokes.y[chosen]
 
 
 def _is_punctuation(character: str) -> bool:
@@ -187,8 +189,8 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
-    """Return how far right of `offset` the right points must be, to be at `distance` from the left points."""
-    (left_x, left_y), (right_x, right_y) = _thin(left), _thin(right)
+    """Return how far `right`, which begins at `offset`, must move right (if below 0: may move left) for `distance`."""
+    (left_x, left_y), (right_x, right_y) = _thinned(left), _thinned(right)
     dy = left_y[:, None] - right_y
     reach = distance * distance - dy * dy
     close = reach > 0
@@ -198,18 +200,18 @@ def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> floa
     return float(across[close].max())
 
 
-def _thin(points: _XY) -> _XY:
+def _thinned(points: _XY) -> _XY:
     x, y = points
     every = max(2, -(-len(x) // _COMPARED_POINTS))
     return x[::every], y[::every]
 
 
-def _word_breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
-    """Return the index of the first character of each new cluster, with the width of the word before it."""
+def _word_breaks(text: str, indices: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
+    """Return the index of the first character of each cluster after the first, and the width of the word before it."""
     return tuple(
-        (place, float(origin[n]))
-        for n, (before, place) in enumerate(pairwise(places), 1)
-        if place > before and not unicodedata.combining(text[place])
+        (index, float(origin[n]))
+        for n, (before, index) in enumerate(pairwise(indices), 1)
+        if index > before and not unicodedata.combining(text[index])
     )
 
 
@@ -217,17 +219,17 @@ def _mark_touching_ends(word: ShapedWord) -> None:
     """Set the flags of stroke ends inside the ink of a neighbouring letter, where the pen is not lifted."""
     letters = len(word.origin_x)
     strokes = word.strokes
-    x, y = strokes.x + word.origin_x[word.letter], strokes.y + word.origin_y[word.letter]
-    point = np.searchsorted(word.letter, np.arange(letters + 1)).tolist()
+    x, y = strokes.x + word.origin_x[word.point_letter], strokes.y + word.origin_y[word.point_letter]
+    point = np.searchsorted(word.point_letter, np.arange(letters + 1)).tolist()
     stroke = np.searchsorted(word.stroke_letter, np.arange(letters + 1)).tolist()
     start = strokes.start
     last = start + strokes.length - 1
     for n in range(letters):
         own = slice(stroke[n], stroke[n + 1])
-        around = np.r_[point[max(n - 1, 0)] : point[n], point[n + 1] : point[min(n + 2, letters)]]
-        if own.start == own.stop or not len(around):
+        neighbours = np.r_[point[max(n - 1, 0)] : point[n], point[n + 1] : point[min(n + 2, letters)]]
+        if own.start == own.stop or not len(neighbours):
             continue
-        for at, flag in ((start[own], STARTS_IN_INK), (last[own], ENDS_IN_INK)):
-            distance = (x[at, None] - x[around]) ** 2 + (y[at, None] - y[around]) ** 2
+        for end, flag in ((start[own], STARTS_IN_INK), (last[own], ENDS_IN_INK)):
+            distance = (x[end, None] - x[neighbours]) ** 2 + (y[end, None] - y[neighbours]) ** 2
             touching = (distance.min(axis=1) < _TOUCH_RANGE * _TOUCH_RANGE) & ((strokes.flags[own] & OUTLINE_FLAG) == 0)
             strokes.flags[own] |= np.where(touching, np.uint8(flag), np.uint8(0))

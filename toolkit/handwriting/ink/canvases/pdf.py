@@ -12,8 +12,8 @@ from toolkit.handwriting.ink.canvases.curves import POINT_UNITS, Layer, layers_o
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 
-_CODES_PER_FONT = 255  # codes 1..255 of a one-byte font
-_FONT_SIZE = 1.45  # cap heights
+_CODES_PER_FONT = 255  # the codes 1 to 255 of a one-byte font
+_FONT_SIZE = 1.45  # of the invisible text, in cap heights
 
 
 def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
@@ -30,25 +30,21 @@ def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float, lap
     layers = layers_of(page, size)
     characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
     codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
-    operators = chain(
-        _paper_operators(page), _ink_operators(page, ink, layers), _text_operators(page, codes, _FONT_SIZE * size)
-    )
+    text = _text_operators(page, codes, _FONT_SIZE * size)
+    operators = chain(_paper_operators(page), _ink_operators(page, ink, layers), text)
     content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
     lap("canvas")
     document.add_object(content)
     parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
     fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
-    document.add_page(
-        pydyf.Dictionary(
-            {
-                "Type": "/Page",
-                "Parent": document.pages.reference,
-                "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
-                "Contents": content.reference,
-                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
-            }
-        )
-    )
+    entries = {
+        "Type": "/Page",
+        "Parent": document.pages.reference,
+        "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
+        "Contents": content.reference,
+        "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
+    }
+    document.add_page(pydyf.Dictionary(entries))
 
 
 def pdf_number(value: float) -> str:
@@ -70,8 +66,8 @@ def _paper_operators(page: Page) -> Iterator[str]:
     yield f"{pdf_number(page.sheet.rule_width)} w"
     for line in page.sheet.lines:
         x, y, end_x, end_y = line.ends(page.width, page.height)
-        ends = [pdf_number(at) for at in (x, page.height - y, end_x, page.height - end_y)]
-        yield f"{ink_operator(line.colour).upper()} {ends[0]} {ends[1]} m {ends[2]} {ends[3]} l S"
+        ends = [pdf_number(value) for value in (x, page.height - y, end_x, page.height - end_y)]
+        yield f"{ink_operator(line.colour).upper()} {ends[0]} {ends[1]} m {ends[2]} {ends[3]} l S"  # RG is rg for lines
     yield "Q"
 
 
@@ -85,7 +81,7 @@ def _opacity_states(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
 
 
 def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
-    """Yield one fill operator for each word, so that a viewer can select words."""
+    """Yield the operators of the ink; in each layer a word is one fill, so that a drawing program can select words."""
     scale = 1 / POINT_UNITS
     yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
     for n, layer in enumerate(layers):
@@ -103,7 +99,7 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
 
 
 def _compress(operators: Iterable[str]) -> bytes:
-    """Compress the content stream piece by piece, because the stream of a long text takes 100 MB."""
+    """Compress the content stream piece by piece, because the whole stream of a long text would take 100 MB."""
     # Level 4, because pydyf's level 9 takes ten times as long and saves 4 %.
     packer, packed = zlib.compressobj(4), io.BytesIO()
     for n, text in enumerate(operators):
@@ -115,8 +111,8 @@ def _compress(operators: Iterable[str]) -> bytes:
 def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size: float) -> Iterator[str]:
     """Yield the invisible words, each as wide as the written word; `codes` maps characters to (font, code)."""
 
-    def shown(text: str, width: float) -> Iterator[str]:
-        # Every letter of the font is one em wide; the scaling makes the text `width` wide.
+    def show(text: str, width: float) -> Iterator[str]:
+        # Every letter of the font is one em wide; Tz scales the text to `width`.
         yield f"{max(100 * width / (len(text) * font_size), 1.0):.2f} Tz"
         for font, run in groupby((codes[character] for character in text), key=itemgetter(0)):
             yield f"/T{font} {font_size:.2f} Tf <{''.join(f'{code + 1:02x}' for _, code in run)}> Tj"
@@ -128,9 +124,9 @@ def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size:
             continue
         x, end = float(page.word_x[n]), float(page.word_end[n])
         yield f"1 0 0 1 {x:.2f} {page.height - float(page.word_y[n]):.2f} Tm"
-        yield from shown(word.text, end - x)
+        yield from show(word.text, end - x)
         if n + 1 < len(words) and line[n + 1] == line[n]:
-            yield from shown(" ", float(page.word_x[n + 1]) - end)
+            yield from show(" ", float(page.word_x[n + 1]) - end)
     yield "ET"
 
 

@@ -25,11 +25,11 @@ _MIN_BAND_ROWS = 16
 _MAX_PIECE_PIXELS = 1.3  # of the straight pieces that approximate a curve
 _MAX_PIECES = 64
 _MAX_POINTS = 2_000_000  # of all strokes, after curves are cut into pieces
-_POINTS_AT_ONCE = 200_000  # in one outlining step, which takes ten times the memory of the points
+_POINTS_AT_ONCE = 200_000  # outlined in one step, which takes ten times the memory of the points
 
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA, _PALETTE = 6, 3
-_FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
+_FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # PNG filter types
 _PIXELS_PER_METRE = 2835  # 72 to the inch
 
 
@@ -59,43 +59,43 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Callable[[str], None]) -> t
 
 
 def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverage]:
-    """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
+    """Yield the coverage of the page from top to bottom in bands of rows, each of the shape (rows, width)."""
     strokes = page.strokes
     extent = _StrokeExtents(strokes)
-    grain = max(1, math.ceil(extent.edge(0, height) / MAX_PAGE_EDGE))
-    if grain > 1:
-        small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
+    block = max(1, math.ceil(extent.edge_pixels(0, height) / MAX_PAGE_EDGE))  # pixels that are drawn as one
+    if block > 1:
+        small = replace(strokes, x=strokes.x / block, y=strokes.y / block, radius=strokes.radius / block)
         coarse = replace(page, strokes=small)
-        left = height
-        for alpha in _bands(coarse, size / grain, -(-width // grain), -(-height // grain)):
-            yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
-            left -= len(alpha) * grain
+        rows_left = height
+        for alpha in _bands(coarse, size / block, -(-width // block), -(-height // block)):
+            yield alpha.repeat(block, axis=0)[:rows_left].repeat(block, axis=1)[:, :width]
+            rows_left -= len(alpha) * block
         return
-    pieces = _pieces_a_step(strokes)
+    pieces = _pieces_per_interval(strokes)
     for first, rows in _band_rows(extent, width, height):
         part = page.select(extent.touching(first, rows))
-        piece = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
-        some = (part.strokes.select(piece == n) for n in np.unique(piece))
-        alpha = coverage((ribbons(refine(strokes, pieces)) for strokes in some), width, rows, first)
+        batch = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
+        batches = (part.strokes.select(batch == n) for n in np.unique(batch))
+        alpha = coverage((ribbons(refine(strokes, pieces)) for strokes in batches), width, rows, first)
         if part.ink is not None:
             alpha = textured(alpha, part.strokes, part.ink, size, first)
         yield alpha
 
 
 def _band_rows(extent: _StrokeExtents, width: int, height: int) -> Iterator[tuple[int, int]]:
-    """Yield first row and height of every band; most pages have one band, huge pages or pages full of ink have more."""
+    """Yield first row and height of every band: one band for most pages, more for a huge page or a page full of ink."""
     usual = height if width * height <= MAX_BAND_PIXELS else max(_MIN_BAND_ROWS, MAX_BAND_PIXELS // 4 // width)
     first = 0
     while first < height:
         rows = min(usual, height - first)
-        while rows > _MIN_BAND_ROWS and extent.edge(first, rows) > MAX_BAND_EDGE:
+        while rows > _MIN_BAND_ROWS and extent.edge_pixels(first, rows) > MAX_BAND_EDGE:
             rows = -(-rows // 2)
         yield first, rows
         first += rows
 
 
 class _StrokeExtents:
-    """Top row, bottom row and approximate edge length (pixels) of every stroke."""
+    """Top row, bottom row and approximate length of the edge (in pixels) of every stroke."""
 
     def __init__(self, strokes: Strokes) -> None:
         start = strokes.start
@@ -109,14 +109,14 @@ class _StrokeExtents:
     def touching(self, first: int, rows: int) -> Mask:
         return (self._bottom >= first) & (self._top <= first + rows)
 
-    def edge(self, first: int, rows: int) -> float:
+    def edge_pixels(self, first: int, rows: int) -> float:
         """Estimate the number of pixels on the edges of all strokes in a band."""
         inside = np.minimum(self._bottom, first + rows) - np.maximum(self._top, first)
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
 
 
-def _pieces_a_step(strokes: Strokes) -> int:
-    """Return how many straight pieces between two points of a stroke make curves look smooth."""
+def _pieces_per_interval(strokes: Strokes) -> int:
+    """Return how many straight pieces are needed between two points of a stroke to make curves look smooth."""
     if len(strokes.x) < 2:
         return 1
     step = np.maximum(np.abs(np.diff(strokes.x)), np.abs(np.diff(strokes.y)))

@@ -18,13 +18,13 @@ def coverage(parts: Iterable[Polygons], width: int, height: int, first_row: int 
     pieces = [(np.stack([part.x, part.y], axis=1), part.length) for part in parts]
     if not any(len(points) for points, _ in pieces):
         return np.zeros((height, width), np.uint8)
-    points, length = np.concatenate([each[0] for each in pieces]), np.concatenate([each[1] for each in pieces])
+    points, length = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     del pieces  # as large as the points
     codes = np.full(len(points), Path.LINETO, np.uint8)
     codes[np.cumsum(length) - length] = Path.MOVETO  # a fill closes every polygon
     path = Path(points, codes)
     path.should_simplify = False
-    # In Agg y points up, in `Polygons` down.
+    # In Agg, y is measured upwards; on a page, downwards.
     return fill_path(path, Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
 
 

@@ -1,4 +1,4 @@
-"""A scan of the page: a PNG with ink on paper, uneven light, noise, and the artefacts of a JPEG.
+"""A PNG that looks like a scan: ink on paper, uneven light, noise, and the artefacts of a JPEG.
 
 The page is drawn as one channel of brightness; a palette maps brightness to the colours of ink, paper and rules.
 """
@@ -24,17 +24,17 @@ JPEG_QUALITY = 74, 88
 CORNER_DARKENING = 2.0, 12.0  # levels by which the corners are darker than the middle
 SIDE_SHADOW = 5.0  # levels by which one side is darker than the other
 GUTTER, GUTTER_WIDTH = (3.0, 15.0), (0.03, 0.13)  # levels, and share of the width, of the shadow at a bent-up side
-GUTTERS = 0.35  # share of the pages that have it
+GUTTER_SHARE = 0.35  # of the pages have this shadow
 RULE_LEVELS = 44  # levels by which a rule is darker than the paper
 BLUR_PIXELS = 0.12, 0.38  # radius of the scanner's blur
 NOISE_LEVELS = 1.1
-GLAZE, DENSE = 0.35, 0.8  # share of ink that dyes the paper instead of covering it; factor on the thickest ink's colour
+GLAZE, DENSE = 0.35, 0.8  # share of ink that dyes the paper, not covers it; factor on the colour of thick ink
 TILE_PX = 512  # the fibres repeat after this distance
 FIBRE_COUNT = 3600  # in a tile
 MAX_PIXELS_AT_ONCE = 1_500_000  # limits the memory
-_FINEST_COARSE = 3  # strength of the fibres from which they can be seen one by one
+_COARSE_TEXTURE = 3  # above this strength, single fibres can be seen
 _INK_COLOURS = 192  # palette entries between ink and paper
-_RULE_COLOURS = 48  # palette entries for rules; the remaining entries are for the margin line
+_RULE_COLOURS = 48  # palette entries for rules; the margin line has the rest, a third as many
 _DARKEST_RULE_LEVEL = 160
 
 Grey = npt.NDArray[np.float32]
@@ -48,12 +48,12 @@ class Scan:
         self._sheet, self._width = sheet, width
         self.palette = _palette(sheet, ink)
         light, fall_off = noise.uniform("light", 2), noise.number("fall off", CORNER_DARKENING)
-        places = (np.linspace(-1, 1, length, dtype=np.float32) for length in (width, height))
+        positions = (np.linspace(-1, 1, length, dtype=np.float32) for length in (width, height))
         self._across, self._down = (
-            SIDE_SHADOW / 2 * np.float32(tilt) * place - np.float32(fall_off / 2) * place**4
-            for tilt, place in zip(light, places, strict=True)
+            SIDE_SHADOW / 2 * np.float32(tilt) * position - np.float32(fall_off / 2) * position**4
+            for tilt, position in zip(light, positions, strict=True)
         )
-        if noise.number("gutter") < GUTTERS:
+        if noise.number("gutter") < GUTTER_SHARE:
             side = 1 if noise.number("gutter side") < 0.5 else -1
             away = (1 - side * np.linspace(-1, 1, width, dtype=np.float32)) / 2
             near = np.maximum(1 - away / np.float32(noise.number("gutter width", GUTTER_WIDTH)), 0)
@@ -75,7 +75,7 @@ class Scan:
         """Return the palette index of each pixel, shape (rows, width)."""
         bright = self._bare_paper(first_row, len(alpha))
         if self._sheet.lines:
-            rules, margin = (coverage([of], self._width, len(alpha), first_row) for of in (self._rules, self._margin))
+            rules, margin = (coverage([ink], self._width, len(alpha), first_row) for ink in (self._rules, self._margin))
             drop = np.maximum(margin, rules) * np.float32(RULE_LEVELS * min(self._sheet.rule_width, 1.0) / 255)
             bright -= drop
         soft = np.asarray(Image.fromarray(alpha).filter(self._blur))
@@ -83,13 +83,13 @@ class Scan:
         jpeg = io.BytesIO()
         Image.fromarray(np.clip(bright, 0, 255).astype(np.uint8)).save(jpeg, "JPEG", quality=self._quality)
         level = np.asarray(Image.open(jpeg))
-        number = (level.astype(np.uint16) * _INK_COLOURS >> 8).astype(np.uint8)
+        index = (level.astype(np.uint16) * _INK_COLOURS >> 8).astype(np.uint8)
         if self._sheet.lines:
             shown = np.flatnonzero((drop > 4) & (alpha < 90))
             depth = np.maximum(level.ravel()[shown], _DARKEST_RULE_LEVEL) - _DARKEST_RULE_LEVEL >> 1
             is_margin = margin.ravel()[shown] > 25
-            number.ravel()[shown] = _INK_COLOURS + np.where(is_margin, _RULE_COLOURS + depth // 3, depth)
-        return number
+            index.ravel()[shown] = _INK_COLOURS + np.where(is_margin, _RULE_COLOURS + depth // 3, depth)
+        return index
 
     def _bare_paper(self, first_row: int, rows: int) -> Grey:
         bright = np.empty((rows, self._width), np.float32)
@@ -110,8 +110,8 @@ def _outlines(sheet: Sheet, width: int, height: int, colour: RGB) -> Polygons:
 
 @cache
 def _texture(strength: float) -> Grey:
-    """Return by how many levels paper and scanner change the brightness, shape (TILE_PX, TILE_PX)."""
-    coarse = strength > _FINEST_COARSE
+    """Return the change of the brightness by paper and scanner, in levels, shape (TILE_PX, TILE_PX)."""
+    coarse = strength > _COARSE_TEXTURE
     grain = np.tile(grain_tile()[:-1, :-1], (2, 2))
     texture = NOISE_LEVELS * KeyedNoise("scanner").gaussian("noise", TILE_PX * TILE_PX).reshape(TILE_PX, TILE_PX)
     texture += (0.5 if coarse else 0.35) * strength * grain
@@ -149,7 +149,7 @@ def _palette(sheet: Sheet, ink: RGB) -> bytes:
     dark = np.maximum(np.array(ink) * DENSE, 1)
     inked = GLAZE * paper * (dark / paper) ** (1 - clear) + (1 - GLAZE) * (dark + (paper - dark) * clear)
     shaded = paper * (bright / PAPER_BRIGHTNESS)[:, None]
-    bare = np.clip((bright - 180) / 30, 0, 1)[:, None]  # hardly darker than paper: this is paper in the shade
+    bare = np.clip((bright - 180) / 30, 0, 1)[:, None]  # 1 if hardly darker than paper: paper in the shade, not ink
     depth = np.arange(_RULE_COLOURS) * 2 + _DARKEST_RULE_LEVEL
     table = [inked + (shaded - inked) * bare, _rule_colours(sheet.rule, paper, depth)]
     table.append(_rule_colours(MARGIN_LINE_COLOUR, paper, depth[::3]))

@@ -20,11 +20,11 @@ from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG
 from toolkit.handwriting.parameters import CMYK, RGB
 from toolkit.keyed_noise import Integers
 
-WRITING_SPEED = 11.0  # handwriting sizes per second, where the hand neither hurries nor slows down
-LIFT, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
+WRITING_SPEED = 11.0  # handwriting sizes per second, where the slowness of the hand is 0.4
+LIFT_PAUSE, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
 _MIN_STROKE_SECONDS = 0.04
-_PROGRESS_STOPS = 7  # times during a stroke at which the animation shows exactly the written share of it
-MAX_REPLAY_SECONDS = 60.0  # a longer text is written faster
+_PROGRESS_STOPS = 7  # moments of a stroke at which the animation is exact
+MAX_REPLAY_SECONDS = 60.0  # a replay that would take longer is faster
 
 _STYLE_ELEMENT = (
     "<style>.w{stroke-dasharray:1 2;stroke-dashoffset:1;animation:w linear both}@keyframes w{to{stroke-dashoffset:0}}"
@@ -51,8 +51,8 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
     strokes, start, letter = page.strokes, page.strokes.start, page.stroke_letter.tolist()
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
-    animation, opacity = _animations(page, size), _stroke_opacity(page, size)  # first, since they take much memory
-    first_contour: dict[int, int] = {}  # of each letter: all contours of a letter appear together with the first
+    animation, opacity = _animations(page, size), _stroke_opacity(page, size)  # first, since both take much memory
+    first_contour: dict[int, int] = {}  # by letter: all contours of a letter appear together with the first
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
         first = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
@@ -60,18 +60,18 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
     widest = np.maximum.reduceat(strokes.radius, start)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
     centre = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64)
-    digest = hashlib.blake2b(digest_size=4)
+    shapes_hash = hashlib.blake2b(digest_size=4)
     for shape in shapes.values():
-        digest.update(shape.encode())
-    own = digest.hexdigest()  # a notebook page may contain several replays, and ids must differ within a page
+        shapes_hash.update(shape.encode())
+    prefix = shapes_hash.hexdigest()  # a notebook may show several replays, and ids must differ within a web page
     # Attributes, not CSS: on a site that removes the style element, as code hosting sites do, the finished text shows.
     pen = f'fill="none" stroke="{_css_colour(ink)}" stroke-linecap="round" stroke-linejoin="round"'
     yield f"{_STYLE_ELEMENT}<g {pen}>"
     for n in list(shapes):
-        shape = shapes.pop(n)  # with the file, all shapes would take twice the memory
+        shape = shapes.pop(n)  # frees the memory of a shape that is in the file
         line = _centre_line(centre[start[n] : start[n] + strokes.length[n]])
         yield (
-            f'<clipPath id="s{own}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{own}-{n})">'
+            f'<clipPath id="s{prefix}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{prefix}-{n})">'
             f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}"{opacity[n]} '
             f'style="{animation[n]}"/></g>'
         )
@@ -79,7 +79,7 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
 
 
 def _animations(page: Page, size: float) -> list[str]:
-    """Return the style of each stroke: slow in tight curves, with pauses between words and lines, as a hand writes."""
+    """Return the CSS of each stroke, for writing that is slow in tight curves and pauses between words and lines."""
     strokes, word = page.strokes, page.stroke_word
     if not len(strokes.length):
         return []
@@ -90,19 +90,19 @@ def _animations(page: Page, size: float) -> list[str]:
     clock = np.cumsum(spent) - spent
     duration = np.maximum(clock[end] - clock[start], _MIN_STROKE_SECONDS)
     jump = np.hypot(strokes.x[start[1:]] - strokes.x[end[:-1]], strokes.y[start[1:]] - strokes.y[end[:-1]]) / size
-    pause = LIFT * (jump > 0.05) + np.minimum(jump / (2 * WRITING_SPEED), WORD_PAUSE)
+    pause = LIFT_PAUSE * (jump > 0.05) + np.minimum(jump / (2 * WRITING_SPEED), WORD_PAUSE)
     pause += WORD_PAUSE * (np.diff(word) != 0) + LINE_PAUSE * (np.diff(page.layout.line[word]) != 0)
     begin = np.concatenate([[0.0], np.cumsum(duration[:-1] + pause)])
-    faster = min(1.0, MAX_REPLAY_SECONDS / float(begin[-1] + duration[-1]))
+    time_scale = min(1.0, MAX_REPLAY_SECONDS / float(begin[-1] + duration[-1]))
     moments = np.linspace(0.0, 1.0, _PROGRESS_STOPS)
     # All strokes share one clock, so one interpolation is enough for all of them.
-    at = np.interp(clock[start][:, None] + moments * (clock[end] - clock[start])[:, None], clock, path)
+    reached = np.interp(clock[start][:, None] + moments * (clock[end] - clock[start])[:, None], clock, path)
     length = np.maximum(path[end] - path[start], 1e-9)[:, None]
-    progress = np.where(length > 1e-6, (at - path[start][:, None]) / length, moments)[:, 1:-1]
+    progress = np.where(length > 1e-6, (reached - path[start][:, None]) / length, moments)[:, 1:-1]
     easing = [",".join(f"{share:.2f}".lstrip("0") or "0" for share in row) for row in progress.tolist()]
     return [
-        f"animation-delay:{after:.2f}s;animation-duration:{lasts:.2f}s;animation-timing-function:linear(0,{shares},1)"
-        for after, lasts, shares in zip(faster * begin, faster * duration, easing, strict=True)
+        f"animation-delay:{delay:.2f}s;animation-duration:{seconds:.2f}s;animation-timing-function:linear(0,{shares},1)"
+        for delay, seconds, shares in zip(time_scale * begin, time_scale * duration, easing, strict=True)
     ]
 
 
@@ -141,8 +141,8 @@ def _paper_elements(page: Page) -> str:
 
 def _document(page: Page, pieces: Iterable[str]) -> bytes:
     """Return an SVG file as large as `page`, with coordinates in hundredths of a point and the text as ARIA label."""
-    file = BytesIO()  # the pieces of a long text take 40 MB, and joining them twice as much
-    label = escape("\n".join(page.layout.text))
+    file = BytesIO()  # the pieces of a long text take 40 MB; to join them would take twice as much
+    label = escape("\n".join(page.layout.line_texts))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
         f'viewBox="0 0 {page.width * POINT_UNITS:g} {page.height * POINT_UNITS:g}" role="img" aria-label="{label}">'

@@ -1,4 +1,4 @@
-"""The density of the ink in every pixel, from ink flow, overlapping strokes, streaks along a line and paper grain."""
+"""The density of the ink in every pixel, from ink flow, overlapping strokes, streaks along strokes, and paper grain."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -17,12 +17,12 @@ Single = npt.NDArray[np.float32]
 TILE_CELLS = 256  # width and height of the tile of grain, which repeats
 FINE, COARSE = 0.0075, 0.024  # sizes of the two grains in cap heights: single fibres, and bundles of fibres
 HOLLOWS_CAP_HEIGHT = 110  # pixels; in larger writing, hollows of the paper can stay white
-STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the smallest share of the flow in a streak
-_LANE_COUNTS = 3, 9  # fewest and most points side by side across a line
+STREAK_LENGTH, MIN_STREAK_FLOW = 0.9, 0.5  # length in cap heights, and smallest share of the flow in a streak
+_MIN_LANES, _MAX_LANES = 3, 9  # points side by side across a stroke
 _POINTS_AT_ONCE = 200_000  # added to the grid together, which takes twenty times the memory of the points
-# Strokes that cover the page this many times, with at least this many points, get a uniform density to save time.
+# Strokes that cover the page more often than this, with more points than this, get a uniform density to save time.
 _HEAP, _HEAP_POINTS = 1.5, 100_000
-_SECOND_PASS = 1.2  # more passes than this in a cell mean that ink lies on ink
+_SECOND_PASS = 1.2  # more passes than this over a cell mean that ink lies on ink
 
 
 def ink_at(
@@ -37,7 +37,7 @@ def ink_at(
     width, first_row, height = area
     top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
     passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
-    for point_x, point_y, weight, amount in _points_across_lines(strokes, ink, size, cell):
+    for point_x, point_y, weight, amount in _points_across_strokes(strokes, ink, size, cell):
         across, along = point_x / cell + 1, point_y / cell - top
         column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
         inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
@@ -51,8 +51,9 @@ def ink_at(
     x, y = x / cell + 1, y / cell - top
     column, row = np.clip(x.astype(np.intp), 0, columns - 2), np.clip(y.astype(np.intp), 0, rows - 2)
     right_of, below = (x - column).astype(np.float32), (y - row).astype(np.float32)
-    here = [_interpolated(grid, columns, row * columns + column, right_of, below) for grid in (flow, passes)]
-    return np.divide(here[0], here[1], out=np.ones_like(here[0]), where=here[1] > 1e-4), here[1]
+    first = row * columns + column
+    flow_at, passes_at = (_interpolated(grid, columns, first, right_of, below) for grid in (flow, passes))
+    return np.divide(flow_at, passes_at, out=np.ones_like(flow_at), where=passes_at > 1e-4), passes_at
 
 
 def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first_row: int) -> Coverage:
@@ -69,17 +70,17 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     amount = flow * layer_factor(ink.kind, passes)
     # The hollows of the paper stay white, more of them if there is little ink.
     # In small writing a pixel contains many hollows, and the strokes must not break.
-    least = amount * np.float32(max(0.0, 1 - size / HOLLOWS_CAP_HEIGHT))
-    amount = np.maximum(amount - np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size), least)
-    done = np.zeros_like(alpha)
-    done.ravel()[inked] = (alpha.ravel()[inked] * density(ink.kind, amount) + np.float32(0.5)).astype(np.uint8)
-    return done
+    minimum = amount * np.float32(max(0.0, 1 - size / HOLLOWS_CAP_HEIGHT))
+    amount = np.maximum(amount - np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size), minimum)
+    darkened = np.zeros_like(alpha)
+    darkened.ravel()[inked] = (alpha.ravel()[inked] * density(ink.kind, amount) + np.float32(0.5)).astype(np.uint8)
+    return darkened
 
 
 def layer_factor(kind: PenKind, passes: Single) -> Single:
     second = np.minimum(np.maximum(passes - np.float32(_SECOND_PASS), 0), 1.5)
-    lying: Single = np.float32(1) + np.float32(kind.overlap) * second
-    return lying
+    factor: Single = np.float32(1) + np.float32(kind.overlap) * second
+    return factor
 
 
 def density(kind: PenKind, amount: Single) -> Single:
@@ -91,34 +92,33 @@ def density(kind: PenKind, amount: Single) -> Single:
     return np.float32(1) - clear * clear
 
 
-def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
-    """Yield points side by side across the lines: x, y, the passes that a point adds to its cell, and the flow."""
+def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
+    """Yield points side by side across the strokes: x, y, the passes that a point adds to its cell, and the flow."""
     tx, ty = tangents(strokes)
     step = strokes.steps() + np.concatenate([[0.0], strokes.steps()[:-1]])
     before, after, _, _ = strokes.neighbours()
     bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
     written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
-    # Arrays have the shape (lanes across the line, pieces of an interval, points).
+    # Arrays have the shape (lanes across the stroke, pieces of an interval, points).
     pieces = max(1, int(np.ceil(POINT_DISTANCE * size / cell - 0.2)))
     share = np.arange(pieces)[:, None] / pieces
-    least, most = _LANE_COUNTS
-    lanes = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
-    aside = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None]
-    rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
+    lanes = int(np.clip(round(2 * THICKEST_NIB * size / cell), _MIN_LANES, _MAX_LANES))
+    across = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None]
+    rim = 1 + ink.kind.rim * (1.5 * across * across - 0.5)
     at_once = max(1, _POINTS_AT_ONCE // (pieces * lanes))
     for first in range(0, len(written), at_once):
-        at = written[first : first + at_once]
+        batch = written[first : first + at_once]
         x, y, r, flow, path, ux, uy, curvature = (
-            a[at] + share * (a[after[at]] - a[at])
+            a[batch] + share * (a[after[batch]] - a[batch])
             for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
         )
         drift = np.array([ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH) for lane in range(lanes)])
         thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
         # On the inner side of a curve the points are closer together.
-        spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
-        weight = ink.share[at] * (step[at] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
-        amount = flow * rim * np.maximum(1 - thin, FAINTEST_STREAK)
-        yield (x - uy * r * aside).ravel(), (y + ux * r * aside).ravel(), weight.ravel(), amount.ravel()
+        spread = np.minimum(np.maximum(1 - curvature * r * across, 0.0), 2.0)
+        weight = ink.overlap_weight[batch] * (step[batch] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
+        amount = flow * rim * np.maximum(1 - thin, MIN_STREAK_FLOW)
+        yield (x - uy * r * across).ravel(), (y + ux * r * across).ravel(), weight.ravel(), amount.ravel()
 
 
 def _interpolated(

@@ -1,4 +1,4 @@
-"""Geometry of single strokes: cutting, extending, bridging. A part is a stroke, with a row (x, y, radius) per point."""
+"""Geometry of parts: cutting, extending, bridging. A part is one stroke, with a row (x, y, radius) for each point."""
 
 import numpy as np
 
@@ -21,8 +21,8 @@ def strokes_of(parts: list[Part]) -> Strokes:
     return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
 
 
-def arc(part: Part) -> Floats:
-    """Return the length of the line from the first point to each point."""
+def arc_lengths(part: Part) -> Floats:
+    """Return the length of the stroke from the first point to each point."""
     dx, dy = np.diff(part[:, 0]), np.diff(part[:, 1])
     return np.concatenate([[0.0], np.cumsum(np.sqrt(dx * dx + dy * dy))])
 
@@ -35,15 +35,15 @@ def direction(part: Part, at_end: bool) -> Floats:
     return vector / norm if norm > 0 else np.array([1.0, 0.0])
 
 
-def shortened(part: Part, length: float, at_end: bool) -> Part:
-    """Cut `length` from one end; at least three points remain."""
-    along = arc(part) if not at_end else arc(part[::-1])[::-1]
-    kept = part[along >= length]
-    return kept if len(kept) >= 3 else part
+def shorten(part: Part, length: float, at_end: bool) -> Part:
+    """Cut `length` from one end; return the part unchanged if fewer than three points would remain."""
+    along = arc_lengths(part) if not at_end else arc_lengths(part[::-1])[::-1]
+    rest = part[along >= length]
+    return rest if len(rest) >= 3 else part
 
 
 def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
-    """Return the points of a curve from `a` to `b`, without both; `leave` and `arrive` are the directions there."""
+    """Return the points between `a` and `b` on a curve; `leave` and `arrive` are its directions at `a` and `b`."""
     apart = b[:2] - a[:2]
     span = np.sqrt((apart * apart).sum())
     count = int(span / POINT_DISTANCE)
@@ -54,7 +54,7 @@ def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
     return np.column_stack([xy, a[2] + (b[2] - a[2]) * t])
 
 
-def continued(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
+def extend(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
     """Extend a part at one end by a smooth curve through `points`, which are relative to this end."""
     end = part[-1] if at_end else part[0]
     heading = direction(part, at_end) * (1 if at_end else -1)
@@ -71,7 +71,7 @@ def continued(part: Part, points: list[tuple[float, float]], at_end: bool) -> Pa
 
 
 def nearest(point: Floats, part: Part) -> tuple[int, float]:
-    """Return the index of the point of a part that is nearest to `point`, and the distance."""
+    """Return the index of the point of a part that is nearest to `point`, and their distance."""
     apart = part[:, :2] - point[:2]
     square = (apart * apart).sum(axis=1)
     at = int(square.argmin())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import Alphabet, forms_of
-from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, drawn_form, letterform_of, meet
+from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, letterform_of, meet, unjoined_form
 from toolkit.handwriting.ink.natural.parts import Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
@@ -22,8 +22,8 @@ _FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms o
 _MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
 _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
 _JOINED_PAIRS = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
-_RARE_JOIN_FACTOR = 0.6  # on the rate at which all other pairs are joined
-_FEW_LETTERS = 24  # more letters than a cap height holds
+_RARE_JOIN_FACTOR = 0.6  # on the rate at which a print hand joins all other pairs
+_NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into a cap height
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
 
@@ -31,29 +31,29 @@ class ChosenLetter(NamedTuple):
     """A letter of the page, with the form that was chosen for it."""
 
     form: Letterform
-    word: int
+    word: int  # number of the word on the page
     x: float  # of the origin of the letter in the word
     y: float
-    meeting: Meeting  # with the letter before; the cuts are made only if `joins`
-    joins: bool
+    meeting: Meeting  # with the letter before; strokes are cut and joined only if `joins`
+    joins: bool  # whether the pen is not lifted between the letter before and this letter
     bar: str  # "" for a normal bar, "left" or "right" for an extended bar, "none" if the next letter has the bar
     spacing: float  # from the origin of the letter to the next origin, or to the end of the word
 
 
 class _Piece(NamedTuple):
-    """Consecutive points; a piece that is not `new` continues the stroke before."""
+    """Consecutive points of a stroke."""
 
     points: Part  # relative to the word
-    letter: int
-    new: bool
+    letter: int  # number of the letter on the page
+    is_new: bool  # whether a stroke begins here; otherwise the piece continues the stroke before
     flags: int
-    delayed: int
+    delayed: int  # 0 (not delayed), `BAR` or `MARK`
 
 
 class Draft:
     """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
 
-    def __init__(self, choices: list[ChosenLetter], advance: list[float]) -> None:
+    def __init__(self, choices: list[ChosenLetter], word_width: list[float]) -> None:
         self.choices = choices
         pieces = list(_pieces(choices))
         letter, new, flags, delayed = (
@@ -61,42 +61,41 @@ class Draft:
             for column, dtype in enumerate((np.int64, bool, np.int64, np.int64), 1)
         )
         count = np.array([len(piece.points) for piece in pieces], np.int64)
-        first, last = np.nonzero(new)[0], np.nonzero(np.roll(new, -1))[0]  # piece of each stroke
+        first, last = np.nonzero(new)[0], np.nonzero(np.roll(new, -1))[0]  # pieces of each stroke
         flags = (flags[first] & ~ENDS_IN_INK) | (flags[last] & ENDS_IN_INK)
         x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
         self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
         _blend(self.strokes, (np.cumsum(count) - count)[~new])
-        self.advance = np.array(advance, np.float64)  # (words,)
+        self.word_width = np.array(word_width, np.float64)  # (words,)
         self.letter_word = np.array([choice.word for choice in choices], np.int64)  # (letters,)
-        self.word = self.letter_word[letter[first]]  # (strokes,)
+        self.stroke_word = self.letter_word[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
-        self.letter = np.repeat(letter, count)  # (points,)
-        self._by_letter = np.argsort(self.letter, kind="stable")
+        self.point_letter = np.repeat(letter, count)  # (points,)
+        self._by_letter = np.argsort(self.point_letter, kind="stable")
 
     def points_near(self, letter: int) -> Integers:
-        """Return the points of the other letters of the word, up to a few letters away."""
-        between = [letter - _FEW_LETTERS, letter + _FEW_LETTERS + 1]
-        first, last = np.searchsorted(self.letter, between, sorter=self._by_letter)
+        """Return the indices of the points of other letters of the word, up to `_NEAR_LETTERS` away."""
+        between = [letter - _NEAR_LETTERS, letter + _NEAR_LETTERS + 1]
+        first, last = np.searchsorted(self.point_letter, between, sorter=self._by_letter)
         near: Integers = self._by_letter[first:last]
-        of = self.letter[near]
-        others: Integers = near[(self.letter_word[of] == self.letter_word[letter]) & (of != letter)]
+        owner = self.point_letter[near]
+        others: Integers = near[(self.letter_word[owner] == self.letter_word[letter]) & (owner != letter)]
         return others
 
 
 class Penman:
-    """Knows the letter forms of one writer; is cached, because finding the forms takes longer than writing a page."""
+    """The letter forms of one writer. The renderer caches it: finding forms takes longer than writing a page."""
 
     def __init__(self, shaper: Shaper) -> None:
         self.shaper = shaper
         self.joined = shaper.measures.joined
         self.habits = shaper.habits
-        self.taste = KeyedNoise("taste", shaper.measures.name, shaper.writer.name)
+        self.taste = KeyedNoise("taste", shaper.measures.name, shaper.writer.name)  # of the preferred forms
         x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
-        self.alphabet = Alphabet(
-            {letter: self._letter_strokes(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
-        )
+        letters = {letter: self._letter_strokes(letter) for letter in ascii_lowercase + digits}
+        self.alphabet = Alphabet(letters, shaper.nib, self.x_height)
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
@@ -112,17 +111,19 @@ class Penman:
         strokes = self.shaper.letter(number, glyph)
         parts, flags = parts_of(strokes), strokes.flags.tolist()
         if any(flag & OUTLINE_FLAG for flag in flags) or not flags:
-            return (drawn_form(character, parts, flags),)
-        found = []
+            return (unjoined_form(character, parts, flags),)
+        forms = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
         legible = partial(self.alphabet.legible, character, strokes)
         for form in forms_of(written, parts, self.x_height, self.joined and number == 0, legible):
-            kept = [*flags, 0][: len(form)] if len(form) >= len(flags) else [0] * len(form)
-            found.append(letterform_of(written, [self._proportioned(p, written) for p in form], kept, self.joined))
-        order = np.argsort(self.taste.hashes(f"forms {character}", len(found))[1:]) + 1
-        return (found[0], *(found[n] for n in order[: MAX_FORMS - 1]))
+            # In a form with fewer strokes, it is unknown which stroke had which flags.
+            form_flags = [*flags, 0][: len(form)] if len(form) >= len(flags) else [0] * len(form)
+            scaled = [self._scale_by_habits(part, written) for part in form]
+            forms.append(letterform_of(written, scaled, form_flags, self.joined))
+        order = np.argsort(self.taste.hashes(f"forms {character}", len(forms))[1:]) + 1
+        return (forms[0], *(forms[n] for n in order[: MAX_FORMS - 1]))
 
-    def _proportioned(self, part: Part, character: str) -> Part:
+    def _scale_by_habits(self, part: Part, character: str) -> Part:
         if character.isdigit():
             return part * [self.habits.figure, self.habits.figure, 1.0]
         if character.islower():
@@ -137,64 +138,63 @@ class Penman:
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
     def draft(self, words: list[ShapedWord], noise: KeyedNoise) -> Draft:
-        """Choose a form for each letter of a page."""
+        """Choose a form for each letter of a page, and whether it is joined to the letter before."""
         count = sum(len(word.glyphs) for word in words)
-        chance = iter(unit(noise.hashes("form", count)).tolist())
-        pen = iter(unit(noise.hashes("join", count)).tolist())
-        last: dict[str, int] = {}
+        form_chance = iter(unit(noise.hashes("form", count)).tolist())
+        join_chance = iter(unit(noise.hashes("join", count)).tolist())
+        last_forms: dict[str, int] = {}
         choices: list[ChosenLetter] = []
-        advance = []
+        word_width = []
         for number, word in enumerate(words):
             begin, shift, run = len(choices), 0.0, 0
             origin = word.origin_x.tolist()
-            ends = [*origin[1:], word.advance]
+            ends = [*origin[1:], word.width]
             for n, (hand, glyph, character) in enumerate(word.glyphs):
                 forms = self.forms(hand, glyph, character)
-                place = (n == 0) + 2 * (n == len(word.glyphs) - 1)
-                form = forms[_pick_form(len(forms), last, character, place, next(chance))]
-                y, draw, joins, meeting = float(word.origin_y[n]), next(pen), False, Meeting(0.0, False)
+                position = (n == 0) + 2 * (n == len(word.glyphs) - 1)
+                form = forms[_pick_form(len(forms), last_forms, character, position, next(form_chance))]
+                y, chance, joins, meeting = float(word.origin_y[n]), next(join_chance), False, Meeting(0.0, False)
                 if n:
                     before = choices[-1]
                     meeting = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
                     shift += meeting.kern
                     run += 1
-                    joins = meeting.joins and self._keeps_pen_down(before.form.character + form.character, run, draw)
+                    joins = meeting.joins and self._keeps_pen_down(before.form.character + form.character, run, chance)
                     run = run if joins or not self.joined else 0
                     shift += meeting.wider if joins else 0.0
                 x, spacing = origin[n] + shift, ends[n] - origin[n]
                 choices.append(ChosenLetter(form, number, x, y, meeting, joins, "", spacing))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
-            advance.append(word.advance + shift)
-        return Draft(choices, advance)
+            word_width.append(word.width + shift)
+        return Draft(choices, word_width)
 
-    def _keeps_pen_down(self, pair: str, run: int, draw: float) -> bool:
+    def _keeps_pen_down(self, pair: str, run: int, chance: float) -> bool:  # `run`: letters since a lift
         if self.joined:
             if run < 3:
-                return draw < 0.85
-            likely = 0.55 if pair[-1] in _LETTERS_AFTER_LIFT else 0.2
-            return run < self.habits.longest_run and draw > likely
+                return chance < 0.85
+            lift_rate = 0.55 if pair[-1] in _LETTERS_AFTER_LIFT else 0.2
+            return run < self.habits.longest_run and chance > lift_rate
         if pair.isupper():
             return False
-        rate = self.habits.join_rate * (1.0 if pair in _JOINED_PAIRS else _RARE_JOIN_FACTOR)
-        return draw < rate
+        return chance < self.habits.join_rate * (1.0 if pair in _JOINED_PAIRS else _RARE_JOIN_FACTOR)
 
 
-def _pick_form(count: int, last: dict[str, int], character: str, place: int, chance: float) -> int:
-    """Return the number of a form that differs from the last; weights differ for first and last letters of a word."""
+def _pick_form(count: int, last_forms: dict[str, int], character: str, position: int, chance: float) -> int:
+    """Return the number of another form than the last one; first and last letters of a word prefer other forms."""
     if count == 1:
         return 0
-    before = last.get(character, -1)
-    weights = [0.0 if n == before else _FORM_WEIGHTS[(n + place) % count] for n in range(count)]
+    before = last_forms.get(character, -1)
+    weights = [0.0 if n == before else _FORM_WEIGHTS[(n + position) % count] for n in range(count)]
     up_to = list(accumulate(weights))
-    last[character] = bisect_right(up_to, chance * up_to[-1])
-    return last[character]
+    last_forms[character] = bisect_right(up_to, chance * up_to[-1])
+    return last_forms[character]
 
 
 def _share_bars(choices: list[ChosenLetter], begin: int, chance: int) -> None:
     """Choose the pairs tt and th with one bar across both letters."""
     for n in range(begin, len(choices) - 1):
         pair = choices[n].form.character + choices[n + 1].form.character
-        chance = int(chance) * 25214903917 % (1 << 48)
+        chance = int(chance) * 25214903917 % (1 << 48)  # the next random number
         if pair not in _SHARED_BARS or chance / (1 << 48) > _SHARED_BARS[pair] or BAR not in choices[n].form.delayed:
             continue
         if pair == "th":
@@ -224,29 +224,29 @@ def _pieces(choices: list[ChosenLetter]) -> Iterator[_Piece]:
 
 
 def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: _Piece, stroke: int) -> _Piece:
-    """Cut the first and the last stroke of a letter for the joins."""
-    begin, end, flags, new = 0, len(piece.points), piece.flags, True
+    """Cut stroke number `stroke` of a letter for the joins, if it is the first, or the last that is not delayed."""
+    begin, end, flags, is_new = 0, len(piece.points), piece.flags, True
     if stroke == 0 and choice.joins:
-        begin, flags, new = choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
-    if stroke == choice.form.at_once - 1 and following is not None:
+        begin, flags, is_new = choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
+    if stroke == choice.form.undelayed_count - 1 and following is not None:
         if following.joins:
             end, flags = end - following.meeting.cut_tail, flags & ~ENDS_IN_INK
         elif following.meeting.touches:
             flags |= ENDS_IN_INK
-    return piece._replace(points=piece.points[begin : max(end, begin + 1)], new=new, flags=flags)
+    return piece._replace(points=piece.points[begin : max(end, begin + 1)], is_new=is_new, flags=flags)
 
 
 def _blend(strokes: Strokes, join: Integers) -> None:
     """Bend both strokes of every join towards each other; `join` has the index of the first point after each join."""
     stroke = strokes.stroke_of_point
     for values in (strokes.x, strokes.y, strokes.radius):
-        step = values[join] - values[join - 1]
-        for k in range(10):
+        gap = values[join] - values[join - 1]
+        for k in range(10):  # up to `BLEND_LENGTH` from the join
             share = max(1 - k * POINT_DISTANCE / BLEND_LENGTH, 0.0)
             for at, sign in ((join - 1 - k, 1.0), (join + k, -1.0)):
                 inside = (at >= 0) & (at < len(stroke))
                 inside[inside] = stroke[at[inside]] == stroke[join[inside]]
-                values[at[inside]] += sign * (0.5 * step[inside] * share * share * (3 - 2 * share))
+                values[at[inside]] += sign * (0.5 * gap[inside] * share * share * (3 - 2 * share))
     near = np.unique(np.concatenate([join + k for k in range(-4, 4)]))
     first, last = strokes.ends()
     near = near[(near > 0) & (near < len(stroke) - 1)]
