@@ -193,6 +193,7 @@ class IdentitySession(Closable):
     ) -> StartedTransaction:
         """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
         self._check_open()
+        self._proof = self._user = None  # of another phone
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
