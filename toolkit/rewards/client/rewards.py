@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pandas as pd
 from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
@@ -62,10 +63,11 @@ class RewardPage:
             The response is not HTML.
         """
         parts = urlsplit(self.body_url)
-        before, _, view_id = parts.path.rpartition("/reward/")
-        token = parse_qs(parts.query).get(wire.VIEW_TOKEN.name, [""])[0]
-        with closing(HttpSession(f"{parts.scheme}://{parts.netloc}{before}")) as session:
-            reply = session.call(wire.GET_REWARD_PAGE, {"view": view_id}, query={wire.VIEW_TOKEN.name: Secret(token)})
+        # Another server may have its pages at any URL. The query is secret, because it may hold a token.
+        endpoint = Endpoint("GET", parts.path.replace("{", "%7B") or "/")
+        query = {name: Secret(value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+        with closing(HttpSession(f"{parts.scheme}://{parts.netloc}")) as session:
+            reply = session.call(endpoint, query=query)
         if reply.status in (404, 410):
             error = wire.refusal("unknown_reward" if reply.status == 404 else "reward_expired")
             error.service, error.request = "rewards", "GET /reward/{view}"
@@ -165,7 +167,7 @@ class RewardClient(PublicNames):
         """
         began = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
         event = {"id": wire.SESSION_START, "start": start_text(began)}
-        answer, _ = self._post({"device_id": device, "events": [event], "test": test}, None)
+        answer, _ = self._post({"device_id": device, "events": [event], "test": bool(test)}, None)
         return declared_frame([{"date": _utc(answer.date), "device": device, "test": test}], SESSION_COLUMNS)
 
     def moment(
@@ -222,7 +224,7 @@ class RewardClient(PublicNames):
         rows = list(zip(moments["device"], map(_checked_moment_id, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
         return declared_frame(
-            [self._send_moment(device, name, bool(test), None) for device, name, test in bar], MOMENT_COLUMNS
+            [self._send_moment(device, name, test, None) for device, name, test in bar], MOMENT_COLUMNS
         )
 
     def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series) -> RewardPage:
@@ -244,9 +246,9 @@ class RewardClient(PublicNames):
         return page
 
     def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
-        body = {"device_id": device, "moment_id": _checked_moment_id(moment_id), "test": test}
-        answer, reason = self._post(body, key)
-        row = {"date": _utc(answer.date), "moment_id": moment_id, "device": device, "test": test, "reason": reason}
+        name = _checked_moment_id(moment_id)
+        answer, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
+        row = {"date": _utc(answer.date), "moment_id": name, "device": device, "test": test, "reason": reason}
         if answer.view is None:
             return {**row, "rewarded": False}
         return {**row, "rewarded": True, "view_id": answer.view.id, **asdict(answer.view.modal)}
