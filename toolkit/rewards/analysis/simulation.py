@@ -13,6 +13,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
+from toolkit.rewards.forms import checked_moment_id
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -87,7 +88,7 @@ def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
         apps, ordered["device"], ordered["moment_id"], times, tests, ids, strict=True
     ):
         age = None if has_sessions and session_id is None else 0.0
-        moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
+        moment = Moment(str(app), str(device), checked_moment_id(str(moment_id)), at, bool(test), age)
         yield moment, None if session_id is None else str(session_id)
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
+from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
@@ -221,7 +221,7 @@ class RewardClient(PublicNames):
         from tqdm.auto import tqdm
 
         tests = analysis.boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
-        rows = list(zip(moments["device"], map(_checked_moment_id, moments["moment_id"]), tests, strict=True))
+        rows = list(zip(moments["device"], map(checked_moment_id, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
         return declared_frame(
             [self._send_moment(device, name, test, None) for device, name, test in bar], MOMENT_COLUMNS
@@ -246,7 +246,7 @@ class RewardClient(PublicNames):
         return page
 
     def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
-        name = _checked_moment_id(moment_id)
+        name = checked_moment_id(moment_id)
         answer, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
         row = {"date": _utc(answer.date), "moment_id": name, "device": device, "test": test, "reason": reason}
         if answer.view is None:
@@ -288,13 +288,6 @@ class _View(msgspec.Struct):
 class _MomentResponse(msgspec.Struct):
     date: datetime
     view: _View | None = None
-
-
-def _checked_moment_id(moment_id: object) -> str:
-    try:
-        return checked_moment_id(moment_id)
-    except ServiceError as error:
-        raise InvalidArgument(error.message) from None
 
 
 def _utc(at: datetime) -> datetime:
