@@ -185,9 +185,8 @@ def checked_base_url(url: str) -> str:
     """Return a base URL without a slash at its end, or raise InvalidArgument if the URL is not valid."""
     with suppress(ValueError, TypeError, AttributeError):  # the port is no number, or the URL is no text
         parts = urlsplit(url)
-        extra = parts.query or parts.fragment or parts.username or parts.password
-        is_plain = url.isprintable() and " " not in url and not extra
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and is_plain:
+        extra = parts.query or parts.fragment or parts.username or parts.password or " " in url or not url.isprintable()
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not extra:
             return url.rstrip("/")
     # The message does not show the URL: a password in the URL must not get into a traceback.
     raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")

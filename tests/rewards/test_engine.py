@@ -283,8 +283,11 @@ FEBRUARY = "2026-02-01T00:00:00Z"
         ({"rewards": [{"id": "a"}]}, "rewards[0].title: this key is missing"),
         ({"moments": 7}, "moments: expected a table, got a whole number"),
         ({"moments": {"m": 7}}, "moments.m: expected a table, got a whole number"),
-        ({"moments": {"": {}}}, "moments: moment_id must have 1 to 128 characters"),
-        ({"moments": {"a\nb": {}}}, "moments: moment_id must have 1 to 128 characters, and no control characters"),
+        ({"moments": {"": {}}}, "the configuration: moment_id must have 1 to 128 characters"),
+        (
+            {"moments": {"a\nb": {}}},
+            "the configuration: moment_id must have 1 to 128 characters, and no control characters",
+        ),
     ],
 )
 def test_a_configuration_is_refused_by_name(table: dict[str, Any], message: str) -> None:

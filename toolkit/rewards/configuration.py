@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
-from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 from toolkit.rewards.forms import checked_moment_id
 from toolkit.secret import Secret
@@ -119,16 +118,13 @@ class Configuration(Table, frozen=True):
 
     def __post_init__(self) -> None:
         refuse_duplicates("rewards", self.rewards, "id")
-        try:
-            # A moment inherits the default limits, and an arm inherits the limits of the moment.
-            moments = {checked_moment_id(name): rules.inherit(self.default) for name, rules in self.moments.items()}
-        except InvalidArgument as error:
-            raise InvalidArgument(f"moments: {error}") from None
+        # A moment inherits the default limits, and an arm inherits the limits of the moment.
+        moments = {checked_moment_id(name): rules.inherit(self.default) for name, rules in self.moments.items()}
         force_setattr(self, "moments", moments)
 
     @classmethod
-    def parse(cls, table: Mapping[str, Any]) -> Configuration:
-        """Convert a table; InvalidArgument names an unknown key or a wrong value."""
+    def parse(cls, table: Mapping[str, Any] | Configuration) -> Configuration:
+        """Convert a table, or return a configuration; InvalidArgument names an unknown key or a wrong value."""
         return checked(table, cls)
 
     def table(self) -> dict[str, Any]:

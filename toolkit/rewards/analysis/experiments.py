@@ -41,8 +41,7 @@ def ab(
     pandas.DataFrame
         One row per pair: a, b, n_a, n_b (moments), devices_a, devices_b, rate_a, rate_b, difference (b minus a),
         low, high (Newcombe's interval, which assumes independent moments), device_low, device_high (bootstrap over
-        devices; missing if an arm has only one), z, p, p_holm (corrected for the number of pairs), n_for_80_power
-        (moments per arm).
+        devices; missing if an arm has one), z, p, p_holm (corrected for all pairs), n_for_80_power (moments per arm).
 
     Notes
     -----

@@ -157,7 +157,7 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
         the cap); most rewards first.
     """
     kept = without_tests(decisions, ("device", "at", "rewarded"))
-    cap = checked_configuration(configuration).default.per_device_per_day
+    cap = Configuration.parse(configuration or {}).default.per_device_per_day
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
     timed = kept.set_index(utc_times(kept["at"])).sort_index()
@@ -172,10 +172,7 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
 
 @checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return how many decisions have each reason: reason, n, share; in the order of the rules, also if n is 0.
-
-    Reasons of another server come last.
-    """
+    """Return how many decisions have each reason, also if none: reason, n, share; in the order of the rules."""
     kept = without_tests(decisions, ("reason",))
     counts = kept["reason"].value_counts(dropna=False)
     known = pd.Index([reason for reason in SENTENCES if reason != "TEST"])
@@ -184,13 +181,6 @@ def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     result["share"] = result["n"] / len(kept)
     result.attrs.update(kept.attrs)
     return result
-
-
-def checked_configuration(configuration: Configuration | Mapping[str, Any] | None) -> Configuration:
-    """Convert a table to a configuration; None means the default configuration."""
-    if configuration is None:
-        return Configuration()
-    return configuration if isinstance(configuration, Configuration) else Configuration.parse(configuration)
 
 
 def share(n: int, of: int) -> float:

@@ -58,7 +58,7 @@ def simulate(
     """
     if not (0 <= shown <= 1 and 0 <= claimed <= 1):
         raise InvalidArgument("shown and claimed are probabilities, from 0 to 1")
-    engine, spent = Engine(rates.checked_configuration(configuration)), dict[str, int]()
+    engine, spent = Engine(Configuration.parse(configuration)), dict[str, int]()
     devices: dict[tuple[str, str], DeviceState] = {}
     records = []
     for number, (moment, session_id) in enumerate(_moments_of(events), 1):
