@@ -89,7 +89,8 @@ tk.dweets.latest("kitchen")
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://127.0.0.1", "127.0.0.1:8787", "http://", "http://h:x", "http://[::1", "http://u:Zx9@h", "http://h?a=1"],
+    ["ftp://127.0.0.1", "127.0.0.1:8787", "http://", "http://h:x", "http://[::1", "http://u:Zx9@h", "http://h?a=1"]
+    + ["http://h\n", " http://h", "http://h/a b", "http://h\0", "http://h\ud800"],
 )
 def test_connect_refuses_a_wrong_url_at_once(url: str) -> None:
     with pytest.raises(InvalidArgument, match="a base URL is http://") as refused:

@@ -211,6 +211,24 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: w.identity.await_device("t", "l"),
         "transaction is a StartedTransaction, not a str",
     ),
+    **{
+        f"a phone at {address!r}": (
+            lambda w, address=address: toolkit.identity.Handset("mine", address=address),
+            "address is the IP address of a phone, such as 203.0.113.7",
+        )
+        for address in ("n\no", " 203.0.113.7", "203.0.113.07", "Straße", "")
+    },
+    "a header that cannot be sent": (
+        lambda w: w.identity.authenticate_device(
+            w.identity.start_authentication(device_ip="203.0.113.7"),
+            toolkit.identity.Handset("mine", address="fe80::1%日本"),
+        ),
+        "the header X-Simulated-Device-Ip must be printable ASCII, without spaces around it",
+    ),
+    "a phone, twice": (
+        lambda w: w.identity.start_authentication(w.gateway.handset("happy"), device_ip="203.0.113.7"),
+        "give either a handset, or device_ip and carrier_short_code",
+    ),
     "a phone of a number": (lambda w: toolkit.identity.Handset(5, address="203.0.113.7"), "name is a str, not an int"),
     "reset a list": (lambda w: w.operator.reset_user(["a"]), "service_alias is a str, not a list of str"),
     "explore a text": (lambda w: toolkit.HistoryExplorer("roof"), "give a connection, an archive"),

@@ -7,6 +7,7 @@ from None, because the messages of HTTP libraries contain query strings, and not
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from toolkit.secret import Secret
 StrOrSecret = str | Secret
 #: Seconds to connect, and seconds between two reads.
 _TIMEOUT_SECONDS = (3.05, 30.0)
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 _IS_TOOLKIT_CALL = ContextVar("toolkit's own call", default=False)
 
@@ -145,6 +147,8 @@ class HttpSession:
         request = f"{method} {path}"
         unanswered = f"no answer to {request} from {self.base_url}:"
         query, headers = _revealed(parts.get("query")), _revealed(parts.get("headers"))
+        if wrong := [name for name, value in headers.items() if not _HEADER_VALUE.fullmatch(value)]:
+            return InvalidArgument(f"the header {wrong[0]} must be printable ASCII, without spaces around it")
         try:
             url = self.base_url + path + ("?" + urlencode(query, quote_via=quote) if query else "")
         except UnicodeEncodeError:
@@ -159,10 +163,9 @@ class HttpSession:
             return self._session.request(
                 method, url, data=body, headers=headers, timeout=_TIMEOUT_SECONDS, stream=True, allow_redirects=False
             )
-        except requests.ConnectTimeout:
-            return Unreachable(f"{unanswered} it did not accept the connection in time")
-        except requests.Timeout:
-            return Unreachable(f"{unanswered} it did not answer in time")
+        except requests.Timeout as error:
+            missed = "accept the connection" if isinstance(error, requests.ConnectTimeout) else "answer"
+            return Unreachable(f"{unanswered} it did not {missed} in time")
         except requests.exceptions.InvalidHeader:
             return UnexpectedReply(f"the answer to {request} is not HTTP")
         except requests.exceptions.SSLError:
@@ -182,7 +185,7 @@ def checked_base_url(url: str) -> str:
     """Return a base URL without a slash at its end, or raise InvalidArgument if the URL is not valid."""
     with suppress(ValueError, TypeError, AttributeError):  # the port is no number, or the URL is no text
         parts = urlsplit(url)
-        extra = parts.query or parts.fragment or parts.username or parts.password
+        extra = parts.query or parts.fragment or parts.username or parts.password or " " in url or not url.isprintable()
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not extra:
             return url.rstrip("/")
     # The message does not show the URL: a password in the URL must not get into a traceback.

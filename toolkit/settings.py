@@ -32,7 +32,7 @@ _OWN_MESSAGE = re.compile(r"[a-z_]+(\[\d+\]|\.[a-z_]+)*: ")
 _TYPE_NAMES = {
     **{"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"},
     **{"array": "a list", "object": "a table", "null": "nothing", "datetime": "a time with date and zone"},
-    **{"list": "a list", "tuple": "a list", "dict": "a table", "NoneType": "nothing"},
+    **{"list": "a list", "tuple": "a list", "dict": "a table", "NoneType": "nothing", "date": "a date"},
 }
 
 

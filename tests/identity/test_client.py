@@ -166,6 +166,15 @@ def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None
         identity.start_authentication()
 
 
+def test_a_session_never_asks_about_the_phone_before(lab: Lab, identity: IdentityClient) -> None:
+    with identity.session() as session:
+        session.authenticate(lab.gateway.handset("happy"))
+        with pytest.raises(NotAuthenticated):
+            session.authenticate(lab.gateway.handset("wifi"))
+        with pytest.raises(InvalidArgument, match="call finish_authentication first"):
+            session.eligibility()
+
+
 def test_n09_a_session_forgets_and_says_so(lab: Lab, identity: IdentityClient) -> None:
     phone = lab.gateway.handset("happy")
     with identity.session() as session:

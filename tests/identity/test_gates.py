@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+import toolkit
 from tests.identity.conftest import ACCOUNT, MOBILE, Answer, Lab, Wire
 from tests.identity.test_fingerprints_and_codes import at_once
 from toolkit.gateway import access
@@ -119,6 +120,28 @@ def test_s23_attempts_survive_a_second_question_and_a_fresh_code(wire: Wire) -> 
     assert other_id != challenge_id
     assert wire.eligibility(fresh).response["Challenge"]["AttemptsLeft"] == 1
     assert answered(wire, fresh, other_id, WRONG).status == 2023
+
+
+def test_s23_wrong_answers_on_file_count_once(lab: Lab) -> None:
+    phone, alias = lab.address_of("locked_challenge"), ""
+    for seconds in (0, 901, 3_601):
+        lab.clock.advance(seconds=seconds)
+        pair, challenge_id = lab.wire.challenged(phone)
+        alias = pair["ServiceAlias"]
+        assert answered(lab.wire, pair, challenge_id).status == (0 if seconds else 2023)
+    with toolkit.connect(lab.gateway) as tk:
+        assert tk.operator.reset_user(alias) == ["the code is revoked"]
+
+
+def test_s23_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
+    phone = lab.address_of("locked_challenge")
+    pair, challenge_id = lab.wire.challenged(phone)
+    with toolkit.connect(lab.gateway) as tk:
+        assert "the wrong answers are forgotten" in tk.operator.reset_user(pair["ServiceAlias"])
+    for _ in range(2):
+        pair, challenge_id = lab.wire.challenged(phone)
+        assert answered(lab.wire, pair, challenge_id).status == 0
+        lab.clock.advance(seconds=3_601)
 
 
 def test_s23_at_most_ten_wrong_answers_an_hour(lab: Lab) -> None:

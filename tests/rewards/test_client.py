@@ -89,6 +89,18 @@ def test_a_frame_is_checked_before_the_first_is_sent(connected: toolkit.Connecti
     assert len(operator_of(connected.gateway).decisions()) == 0
 
 
+def test_a_test_may_be_a_boolean_of_numpy(connected: toolkit.Connection) -> None:
+    for flag in pd.Series([True, False]).to_numpy():
+        assert connected.rewards.start_session(DEVICE, test=flag)["test"].tolist() == [flag]
+        assert connected.rewards.moment(DEVICE, "run", test=flag)["test"].tolist() == [flag]
+
+
+def test_a_moment_has_the_name_that_the_service_stores(connected: toolkit.Connection) -> None:
+    row = connected.rewards.moment(DEVICE, "cafe\N{COMBINING ACUTE ACCENT}")
+    assert connected.gateway is not None
+    assert row["moment_id"].tolist() == operator_of(connected.gateway).decisions()["moment_id"].tolist() == ["caf\xe9"]
+
+
 def test_an_idempotency_key(connected: toolkit.Connection) -> None:
     connected.rewards.start_session(DEVICE)
     first, again = (connected.rewards.moment(DEVICE, "run", idempotency_key="one") for _ in range(2))
@@ -211,6 +223,12 @@ def literal(status: int, body: bytes, content_type: str = "application/json") ->
             self.end_headers()
             self.wfile.write(body)
 
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
         def log_message(self, *_: object) -> None:
             return
 
@@ -250,6 +268,14 @@ def test_an_error_that_cannot_be_read_is_still_an_error(body: bytes) -> None:
 def test_what_is_no_answer_is_an_unexpected_reply(body: bytes) -> None:
     with literal(200, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(UnexpectedReply):
         tk.rewards.moment(DEVICE, "run")
+
+
+@pytest.mark.parametrize("path", ["/", "/p?x=1", "/pages/%7B7%7D?id=a%20b&empty=", "/reward/7/page?k=v"])
+def test_a_page_of_another_server_is_fetched_from_its_own_url(path: str) -> None:
+    with literal(200, b"") as url:
+        page = RewardPage("t", "m", f"{url}{path}#part")
+        page.fetch()
+    assert page.html == path
 
 
 def test_a_foreign_error_is_still_an_error() -> None:

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pytest
 
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import configuration_of
 from toolkit.rewards.analysis.explanation import SENTENCES, explain, sentence
-from toolkit.rewards.configuration import Configuration
+from toolkit.rewards.analysis.simulation import simulate
+from toolkit.rewards.configuration import Configuration, Partner
 from toolkit.rewards.engine import DAY_MS, Decision, DeviceState, Engine, Moment, random_number
-from toolkit.settings import read_table
+from toolkit.settings import checked, read_table
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
 OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}
@@ -224,6 +226,21 @@ def test_an_arm_has_its_own_limits() -> None:
         assert (decision.arm, decision.reason) in (("A", "DRAW"), ("B", "REWARDED"))
 
 
+def test_rules_apply_to_a_name_in_any_unicode_form() -> None:
+    composed, decomposed = "caf\xe9", "cafe\N{COMBINING ACUTE ACCENT}"
+    for name in (composed, decomposed):
+        events = pd.DataFrame({"at": "2026-02-01", "device": ["a", "b"], "moment_id": [composed, decomposed]})
+        decided = simulate({"default": {"p": 0}, "moments": {name: {"p": 1}}}, events)
+        assert decided["rewarded"].all()
+        assert set(decided["moment_id"]) == {composed}
+
+
+@pytest.mark.parametrize("token", ["", "a b", "\xe9", "-acme", "acme\n", "a" * 65])
+def test_a_company_token_that_no_device_id_can_have_is_refused(token: str) -> None:
+    with pytest.raises(InvalidArgument, match="company_token: expected a text matching"):
+        checked({"gatewaykey": "k", "company_token": token}, Partner)
+
+
 def test_a_device_record_does_not_grow_without_bound() -> None:
     state = DeviceState()
     for number in range(1000):
@@ -266,6 +283,11 @@ FEBRUARY = "2026-02-01T00:00:00Z"
         ({"rewards": [{"id": "a"}]}, "rewards[0].title: this key is missing"),
         ({"moments": 7}, "moments: expected a table, got a whole number"),
         ({"moments": {"m": 7}}, "moments.m: expected a table, got a whole number"),
+        ({"moments": {"": {}}}, "the configuration: moment_id must have 1 to 128 characters"),
+        (
+            {"moments": {"a\nb": {}}},
+            "the configuration: moment_id must have 1 to 128 characters, and no control characters",
+        ),
     ],
 )
 def test_a_configuration_is_refused_by_name(table: dict[str, Any], message: str) -> None:

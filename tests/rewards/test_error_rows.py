@@ -33,7 +33,7 @@ def started_at(start: object) -> bytes:
 
 BAD_START = error("bad_start", "events[0].start", "start must be ISO 8601 with a zone, within the last 24 hours.")
 BAD_EVENTS = error("bad_events", "events", "A session has exactly one event, with id session_start.")
-BAD_MOMENT = error("bad_moment_id", "moment_id", "moment_id must have 1 to 128 characters.")
+BAD_MOMENT = error("bad_moment_id", "moment_id", "moment_id must have 1 to 128 characters, and no control characters.")
 BAD_DEVICE = error("bad_device_id", "device_id", "device_id must be 8-4-4-4-12 hexadecimal groups.")
 OPTED_OUT = error(
     "empty_advertiser_id",

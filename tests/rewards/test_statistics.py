@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ def test_two_proportions() -> None:
     # By hand: pooled 104/150, error sqrt(.6933 * .3067 * (1/70 + 1/80)).
     assert (z, p) == pytest.approx((2.6499, 0.00805), abs=5e-4)
     assert two_proportions(5, 5, 7, 7) == (0.0, 1.0)
+    # statsmodels.stats.proportion.proportions_ztest([900, 100], [1000, 1000])
+    assert two_proportions(900, 1000, 100, 1000)[1] == pytest.approx(2.509158096763144e-280)
 
 
 def test_sample_size() -> None:
@@ -183,6 +186,8 @@ def test_the_funnel_by_a_column() -> None:
     table = funnel(DECISIONS, by="moment_id").set_index(["moment_id", "step"])
     assert list(table.loc["m", "n"]) == [2, 1, 1, 1]
     assert list(table.loc["n", "n"]) == [1, 1, 1, 0]
+    with pytest.raises(InvalidArgument, match="the result has a column step"):
+        funnel(DECISIONS.assign(step="a"), by="step")
 
 
 def test_a_funnel_without_moments_has_zeros() -> None:
@@ -264,6 +269,42 @@ def test_devices_and_their_cap() -> None:
     assert tuple(table.loc["d2", ["moments", "rewards", "busiest_day", "cap_used"]]) == (1, 0, 0, 0.0)
 
 
+@pytest.mark.parametrize("kind", ["text", "no zone", "another zone"])
+def test_times_are_read_in_any_form(kind: str) -> None:
+    times = DECISIONS["at"].dt.tz_convert("Asia/Tokyo" if kind == "another zone" else None)
+    frame = DECISIONS.assign(at=times.astype("str") if kind == "text" else times)
+    for function in (analysis.by_hour, analysis.by_device):
+        pd.testing.assert_frame_equal(function(frame), function(DECISIONS))
+
+
+@pytest.mark.parametrize("function", [analysis.by_hour, analysis.by_device, partial(simulation.simulate, {})])
+@pytest.mark.parametrize("times", [pd.NaT, "soon", 1_767_225_600])
+def test_what_is_no_time_is_refused(function: Any, times: object) -> None:
+    with pytest.raises(InvalidArgument, match="the column at must hold"):
+        function(DECISIONS.assign(at=times))
+
+
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [
+        ("device", [funnel, analysis.by_device, moments_per_session, partial(simulation.simulate, {})]),
+        ("moment_id", [analysis.rate_by_moment, partial(simulation.simulate, {})]),
+    ],
+)
+def test_a_moment_without_device_or_name_is_refused(name: str, functions: list[Any]) -> None:
+    frame = DECISIONS.assign(**{name: DECISIONS[name].where(DECISIONS.index > 0)})
+    for function in functions:
+        with pytest.raises(InvalidArgument, match=f"the column {name} must have a value in every row"):
+            function(frame)
+
+
+@pytest.mark.parametrize("reason", ["OTHER", None])
+def test_the_cap_report_ends_with_reasons_of_another_server(reason: str | None) -> None:
+    table = analysis.cap_report(DECISIONS.assign(reason=reason))
+    assert table["n"].iloc[-1] == table["n"].sum() == 4
+    assert table["share"].sum() == 1
+
+
 def test_the_cap_report() -> None:
     table = analysis.cap_report(DECISIONS).set_index("reason")
     assert "TEST" not in table.index
@@ -300,6 +341,15 @@ def test_ab_of_two_arms() -> None:
     # One moment a device: both intervals mean the same here.
     assert [line["device_low"], line["device_high"]] == pytest.approx([0.0524, 0.3339], abs=0.02)
     assert line["n_for_80_power"] == 82
+
+
+def test_ab_of_one_device_an_arm_has_no_interval_of_devices() -> None:
+    frame = arms({"A": (48, 80), "B": (56, 70)}).assign(hit="a column of the caller")
+    (line,) = ab(frame.assign(device=frame["arm"])).to_dict("records")
+    assert (line["devices_a"], line["devices_b"], line["difference"]) == (1, 1, pytest.approx(0.2))
+    assert math.isnan(line["device_low"])
+    assert math.isnan(line["device_high"])
+    assert len(ab(frame.head(3), by="device")) == 3
 
 
 def test_ab_of_every_pair_is_corrected_for_their_number() -> None:
@@ -346,6 +396,13 @@ def test_a_what_if_keeps_traces_where_asked() -> None:
     assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
     with pytest.raises(InvalidArgument, match="has no trace"):
         explain(simulation.simulate({}, EVENTS.head(1), trace=False))
+
+
+def test_a_what_if_decides_in_the_order_of_time_not_of_text() -> None:
+    times = ["2026-01-01T10:00:00+09:00", "2026-01-01T02:00:00+00:00"]  # the first is an hour earlier
+    events = pd.DataFrame({"at": times, "device": "d", "moment_id": ["a", "b"]})
+    decided = simulation.simulate({"default": {"p": 1, "per_device_per_day": 1}}, events)
+    assert list(zip(decided["moment_id"], decided["reason"], strict=True)) == [("a", "REWARDED"), ("b", "DEVICE_CAP")]
 
 
 def test_a_what_if_needs_its_columns() -> None:

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
+from toolkit.rewards import wire
+from toolkit.rewards.forms import checked_moment_id
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates
 
@@ -117,11 +119,12 @@ class Configuration(Table, frozen=True):
     def __post_init__(self) -> None:
         refuse_duplicates("rewards", self.rewards, "id")
         # A moment inherits the default limits, and an arm inherits the limits of the moment.
-        force_setattr(self, "moments", {name: rules.inherit(self.default) for name, rules in self.moments.items()})
+        moments = {checked_moment_id(name): rules.inherit(self.default) for name, rules in self.moments.items()}
+        force_setattr(self, "moments", moments)
 
     @classmethod
-    def parse(cls, table: Mapping[str, Any]) -> Configuration:
-        """Convert a table; InvalidArgument names an unknown key or a wrong value."""
+    def parse(cls, table: Mapping[str, Any] | Configuration) -> Configuration:
+        """Convert a table, or return a configuration; InvalidArgument names an unknown key or a wrong value."""
         return checked(table, cls)
 
     def table(self) -> dict[str, Any]:
@@ -152,7 +155,7 @@ class Partner(Table, frozen=True):
     """A company that may call the service: partner key, company token and app keys."""
 
     gatewaykey: Secret
-    company_token: Text
+    company_token: Annotated[str, Meta(pattern=rf"^{wire.COMPANY_TOKEN_PATTERN}\Z")]
     apps: frozenset[Secret] = frozenset()
 
 

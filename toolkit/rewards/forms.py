@@ -20,9 +20,8 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # The pattern is checked too, because `fromisoformat` accepts week numbers and dates without a time.
 _INSTANT_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
 
-_COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _DEVICE_ID_PATTERN = re.compile(
-    rf"((?P<token>{_COMPANY_TOKEN_PATTERN})-)?(?P<uuid>[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}})"
+    rf"((?P<token>{wire.COMPANY_TOKEN_PATTERN})-)?(?P<uuid>[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}})"
 )
 # The advertiser identifier that operating systems return when the user has opted out of tracking.
 _OPTED_OUT_ID = "00000000-0000-0000-0000-000000000000"
@@ -61,17 +60,18 @@ def read_form(body: bytes, now: int, *, strict: bool = False) -> Form:
         if not holds:
             raise wire.refusal(code)
     start = _checked_start(fields["events"], now) if "events" in fields else None
-    moment_id = checked_moment_id(fields["moment_id"]) if start is None else ""
+    try:
+        moment_id = checked_moment_id(fields["moment_id"]) if start is None else ""
+    except InvalidArgument:
+        raise wire.refusal("bad_moment_id") from None
     return Form(app_key, fields["device_id"], test, start, moment_id)
 
 
 def checked_moment_id(moment_id: object) -> str:
-    """Return a moment_id in NFC; it may have 1 to 128 characters, but no control characters."""
-    if not isinstance(moment_id, str):
-        raise wire.refusal("bad_moment_id")
-    name = unicodedata.normalize("NFC", moment_id)
+    """Return a moment_id in NFC; InvalidArgument unless it has 1 to 128 characters, and no control characters."""
+    name = unicodedata.normalize("NFC", moment_id) if isinstance(moment_id, str) else ""
     if not 1 <= len(name) <= wire.MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
-        raise wire.refusal("bad_moment_id")
+        raise InvalidArgument(wire.REFUSALS["bad_moment_id"].message)
     return name
 
 
@@ -136,7 +136,7 @@ def new_device_id(company_token: str) -> str:
     >>> new_device_id("acme").startswith("acme-")
     True
     """
-    if re.fullmatch(_COMPANY_TOKEN_PATTERN, company_token) is None:
+    if re.fullmatch(wire.COMPANY_TOKEN_PATTERN, company_token) is None:
         raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
     return f"{company_token}-{uuid.uuid4()}"
 

@@ -37,6 +37,9 @@ MAX_IDEMPOTENCY_KEY = 256
 DECISION_HEADER = "X-Reward-Decision"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
+#: A company token, in front of the device ids of users who opted out of advertiser tracking.
+COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+
 SHOWN, CLAIMED, DISMISSED = READER_EVENTS = ("shown", "claimed", "dismissed")
 
 
@@ -58,7 +61,7 @@ REFUSALS: dict[str, Refusal] = {
     "bad_app_key": Refusal("app_key must be a string.", "app_key"),
     "bad_events": Refusal("A session has exactly one event, with id session_start.", "events"),
     "bad_start": Refusal("start must be ISO 8601 with a zone, within the last 24 hours.", "events[0].start"),
-    "bad_moment_id": Refusal("moment_id must have 1 to 128 characters.", "moment_id"),
+    "bad_moment_id": Refusal("moment_id must have 1 to 128 characters, and no control characters.", "moment_id"),
     "bad_protocol": Refusal("protocol must be http.", "protocol"),
     "bad_sdk_version": Refusal("sdk_version must be the string 1.0.", "sdk_version"),
     "bad_test": Refusal("test must be true or false.", "test"),

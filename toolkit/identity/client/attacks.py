@@ -94,8 +94,6 @@ class Outcome(NamedTuple):
     refused: bool
 
 
-ATTACKS: dict[str, Attack] = {}
-
 # Reasons for the rules; the widget writes "because" before each.
 _STOLEN = "a second use means that it was stolen: RFC 6749, 4.1.2"
 _ONCE = "a one-time secret works once: NIST 800-63B"
@@ -109,16 +107,7 @@ _FEW = "too many attempts lock the question: NIST 800-63B"
 _PREVIEW = "a preview sends HEAD; only GET uses the fingerprint, so the phone can still use it"
 
 
-def _attack(name: str, title: str, rule: str, status: int, because: str) -> Callable[[_Run], _Run]:
-    def add(run: _Run) -> _Run:
-        ATTACKS[name] = Attack(title, rule, status, because, run)
-        return run
-
-    return add
-
-
-@_attack("replay the final fingerprint", "Use the final fingerprint twice", "S07", 2012, _STOLEN)
-def _replay_final_fingerprint(scene: Scene) -> object:
+def _replay_proof(scene: Scene) -> object:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
     scene.attack(lambda: scene.client.finish_authentication(proof))
@@ -126,7 +115,6 @@ def _replay_final_fingerprint(scene: Scene) -> object:
     return _result_of(lambda: scene.client.eligibility(user))
 
 
-@_attack("replay TargetUrl", "Open TargetUrl twice", "S03", 2003, _ONCE)
 def _replay_target_url(scene: Scene) -> object:
     phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
@@ -134,33 +122,28 @@ def _replay_target_url(scene: Scene) -> object:
     return scene.attack(lambda: scene.client.authenticate_device(transaction, phone))
 
 
-@_attack("first fingerprint at Finish", "Finish without any phone", "S05", 1039, _NETWORK)
-def _finish_with_first_fingerprint(scene: Scene) -> object:
+def _finish_without_phone(scene: Scene) -> object:
     transaction = scene.client.start_authentication(scene.handset("no_challenge"))
     early = PhoneProof(transaction, transaction.secret("fingerprint"))
     return scene.attack(lambda: scene.client.finish_authentication(early))
 
 
-@_attack("plant a fingerprint", "Finish with somebody else's final fingerprint", "S16", 1000, _PKCE)
-def _finish_with_planted_fingerprint(scene: Scene) -> object:
+def _plant_proof(scene: Scene) -> object:
     own = scene.client.start_authentication(scene.handset("no_challenge"))
     planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
     return scene.attack(lambda: scene.client.finish_authentication(planted))
 
 
-@_attack("swap the alias", "Use a code with another user's alias", "S17", 2010, _BOUND)
 def _swap_alias(scene: Scene) -> object:
     mine, theirs = scene.user(), scene.user("prepaid")
     return scene.attack(lambda: scene.client.eligibility(_forged_user(theirs.service_alias, mine)))
 
 
-@_attack("swap the client", "Use a code as another client", "S17", 2010, _SAME)
 def _swap_client(scene: Scene) -> object:
     user = scene.user()
     return scene.attack(lambda: scene.other.eligibility(user))
 
 
-@_attack("let the clock run", "Use an expired code", "S06", 2011, _LIFE)
 def _use_expired_code(scene: Scene) -> object:
     user = scene.user()
     scene.wait(301)
@@ -168,7 +151,6 @@ def _use_expired_code(scene: Scene) -> object:
     return scene.attack(lambda: scene.client.eligibility(_forged_user(user.service_alias, user)))
 
 
-@_attack("open redirect", "Send the phone to an address of our own", "S11", 1000, _EXACT)
 def _open_redirect(scene: Scene) -> object:
     phone = scene.handset("no_challenge")
     return scene.attack(
@@ -176,7 +158,6 @@ def _open_redirect(scene: Scene) -> object:
     )
 
 
-@_attack("guess the ZIP code", "Guess three times, then answer correctly", "S22", 2023, _FEW)
 def _guess_zip_code(scene: Scene) -> object:
     phone = scene.handset("no_cards")
     user = scene.user(phone.name)
@@ -190,7 +171,6 @@ def _guess_zip_code(scene: Scene) -> object:
     return answer(phone.answer)
 
 
-@_attack("link preview", "Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW)
 def _preview_link(scene: Scene) -> object:
     phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
@@ -211,6 +191,20 @@ def _result_of(work: Callable[[], object]) -> object:
         return work()
     except ServiceError as error:
         return error
+
+
+ATTACKS = {
+    "replay the final fingerprint": Attack("Use the final fingerprint twice", "S07", 2012, _STOLEN, _replay_proof),
+    "replay TargetUrl": Attack("Open TargetUrl twice", "S03", 2003, _ONCE, _replay_target_url),
+    "first fingerprint at Finish": Attack("Finish without any phone", "S05", 1039, _NETWORK, _finish_without_phone),
+    "plant a fingerprint": Attack("Finish with somebody else's final fingerprint", "S16", 1000, _PKCE, _plant_proof),
+    "swap the alias": Attack("Use a code with another user's alias", "S17", 2010, _BOUND, _swap_alias),
+    "swap the client": Attack("Use a code as another client", "S17", 2010, _SAME, _swap_client),
+    "let the clock run": Attack("Use an expired code", "S06", 2011, _LIFE, _use_expired_code),
+    "open redirect": Attack("Send the phone to an address of our own", "S11", 1000, _EXACT, _open_redirect),
+    "guess the ZIP code": Attack("Guess three times, then answer correctly", "S22", 2023, _FEW, _guess_zip_code),
+    "link preview": Attack("Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW, _preview_link),
+}
 
 
 def run_attack(name: str, tk: Connection, gateway: Gateway) -> tuple[Outcome, list[Entry]]:

@@ -117,6 +117,8 @@ class IdentityClient(PublicNames):
             1038: `device_ip` belongs to another carrier.
         """
         if handset is not None:
+            if device_ip is not None or carrier_short_code is not None:
+                raise InvalidArgument("give either a handset, or device_ip and carrier_short_code")
             device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")

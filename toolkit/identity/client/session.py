@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.endpoint import parsed_address
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.flow import State
 from toolkit.identity.wire import SIMULATED_ADDRESS_HEADER
@@ -53,6 +54,10 @@ class Handset:
     carrier_short_code: str | None = None
     result: str = ""
     answer: Secret | None = None
+
+    def __post_init__(self) -> None:
+        if parsed_address(self.address) is None:
+            raise InvalidArgument("address is the IP address of a phone, such as 203.0.113.7")
 
     @property
     def network_headers(self) -> dict[str, str]:
@@ -188,6 +193,7 @@ class IdentitySession(Closable):
     ) -> StartedTransaction:
         """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
         self._check_open()
+        self._proof = self._user = None  # of another phone
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )

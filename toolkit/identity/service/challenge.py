@@ -70,9 +70,7 @@ class WrongAnswerRepository:
         if stored is None and subscriber.wrong_answers:
             # Wrong answers from the carrier's data count as if given now.
             seeded = WrongAnswers(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
-            await self._records.compare_and_set(
-                _CHALLENGES_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR_MS
-            )
+            await self._write(alias, None, seeded)
             stored = await self._records.get(_CHALLENGES_SPACE, alias)
         wrong = WrongAnswers() if stored is None else msgspec.json.decode(stored, type=WrongAnswers)
         return stored, wrong.counting_at(now)
@@ -92,15 +90,18 @@ class WrongAnswerRepository:
             else:
                 after = WrongAnswers(wrong.in_a_row + 1, (*wrong.times, now))
                 fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
-            if await self._records.compare_and_set(
-                _CHALLENGES_SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}, now + _HOUR_MS
-            ):
+            is_unchanged = stored is None and after == WrongAnswers()
+            if is_unchanged or await self._write(alias, stored, after):
                 return fact, after
 
     async def forget(self, alias: str, now: int) -> bool:
         stored = await self._records.get(_CHALLENGES_SPACE, alias)
-        # Without this empty record, the wrong answers from the carrier's data would count again.
-        nothing = msgspec.json.encode(WrongAnswers())
-        if stored in (None, nothing):
+        if stored is None or msgspec.json.decode(stored, type=WrongAnswers).counting_at(now) == WrongAnswers():
             return False
-        return await self._records.compare_and_set(_CHALLENGES_SPACE, {alias: stored}, {alias: nothing}, now + _HOUR_MS)
+        return await self._write(alias, stored, WrongAnswers())
+
+    async def _write(self, alias: str, stored: bytes | None, after: WrongAnswers) -> bool:
+        # Never expires, or the wrong answers from the carrier's data would count again.
+        return await self._records.compare_and_set(
+            _CHALLENGES_SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}
+        )

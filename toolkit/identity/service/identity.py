@@ -4,6 +4,7 @@ No response reveals anything about an alias before authentication has succeeded.
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -18,7 +19,7 @@ from toolkit.identity.service import challenge
 from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with, check_fields
 from toolkit.identity.service.carrier import Carrier, Payment, PhoneRequest, SimulatedCarrier, Subscriber
 from toolkit.identity.service.challenge import WrongAnswerRepository, WrongAnswers
-from toolkit.identity.service.mobile_authentication import Authentication, MobileAuthentication, Redirect, utc_second
+from toolkit.identity.service.mobile_authentication import Authentication, MobileAuthentication, Redirect
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records, Store, Values
 
@@ -190,7 +191,7 @@ def _eligibility_response(
         question=challenge.QUESTION,
         answer_format=challenge.ANSWER_FORMAT,
         attempts_left=wrong.attempts_left(),
-        expires_at=utc_second(authentication.expires),
+        expires_at=datetime.fromtimestamp(authentication.expires // 1000, UTC),
     )
     return responses.Eligibility(True, question)
 

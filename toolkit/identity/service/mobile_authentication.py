@@ -186,7 +186,7 @@ class MobileAuthentication:
             authenticate_finish_transaction_id=self._world.fresh_id(),
             service_alias=alias,
             authentication_code=code,
-            authentication_expiration=utc_second(expires),
+            authentication_expiration=datetime.fromtimestamp(expires // 1000, UTC),
             mobile_number=subscriber.masked_number,
             mobile_country_code=subscriber.address.country_code,
             mobile_operator_name=await self._carrier.name_of(subscriber.carrier),
@@ -251,11 +251,6 @@ class MobileAuthentication:
 def fresh_token() -> str:
     """Return 256 random bits as 43 base64url characters; they come from the operating system, never from a seed."""
     return secrets.token_urlsafe(32)
-
-
-def utc_second(at: int) -> datetime:
-    """Return milliseconds since the epoch as a time in UTC, rounded down to a second."""
-    return datetime.fromtimestamp(at // 1000, UTC)
 
 
 def _hash_of(secret: str) -> str:

@@ -41,7 +41,7 @@ def ab(
     pandas.DataFrame
         One row per pair: a, b, n_a, n_b (moments), devices_a, devices_b, rate_a, rate_b, difference (b minus a),
         low, high (Newcombe's interval, which assumes independent moments), device_low, device_high (bootstrap over
-        devices), z, p, p_holm (corrected for the number of pairs), n_for_80_power (moments per arm).
+        devices; missing if an arm has one), z, p, p_holm (corrected for all pairs), n_for_80_power (moments per arm).
 
     Notes
     -----
@@ -52,8 +52,8 @@ def ab(
     needed = ("device", "rewarded", by, *(() if metric == "rewarded" else (f"{metric}_at",)))
     kept = without_tests(decisions, needed)
     hit = kept["rewarded"] if metric == "rewarded" else kept[f"{metric}_at"].notna()
-    counted = kept.assign(hit=hit).groupby([by, "device"])["hit"].agg(["sum", "size"]).reset_index()
-    arms = {str(arm): of[["sum", "size"]].to_numpy(dtype=np.float64) for arm, of in counted.groupby(by)}
+    counted = hit.groupby([kept[by].rename("arm"), kept["device"]]).agg(["sum", "size"])
+    arms = {str(arm): of.to_numpy(dtype=np.float64) for arm, of in counted.groupby("arm")}
     rows = [_comparison(arms, x, y) for x, y in _pairs(sorted(arms), a, b)]
     result = pd.DataFrame(rows)
     result.insert(list(result.columns).index("p") + 1, "p_holm", holm([row["p"] for row in rows]))
@@ -103,7 +103,7 @@ def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float
     if error == 0:
         return 0.0, 1.0
     z = (hits_1 / n_1 - hits_2 / n_2) / error
-    return z, 2 * (1 - NormalDist().cdf(abs(z)))
+    return z, math.erfc(abs(z) / math.sqrt(2))  # 2 * (1 - cdf(|z|)), also where the cdf rounds to 1
 
 
 def sample_size(rate_1: float, rate_2: float) -> float:
@@ -126,8 +126,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def bootstrap_difference(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Interval:
     """Return the bootstrap interval of the difference of two rates; a group has a row (hits, moments) for each device.
 
-    The function samples devices, not moments, because caps make the moments of one device dependent.
+    The function samples devices, not moments, because caps make the moments of one device dependent. The interval is
+    NaN if a group has only one device.
     """
+    if min(len(first), len(second)) < 2:
+        return math.nan, math.nan
     generator = np.random.default_rng(0)
     rates = []
     for group in (first, second):

@@ -51,6 +51,8 @@ def funnel(
     >>> funnel(decisions)[["step", "n", "of_previous"]].values.tolist()
     [['moment', 2, 1.0], ['rewarded', 1, 0.5]]
     """
+    if by in _FUNNEL_COLUMNS:
+        raise InvalidArgument(f"the result has a column {by} of its own: rename that of the decisions")
     kept = without_tests(decisions, ("device", "rewarded", *((by,) if by else ())))
     counted = _counted_unit(kept, unit)
     pages = [step for step in ("shown", "claimed") if f"{step}_at" in kept.columns]

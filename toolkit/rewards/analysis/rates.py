@@ -4,7 +4,7 @@ Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many th
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -53,12 +53,28 @@ def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.D
     return kept
 
 
-def checked_columns(frame: pd.DataFrame, needed: Iterable[str], what: str) -> None:
-    """Raise InvalidArgument unless the frame has each of these columns once."""
+def checked_columns(frame: pd.DataFrame, needed: Sequence[str], what: str) -> None:
+    """Raise InvalidArgument unless the frame has each of these columns once, and no moment without device or name."""
     if missing := [name for name in needed if name not in frame.columns]:
         raise InvalidArgument(f"the {what} have no column {', '.join(missing)}")
     if not frame.columns.is_unique:
         raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
+    for name in ("device", "moment_id"):
+        if name in needed and frame[name].isna().any():
+            raise InvalidArgument(f"the column {name} must have a value in every row")
+
+
+def utc_times(column: pd.Series) -> pd.DatetimeIndex:
+    """Return a column of times in UTC; times without a zone are in UTC already."""
+    try:
+        if pd.api.types.is_numeric_dtype(column):  # of an unknown unit
+            raise TypeError
+        utc = pd.DatetimeIndex(pd.to_datetime(column, utc=True, format="ISO8601")).as_unit("us")
+    except (ValueError, TypeError):
+        raise InvalidArgument(f"the column {column.name} must hold times: try pd.to_datetime(..., utc=True)") from None
+    if utc.hasnans:
+        raise InvalidArgument(f"the column {column.name} must hold a time in every row")
+    return utc
 
 
 def boolean_column(column: pd.Series) -> pd.Series:
@@ -107,13 +123,11 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
         25 hours).
     """
     kept = without_tests(decisions, ("at", "rewarded"))
-    if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
-        raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
     try:
         zone = ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    local = pd.DatetimeIndex(kept["at"].dt.tz_convert(zone), name="hour")
+    local = utc_times(kept["at"]).tz_convert(zone).rename("hour")
     first = local.min()
     # With its default origin, resample would need a midnight, which a clock change may leave out.
     origin = "start" if local.empty else first - (first.tz_localize(None) - first.tz_localize(None).floor("h"))
@@ -143,10 +157,11 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
         the cap); most rewards first.
     """
     kept = without_tests(decisions, ("device", "at", "rewarded"))
-    cap = checked_configuration(configuration).default.per_device_per_day
+    cap = Configuration.parse(configuration or {}).default.per_device_per_day
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
-    rewards = kept[kept["rewarded"]].sort_values("at").set_index("at").groupby("device")["rewarded"]
+    timed = kept.set_index(utc_times(kept["at"])).sort_index()
+    rewards = timed[timed["rewarded"]].groupby("device")["rewarded"]
     busiest = rewards.rolling("24h").sum().groupby("device").max()
     result["busiest_day"] = result["device"].map(busiest).fillna(0).astype("int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
@@ -157,20 +172,15 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
 
 @checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return how many decisions have each reason: reason, n, share; in the order of the rules, also if n is 0."""
+    """Return how many decisions have each reason, also if none: reason, n, share; in the order of the rules."""
     kept = without_tests(decisions, ("reason",))
-    counts = kept["reason"].value_counts().reindex([reason for reason in SENTENCES if reason != "TEST"], fill_value=0)
+    counts = kept["reason"].value_counts(dropna=False)
+    known = pd.Index([reason for reason in SENTENCES if reason != "TEST"])
+    counts = counts.reindex(known.union(counts.index, sort=False), fill_value=0)
     result = counts.rename_axis("reason").reset_index(name="n")
     result["share"] = result["n"] / len(kept)
     result.attrs.update(kept.attrs)
     return result
-
-
-def checked_configuration(configuration: Configuration | Mapping[str, Any] | None) -> Configuration:
-    """Convert a table to a configuration; None means the default configuration."""
-    if configuration is None:
-        return Configuration()
-    return configuration if isinstance(configuration, Configuration) else Configuration.parse(configuration)
 
 
 def share(n: int, of: int) -> float:

@@ -10,9 +10,10 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.rates import boolean_column, checked_columns, checked_configuration, decision_frame
+from toolkit.rewards.analysis import rates
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
+from toolkit.rewards.forms import checked_moment_id
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -35,9 +36,9 @@ def simulate(
     configuration
         The rules, as a `Configuration` or a table.
     events
-        Moments with the columns at (UTC), device, moment_id; optionally app_key_sha256, test and session_id. Decisions
-        of a gateway can be used as events. Moments are decided in the order of `at`. A moment without a session_id is
-        in no session; if no event has a session_id, every moment is in a session with an unknown id.
+        Moments with the columns at (in UTC if it has no zone), device, moment_id; optionally app_key_sha256, test and
+        session_id. Decisions of a gateway can be used as events. Moments are decided in the order of `at`. A moment
+        without a session_id is in no session; if no event has one, every moment is in a session with an unknown id.
     trace
         Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size.
     shown, claimed
@@ -57,7 +58,7 @@ def simulate(
     """
     if not (0 <= shown <= 1 and 0 <= claimed <= 1):
         raise InvalidArgument("shown and claimed are probabilities, from 0 to 1")
-    engine, spent = Engine(checked_configuration(configuration)), dict[str, int]()
+    engine, spent = Engine(Configuration.parse(configuration)), dict[str, int]()
     devices: dict[tuple[str, str], DeviceState] = {}
     records = []
     for number, (moment, session_id) in enumerate(_moments_of(events), 1):
@@ -68,26 +69,26 @@ def simulate(
         if decision.rewarded:
             _simulate_reader(record, moment, engine.configuration.seed, shown, claimed)
         records.append(record)
-    return decision_frame(records)
+    return rates.decision_frame(records)
 
 
 def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
     """Yield each moment with the id of its session, in the order of `at`."""
-    checked_columns(events, ("at", "device", "moment_id"), "events")
-    ordered = events.sort_values("at", kind="stable")
-    n = len(ordered)
+    rates.checked_columns(events, ("at", "device", "moment_id"), "events")
+    utc, n = rates.utc_times(events["at"]), len(events)
+    order = np.argsort(utc, kind="stable")
+    times, ordered = (utc.asi8[order] // 1_000).tolist(), events.iloc[order]
     apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
-    tests = boolean_column(ordered["test"]) if "test" in ordered else [False] * n
+    tests = rates.boolean_column(ordered["test"]) if "test" in ordered else [False] * n
     sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
     # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
     has_sessions = sessions.notna().any() or ("reason" in ordered and (ordered["reason"] == "NO_SESSION").any())
     ids = sessions.astype("object").where(sessions.notna(), None)
-    times = _milliseconds(ordered["at"])
     for app, device, moment_id, at, test, session_id in zip(
         apps, ordered["device"], ordered["moment_id"], times, tests, ids, strict=True
     ):
         age = None if has_sessions and session_id is None else 0.0
-        moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
+        moment = Moment(str(app), str(device), checked_moment_id(str(moment_id)), at, bool(test), age)
         yield moment, None if session_id is None else str(session_id)
 
 
@@ -97,16 +98,6 @@ def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: f
         record["shown"] = moment.at + 1_000
         if random_number(seed, "claimed", *key) < claimed:
             record["claimed"] = moment.at + 5_000
-
-
-def _milliseconds(times: pd.Series[Any]) -> list[int]:
-    try:
-        utc = pd.DatetimeIndex(pd.to_datetime(times, utc=True)).as_unit("us")
-    except (ValueError, TypeError):
-        raise InvalidArgument(f"the column {times.name} must hold times") from None
-    if utc.hasnans:
-        raise InvalidArgument(f"the column {times.name} must hold a time in every row")
-    return [int(value) for value in utc.asi8 // 1_000]
 
 
 @checked_arguments

@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pandas as pd
 from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
@@ -34,8 +35,6 @@ MOMENT_COLUMNS = {
     "view_id": "str", "title": "str", "message": "str", "body_url": "str", "reason": "str",
 }  # fmt: skip
 _FRAME_HEIGHT_PX = 330
-# It is sent as a header.
-_IDEMPOTENCY_KEY = re.compile(r"[!-~]([ -~]{0,254}[!-~])?")
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
 
@@ -62,10 +61,11 @@ class RewardPage:
             The response is not HTML.
         """
         parts = urlsplit(self.body_url)
-        before, _, view_id = parts.path.rpartition("/reward/")
-        token = parse_qs(parts.query).get(wire.VIEW_TOKEN.name, [""])[0]
-        with closing(HttpSession(f"{parts.scheme}://{parts.netloc}{before}")) as session:
-            reply = session.call(wire.GET_REWARD_PAGE, {"view": view_id}, query={wire.VIEW_TOKEN.name: Secret(token)})
+        # Another server may have its pages at any URL. The query is secret, because it may hold a token.
+        endpoint = Endpoint("GET", parts.path.replace("{", "%7B") or "/")
+        query = {name: Secret(value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+        with closing(HttpSession(f"{parts.scheme}://{parts.netloc}")) as session:
+            reply = session.call(endpoint, query=query)
         if reply.status in (404, 410):
             error = wire.refusal("unknown_reward" if reply.status == 404 else "reward_expired")
             error.service, error.request = "rewards", "GET /reward/{view}"
@@ -165,8 +165,8 @@ class RewardClient(PublicNames):
         """
         began = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
         event = {"id": wire.SESSION_START, "start": start_text(began)}
-        answer, _ = self._post({"device_id": device, "events": [event], "test": test}, None)
-        return declared_frame([{"date": _utc(answer.date), "device": device, "test": test}], SESSION_COLUMNS)
+        answer, _ = self._post({"device_id": device, "events": [event], "test": bool(test)}, None)
+        return declared_frame([{"date": answer.date, "device": device, "test": test}], SESSION_COLUMNS)
 
     def moment(
         self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
@@ -196,7 +196,7 @@ class RewardClient(PublicNames):
         MalformedRequest, KeyRejected, Conflict, RateLimited
             As in `start_session`; Conflict if the idempotency key was used with another body.
         """
-        if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+        if idempotency_key is not None and not re.fullmatch(r"[!-~]([ -~]{0,254}[!-~])?", idempotency_key):
             raise InvalidArgument(
                 "an idempotency key has 1 to 256 printable ASCII characters, and no space around them"
             )
@@ -219,11 +219,9 @@ class RewardClient(PublicNames):
         from tqdm.auto import tqdm
 
         tests = analysis.boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
-        rows = list(zip(moments["device"], map(_checked_moment_id, moments["moment_id"]), tests, strict=True))
+        rows = list(zip(moments["device"], map(checked_moment_id, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
-        return declared_frame(
-            [self._send_moment(device, name, bool(test), None) for device, name, test in bar], MOMENT_COLUMNS
-        )
+        return declared_frame([self._send_moment(*row, None) for row in bar], MOMENT_COLUMNS)
 
     def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series) -> RewardPage:
         """Return the reward page for a row of `moment`, or a frame of one row; notebooks show it in a sandboxed frame.
@@ -244,9 +242,9 @@ class RewardClient(PublicNames):
         return page
 
     def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
-        body = {"device_id": device, "moment_id": _checked_moment_id(moment_id), "test": test}
-        answer, reason = self._post(body, key)
-        row = {"date": _utc(answer.date), "moment_id": moment_id, "device": device, "test": test, "reason": reason}
+        name = checked_moment_id(moment_id)
+        answer, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
+        row = {"date": answer.date, "moment_id": name, "device": device, "test": test, "reason": reason}
         if answer.view is None:
             return {**row, "rewarded": False}
         return {**row, "rewarded": True, "view_id": answer.view.id, **asdict(answer.view.modal)}
@@ -257,9 +255,8 @@ class RewardClient(PublicNames):
         headers = {"Accept": "application/json"}
         if key is not None:
             headers[wire.IDEMPOTENCY_HEADER] = key
-        # The parameter r prevents cached responses; the service ignores the value.
-        seconds = str(int(time.time()))
-        query: dict[str, str | Secret] = {wire.CACHE_BUSTER.name: seconds, wire.GATEWAYKEY.name: gatewaykey}
+        now = str(int(time.time()))
+        query: dict[str, str | Secret] = {wire.CACHE_BUSTER.name: now, wire.GATEWAYKEY.name: gatewaykey}
         reply = self._session.call(wire.POST_MOMENT, query=query, body=body, headers=headers)
         request = str(wire.POST_MOMENT)
         if reply.status != 200:
@@ -286,14 +283,3 @@ class _View(msgspec.Struct):
 class _MomentResponse(msgspec.Struct):
     date: datetime
     view: _View | None = None
-
-
-def _checked_moment_id(moment_id: object) -> str:
-    try:
-        return checked_moment_id(moment_id)
-    except ServiceError as error:
-        raise InvalidArgument(error.message) from None
-
-
-def _utc(at: datetime) -> datetime:
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

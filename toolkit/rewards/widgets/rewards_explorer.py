@@ -108,7 +108,7 @@ class RewardsExplorer(ServiceWidget):
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
-        self._given = analysis.checked_configuration(configuration)
+        self._given = Configuration.parse(configuration or {})
         super().__init__()
         self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
         self._is_resetting = False
