@@ -512,7 +512,7 @@ def test_the_doctor_fails_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_the_root_is_a_checkout() -> None:
-    from toolkit.working_folder import is_checkout, originals
+    from toolkit.local_files import is_checkout, originals
 
     assert is_checkout()
     assert originals() == ROOT

@@ -13,7 +13,7 @@ import click
 
 from toolkit.cli.options import DEFAULT_PORT, is_listening
 from toolkit.errors import install_command
-from toolkit.working_folder import APPLICATION, gateway_folder
+from toolkit.local_files import APPLICATION, gateway_folder
 
 
 def _findings() -> list[tuple[str, object, str]]:

@@ -19,7 +19,7 @@ from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, at_end_signals
 from toolkit.errors import CannotServe, ExtraMissing
-from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
+from toolkit.local_files import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp

@@ -11,8 +11,8 @@ from pathlib import Path
 import filelock
 
 from toolkit.errors import StoreUnavailable
+from toolkit.local_files import write_whole
 from toolkit.secret import Secret
-from toolkit.working_folder import write_whole
 
 log = logging.getLogger("toolkit.gateway")
 
