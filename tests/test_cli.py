@@ -418,7 +418,7 @@ def started_lab(
         gateway = url_of(process)
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
-        assert process.stdout.readline() == f"notebooks in {lab}, dweets kept in {data}; Ctrl-C ends both\n"
+        assert process.stdout.readline() == f"notebooks in {lab}, dweets in {data}; Ctrl-C stops lab and gateway\n"
         yield process, gateway, f"http://{address.netloc}", address.query.removeprefix("token=")
 
 
