@@ -151,8 +151,8 @@ class Connection(PublicNames, Closable):
         if self.gateway is not None:
             key = self._operator_key or self.gateway.operator_key
             return OperatorClient(self._session_to(self.gateway.operator_url), key)
-        operator_key = self._operator_key or self._from_environment("operator_key", self.base_url)
-        return OperatorClient(self._session_to(self.base_url), operator_key)
+        known_key = self._operator_key or self._from_environment("operator_key", self.base_url)
+        return OperatorClient(self._session_to(self.base_url), known_key)
 
     def close(self) -> None:
         """Close all connections and streams, and stop the gateway if `connect` started it.
