@@ -20,8 +20,7 @@
           ThingNotLocked, ThingAlreadyLocked
 
 A service raises an error, its ``wire`` module writes the error in the format of the service, and the client raises the
-same class.
-No message holds a key, a code or a query string.
+same class. No message holds a key, a code or a query string.
 """
 
 import inspect

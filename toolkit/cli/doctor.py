@@ -17,10 +17,7 @@ from toolkit.local_files import APPLICATION, gateway_folder
 
 
 def _findings() -> list[tuple[str, object, str]]:
-    """Return each subject, what was found (a path, a version, ...; None if missing), and what follows if it is missing.
-
-    A newcomer needs the first subjects first.
-    """
+    """Return each subject, what was found (a path or a version; None if missing), and advice for a missing one."""
     folder, jupyter = gateway_folder(), install_command("lab")
     taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
     mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
