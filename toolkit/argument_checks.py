@@ -114,7 +114,7 @@ def _argument_fault(
         hint = _type_hint(function, name)
         if not _fits(value, hint):
             expected = " or ".join(dict.fromkeys(_expected_types(hint)))
-            is_word = isinstance(value, str) and "'" in expected  # a Literal, which has quotes, is never a key
+            is_word = isinstance(value, str) and "'" in expected  # a Literal has its words in quotes and takes no key
             shown = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
             return f"{name} is {expected}, not {shown}"
     return ""
@@ -132,7 +132,7 @@ def _type_hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
         options = _options_type(function)
         return typing.get_type_hints(options).get(name, Any) if options else Any
-    # Resolve this hint alone. If it was imported under TYPE_CHECKING, it is unknown, and the function itself checks it.
+    # Resolve this hint alone. A class imported only under TYPE_CHECKING is unknown here: the function itself checks it.
     holder = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     try:
         return typing.get_type_hints(holder, function.__globals__)[name]

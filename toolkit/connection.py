@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolkit.rewards.client.rewards import RewardClient
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
-# The apikey of a notebook that names none: a gateway without configured apikeys accepts any.
+# The apikey if the caller gives none: a gateway without configured apikeys accepts any key.
 DEFAULT_KEY = Secret("notebook")
 CREDENTIALS = ("apikey", "gatewaykey", "app_key", "ApiClientId", "OtherApiClientId")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")

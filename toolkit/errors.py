@@ -55,7 +55,7 @@ class ConnectionClosed(ToolkitError):
 
 
 class Unreachable(ToolkitError):
-    """No complete response: unknown host, no connection, untrusted certificate, timeout, broken stream, ..."""
+    """No complete response (unknown host, no connection, bad certificate, timeout, lost stream), or no browser came."""
 
     retryable = True
 

@@ -1,7 +1,7 @@
 """The HTTP client of all services.
 
-Only `HttpSession._send_revealed` reveals secrets. Errors are raised outside of its frame and from None, because the
-messages of HTTP libraries contain query strings, and notebooks save tracebacks.
+In this module, only `HttpSession._send_revealed` reveals secrets. Errors are raised outside of its frame and from None,
+because the messages of HTTP libraries contain query strings, and notebooks save tracebacks.
 """
 
 import json

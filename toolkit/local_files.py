@@ -37,7 +37,7 @@ def is_checkout() -> bool:
 
 
 def originals() -> Path:
-    """Return the folder with the original ``notebooks`` and ``data``; write to it only if it is a checkout."""
+    """Return the folder with the original ``notebooks`` and ``data``: the checkout, or one in the installed package."""
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 

@@ -76,7 +76,7 @@ class Timings:
     mail_stop: float = 5.0
     #: The wait before each further attempt to send a mail; the last wait is repeated.
     mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    #: After too many wrong keys, the response to one is delayed by this, so a connection can try one key in this time.
+    #: After too many wrong keys, each further one is answered this late, so a connection can try one key in this time.
     wrong_key: float = 1.0
     #: A request for the status of an alert waits this long for the evaluation of the newest dweets.
     settle: float = 5.0

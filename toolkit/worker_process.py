@@ -50,7 +50,7 @@ class WorkerDied(Exception):
 class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
-    `module` has a function ``main`` that calls `serve`. One thread at a time calls `do`; any may `kill` or `stop`.
+    `module` has a ``main`` that calls `serve`. One thread at a time may call `do`; any thread may `kill` or `stop`.
     A child that keeps more than `cache_bytes` of memory is replaced before its next job (Linux only).
     """
 

@@ -29,7 +29,7 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
 @CONFIG
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=PORT, help=f"Port to listen on; 0 takes a free one.  [default: {DEFAULT_PORT}]")
-@click.option("--data", "folder", type=FOLDER, help="Store all data in this folder; if not set, it is lost at the end.")
+@click.option("--data", "folder", type=FOLDER, help="Folder for all data; if not set, data is lost at the end.")
 @STORE
 @click.option(
     "--demo",

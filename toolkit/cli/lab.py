@@ -89,7 +89,7 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
 
 
 def _start_path(root: Path) -> str:
-    """Return the path of the URL that opens the first notebook."""
+    """Return the URL path that opens the first notebook, or JupyterLab alone if there is no notebook."""
     first = min((root / "notebooks").glob("*.ipynb"), default=None)
     return f"lab/tree/{quote(first.relative_to(root).as_posix())}" if first else "lab"
 

@@ -18,7 +18,7 @@ class LabContents(AsyncLargeFileManager):
         return model
 
     def _complete_kernel_metadata(self, notebook: dict[str, Any]) -> None:
-        # Without the metadata, JupyterLab adds it when the kernel has started, and marks the notebook as changed.
+        # Otherwise JupyterLab adds the metadata once the kernel has started, and marks the notebook as changed.
         if self.parent is None or notebook["metadata"].get("kernelspec", {}).get("name") != NATIVE_KERNEL_NAME:
             return
         with suppress(NoSuchKernel):
