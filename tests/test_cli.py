@@ -418,7 +418,7 @@ def started_lab(
         gateway = url_of(process)
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
-        assert process.stdout.readline() == f"notebooks in {lab}, dweets kept in {data}; Ctrl-C ends both\n"
+        assert process.stdout.readline() == f"notebooks in {lab}, dweets in {data}; Ctrl-C stops lab and gateway\n"
         yield process, gateway, f"http://{address.netloc}", address.query.removeprefix("token=")
 
 
@@ -512,7 +512,7 @@ def test_the_doctor_fails_where_nothing_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_the_root_is_a_checkout() -> None:
-    from toolkit.working_folder import is_checkout, originals
+    from toolkit.local_files import is_checkout, originals
 
     assert is_checkout()
     assert originals() == ROOT

@@ -27,7 +27,7 @@ def worker() -> Iterator[WorkerProcess]:
     before = set(threading.enumerate())
     worker = WorkerProcess(JOBS)
     yield worker
-    worker.join()
+    worker.close()
     assert set(threading.enumerate()) == before
     assert worker.pid is None
 
@@ -113,7 +113,7 @@ def test_a_child_that_keeps_too_much_memory_is_replaced() -> None:
     for size in (1 << 20, 1 << 20, 80 << 20, 1 << 20):
         assert worker.do(("keep", size), 60) == ["kept"]
         children.append(worker.pid)
-    worker.join()
+    worker.close()
     first, last = children[0], children[-1]
     assert children == [first, first, first, last]
     assert first != last
@@ -126,11 +126,11 @@ def test_a_child_that_cannot_start() -> None:
     assert "did not start, exit code 1" in str(died)
 
 
-def test_close_ends_a_job_and_starts_no_other_child(worker: WorkerProcess, tmp_path: Path) -> None:
+def test_stop_ends_a_job_and_starts_no_other_child(worker: WorkerProcess, tmp_path: Path) -> None:
     sign = tmp_path / "waits"
-    with when_it_waits(sign, worker.close):
+    with when_it_waits(sign, worker.stop):
         assert death_of(worker, "wait", str(sign)).death is Death.OTHER
-    assert "closed" in str(death_of(worker, "echo"))
+    assert "stopped" in str(death_of(worker, "echo"))
 
 
 def test_an_interrupted_job_leaves_nothing_for_the_next(worker: WorkerProcess, tmp_path: Path) -> None:

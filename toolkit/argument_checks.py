@@ -1,7 +1,7 @@
 """Check the arguments of a call against its annotations.
 
-A wrong argument raises InvalidArgument with the expected type and the signature. The message never shows the value,
-which may be a key.
+A wrong argument raises InvalidArgument with the expected type and the signature. The message does not show the value,
+which may be a key, except where only certain words are allowed (a Literal).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_SHOWN_CHARACTERS = 40
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
-    """Make a function, or every public method of a class, refuse arguments of a wrong type."""
+    """Decorate a function, or `__init__` and the public methods of a class, so that wrong arguments raise an error."""
     if not isinstance(target, type):
         return typing.cast("CheckedT", _checked_function(target))
     for name, member in vars(target).items():
@@ -50,16 +50,16 @@ def described(value: object) -> str:
         return "a function"
     name = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
     if isinstance(value, list | tuple) and value:
-        name += f" of {' and '.join(sorted({type(each).__name__ for each in value}))}"
+        name += f" of {' and '.join(sorted({type(item).__name__ for item in value}))}"
     return _with_article(name)
 
 
 def absolute_path(path: str | os.PathLike[str]) -> Path:
-    """Return where a path leads now, since a process may change its folder; InvalidArgument if it cannot be one."""
-    with suppress(RuntimeError):  # ~ of a user that there is not
+    """Return the absolute path, because the working directory may change later; InvalidArgument if it is no path."""
+    with suppress(RuntimeError):  # ~NAME of an unknown user
         if (text := os.fspath(path)) and "\0" not in text:
             return Path(text).expanduser().absolute()
-    raise InvalidArgument("a path is not empty and has no NUL, and ~NAME is the folder of a user of this machine")
+    raise InvalidArgument("a path must not be empty or contain NUL, and NAME in ~NAME must be a user of this machine")
 
 
 def _with_article(name: str) -> str:
@@ -84,14 +84,14 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return a signature that names the arguments of ``**style: Unpack[Style]``, for completion and for messages."""
+    """Return the signature with a parameter for each key of ``**style: Unpack[Style]``, for completion and messages."""
     signature, options = inspect.signature(function), _options_type(function)
     if options is None:
         return signature
     *named, _ = signature.parameters.values()
     for name, hint in options.__annotations__.items():
-        shown = getattr(hint, "__forward_arg__", hint)
-        named.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown))
+        annotation = getattr(hint, "__forward_arg__", hint)
+        named.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     return signature.replace(parameters=named)
 
 
@@ -114,17 +114,17 @@ def _argument_fault(
         hint = _type_hint(function, name)
         if not _fits(value, hint):
             expected = " or ".join(dict.fromkeys(_expected_types(hint)))
-            is_word = isinstance(value, str) and "'" in expected  # a Literal is expected, which is never a key
-            given_as = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
-            return f"{name} is {expected}, not {given_as}"
+            is_word = isinstance(value, str) and "'" in expected  # a Literal has its words in quotes and takes no key
+            shown = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
+            return f"{name} is {expected}, not {shown}"
     return ""
 
 
 def _call_text(function: Callable[..., Any], signature: inspect.Signature) -> str:
     """Return the call as in code: ``post_frame(thing, frame, *, key=None)``."""
-    shown = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
+    named = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    return f"{name}{inspect.Signature(shown)}"
+    return f"{name}{inspect.Signature(named)}"
 
 
 @cache
@@ -132,10 +132,10 @@ def _type_hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
         options = _options_type(function)
         return typing.get_type_hints(options).get(name, Any) if options else Any
-    # Only this hint: one that is imported under TYPE_CHECKING cannot be resolved; the function checks that argument.
-    alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
+    # Resolve this hint alone. A class imported only under TYPE_CHECKING is unknown here: the function itself checks it.
+    holder = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     try:
-        return typing.get_type_hints(alone, function.__globals__)[name]
+        return typing.get_type_hints(holder, function.__globals__)[name]
     except (NameError, TypeError):
         return Any
 
@@ -145,9 +145,9 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, each) for each in inner)
+        return any(_fits(value, option) for option in inner)
     if origin is Literal:
-        return any(type(value) is type(each) and value == each for each in inner)
+        return any(type(value) is type(word) and value == word for word in inner)
     kind = dict if typing.is_typeddict(hint) else origin or hint
     if kind is int:
         return isinstance(value, Integral) and not isinstance(value, bool)
@@ -162,13 +162,13 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
     return isinstance(value, kind)
 
 
-def _is_list_of(value: object, kind: type, item: Any) -> bool:  # noqa: ANN401
+def _is_list_of(value: object, kind: type, hint: Any) -> bool:  # noqa: ANN401
     import pandas as pd  # not at the top: a gateway never checks a list and starts without pandas
 
     if isinstance(value, str | bytes | bytearray | memoryview | pd.DataFrame):  # iterable, but never accepted as a list
         return False
     if isinstance(value, Sequence | Set | Mapping | np.ndarray | pd.Series | pd.Index):
-        return isinstance(value, kind | np.ndarray | pd.Series | pd.Index) and all(_fits(each, item) for each in value)
+        return isinstance(value, kind | np.ndarray | pd.Series | pd.Index) and all(_fits(item, hint) for item in value)
     # A generator, or tqdm around one, gives its items only once, so the called function itself checks them.
     return isinstance(value, kind)
 
@@ -178,13 +178,13 @@ def _expected_types(hint: Any) -> Iterator[str]:  # noqa: ANN401
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     kind = dict if typing.is_typeddict(hint) else origin or hint
     if origin in (types.UnionType, typing.Union):
-        for each in sorted(inner, key=lambda each: each is types.NoneType):
-            yield from _expected_types(each)
+        for option in sorted(inner, key=lambda option: option is types.NoneType):
+            yield from _expected_types(option)
     elif origin is Literal:
         yield from map(repr, inner)
     elif kind in _TYPE_NAMES:
         yield f"{len(inner)} values" if kind is tuple and len(inner) > 2 else _TYPE_NAMES[kind]
     elif isinstance(kind, type) and issubclass(kind, Iterable) and inner:
-        yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected_types(inner[0]))}"
+        yield f"a list of {' or '.join(words.removeprefix('a ') for words in _expected_types(inner[0]))}"
     else:
         yield _with_article(kind.__name__)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolkit.rewards.client.rewards import RewardClient
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
-# A gateway without configured keys accepts any key, so that a notebook works at once.
+# The apikey if the caller gives none: a gateway without configured apikeys accepts any key.
 DEFAULT_KEY = Secret("notebook")
 CREDENTIALS = ("apikey", "gatewaykey", "app_key", "ApiClientId", "OtherApiClientId")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
@@ -88,9 +88,9 @@ class Connection(PublicNames, Closable):
         operator_key: str | Secret | None = None,
     ) -> None:
         self._is_closed = False
-        for name, given, known in ("base_urls", base_urls, SERVICES), ("credentials", credentials, CREDENTIALS):
-            if unknown := set(given) - set(known):
-                raise InvalidArgument(f"{name} knows {', '.join(known)}, not {', '.join(sorted(unknown))}")
+        for name, given, allowed in ("base_urls", base_urls, SERVICES), ("credentials", credentials, CREDENTIALS):
+            if unknown := set(given) - set(allowed):
+                raise InvalidArgument(f"{name} may have {', '.join(allowed)}, not {', '.join(sorted(unknown))}")
         self._base_urls = {service: checked_base_url(url) for service, url in base_urls.items()}
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
         self._operator_key = None if operator_key is None else Secret(operator_key)
@@ -151,8 +151,8 @@ class Connection(PublicNames, Closable):
         if self.gateway is not None:
             key = self._operator_key or self.gateway.operator_key
             return OperatorClient(self._session_to(self.gateway.operator_url), key)
-        known = self._operator_key or self._from_environment("operator_key", self.base_url)
-        return OperatorClient(self._session_to(self.base_url), known)
+        known_key = self._operator_key or self._from_environment("operator_key", self.base_url)
+        return OperatorClient(self._session_to(self.base_url), known_key)
 
     def close(self) -> None:
         """Close all connections and streams, and stop the gateway if `connect` started it.
@@ -178,22 +178,22 @@ class Connection(PublicNames, Closable):
 
     def _from_environment(self, name: str, base_url: str) -> Secret | None:
         """Return a key from an environment variable, but only for the gateway at $TOOLKIT_URL or in this process."""
-        own = "" if self.gateway is None else self.gateway.base_url
-        if base_url.rstrip("/") not in (own, os.environ.get("TOOLKIT_URL", "").rstrip("/")):
+        url_in_process = "" if self.gateway is None else self.gateway.base_url
+        if base_url.rstrip("/") not in (url_in_process, os.environ.get("TOOLKIT_URL", "").rstrip("/")):
             return None
         return Secret(os.environ.get(f"TOOLKIT_{name.upper()}", "")) or None
 
     def _credential(self, service: Service, name: str, default: Secret | None = None) -> Secret:
         base_url = self._base_urls.get(service, self.base_url)
-        demo = self.gateway.credentials if self.gateway is not None and base_url == self.gateway.base_url else {}
-        found = self._credentials.get(name) or demo.get(name) or self._from_environment(name, base_url) or default
-        if not found:
+        demo_keys = self.gateway.credentials if self.gateway is not None and base_url == self.gateway.base_url else {}
+        key = self._credentials.get(name) or demo_keys.get(name) or self._from_environment(name, base_url) or default
+        if not key:
             raise InvalidArgument(
                 f"{name} is missing: set $TOOLKIT_{name.upper()} together with $TOOLKIT_URL, or use "
                 f"toolkit.connect(credentials={{{name!r}: Secret(...)}}) with a key of the gateway's configuration. "
                 "To try the service: toolkit.connect(toolkit.Gateway.demo())"
             )
-        return found
+        return key
 
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):

@@ -1,4 +1,4 @@
-// Draws what drawing.py describes, as SVG. Parts of a drawing are chosen by a click, or with the arrow keys.
+// Draws the shapes of drawing.py as SVG. A person chooses a part of the drawing by a click or with the arrow keys.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -11,11 +11,11 @@ function add(parent, name, attributes, text) {
 }
 
 function line(group, { start: [x1, y1], end: [x2, y2], dashed, arrow, width }) {
-  const long = Math.hypot(x2 - x1, y2 - y1) || 1;
-  const [ux, uy] = [(x2 - x1) / long, (y2 - y1) / long];
-  const back = arrow ? 6 : 0;
-  const about = { stroke: "currentColor", "stroke-width": width, "stroke-dasharray": dashed ? "4 3" : "none" };
-  add(group, "line", { x1, y1, x2: x2 - ux * back, y2: y2 - uy * back, ...about });
+  const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+  const [ux, uy] = [(x2 - x1) / length, (y2 - y1) / length];
+  const back = arrow ? 6 : 0; // the line ends inside the head of the arrow
+  const style = { stroke: "currentColor", "stroke-width": width, "stroke-dasharray": dashed ? "4 3" : "none" };
+  add(group, "line", { x1, y1, x2: x2 - ux * back, y2: y2 - uy * back, ...style });
   if (!arrow) return;
   const [bx, by] = [x2 - ux * 7, y2 - uy * 7];
   const corners = [[x2, y2], [bx - uy * 3, by + ux * 3], [bx + uy * 3, by - ux * 3]];
@@ -31,10 +31,10 @@ function dot(group, { middle: [cx, cy], fill }) {
   add(group, "circle", { cx, cy, r: 4, fill: "currentColor", "fill-opacity": fill, stroke: "currentColor" });
 }
 
-function text(group, { at: [x, y], text: words, anchor, bold }) {
+function text(group, { position: [x, y], text: words, anchor, bold }) {
   const weight = bold ? "bold" : "normal";
-  const about = { x, y, "text-anchor": anchor, "dominant-baseline": "central", "font-weight": weight };
-  add(group, "text", { ...about, fill: "currentColor" }, words);
+  const style = { x, y, "text-anchor": anchor, "dominant-baseline": "central", "font-weight": weight };
+  add(group, "text", { ...style, fill: "currentColor" }, words);
 }
 
 const KINDS = { line, box, dot, text };
@@ -45,14 +45,14 @@ function draw(pane, { width, height, description, pace, shapes, parts }) {
   svg.setAttribute("role", parts.length ? "listbox" : "img");
   svg.setAttribute("aria-label", description);
   svg.style.width = `${width}px`;
-  svg.style.minWidth = `${0.85 * width}px`; // where the page is narrower, the drawing scrolls
+  svg.style.minWidth = `${0.85 * width}px`; // on a narrower page, the drawing scrolls
   pane.replaceChildren(svg);
-  const groups = parts.map(({ description, top, height }, place) => {
+  const groups = parts.map(({ description, top, height }, index) => {
     const group = add(svg, "g", { role: "option", "aria-label": description, class: "toolkit-part" });
     // A click must also hit between the strokes.
     add(group, "rect", { x: 1, y: top, width: width - 2, height, rx: 3, class: "toolkit-hit" });
-    if (pace) group.style.animation = `toolkit-part-appears 0.2s ${place * pace}ms both`;
-    // Else it would begin again when the theme changes.
+    if (pace) group.style.animation = `toolkit-part-appears 0.2s ${index * pace}ms both`;
+    // Otherwise the animation would start again when the theme changes.
     group.addEventListener("animationend", () => (group.style.animation = ""));
     return group;
   });
@@ -66,46 +66,46 @@ function draw(pane, { width, height, description, pace, shapes, parts }) {
 function render({ model, el }) {
   const pane = document.createElement("div");
   pane.className = "toolkit-drawing";
-  // JupyterLab takes the arrow keys for its cells otherwise.
+  // Otherwise JupyterLab would take the arrow keys for its cells.
   pane.dataset.lmSuppressShortcuts = "true";
   el.append(pane);
   let groups = [];
 
   function mark() {
     const chosen = model.get("chosen");
-    groups.forEach((group, place) => {
-      group.setAttribute("aria-selected", String(place === chosen));
-      group.setAttribute("tabindex", place === Math.max(chosen, 0) ? 0 : -1);
+    groups.forEach((group, index) => {
+      group.setAttribute("aria-selected", String(index === chosen));
+      group.setAttribute("tabindex", index === Math.max(chosen, 0) ? 0 : -1);
       group.dataset.lmSuppressShortcuts = "true";
     });
   }
 
-  function choose(place) {
-    if (place < 0 || place >= groups.length) return;
-    model.set("chosen", place);
+  function choose(index) {
+    if (index < 0 || index >= groups.length) return;
+    model.set("chosen", index);
     model.save_changes();
     mark();
-    groups[place].focus({ preventScroll: true });
-    const { top, bottom } = groups[place].getBoundingClientRect();
-    const seen = pane.getBoundingClientRect();
-    if (top < seen.top) pane.scrollTop -= seen.top - top;
-    if (bottom > seen.bottom) pane.scrollTop += bottom - seen.bottom;
+    groups[index].focus({ preventScroll: true });
+    const { top, bottom } = groups[index].getBoundingClientRect();
+    const visible = pane.getBoundingClientRect();
+    if (top < visible.top) pane.scrollTop -= visible.top - top;
+    if (bottom > visible.bottom) pane.scrollTop += bottom - visible.bottom;
   }
 
   function redraw() {
-    const had_focus = pane.contains(document.activeElement);
+    const hadFocus = pane.contains(document.activeElement);
     groups = draw(pane, model.get("drawing"));
-    groups.forEach((group, place) => group.addEventListener("click", () => choose(place)));
+    groups.forEach((group, index) => group.addEventListener("click", () => choose(index)));
     mark();
-    requestAnimationFrame(() => (pane.scrollTop = pane.scrollHeight)); // before, it may not be in the page yet
-    if (had_focus) groups[Math.max(model.get("chosen"), 0)]?.focus({ preventScroll: true });
+    requestAnimationFrame(() => (pane.scrollTop = pane.scrollHeight)); // the drawing may not be in the page yet
+    if (hadFocus) groups[Math.max(model.get("chosen"), 0)]?.focus({ preventScroll: true });
   }
 
   pane.addEventListener("keydown", (event) => {
-    const place = groups.indexOf(document.activeElement);
-    const last = groups.length - 1;
-    const next = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: last, Enter: place, " ": place }[event.key];
-    if (next === undefined || place < 0) return;
+    const current = groups.indexOf(document.activeElement);
+    const keys = { ArrowDown: current + 1, ArrowUp: current - 1, Home: 0, End: groups.length - 1, Enter: current, " ": current };
+    const next = keys[event.key];
+    if (next === undefined || current < 0) return;
     event.preventDefault();
     event.stopPropagation();
     choose(next);

@@ -1,8 +1,8 @@
-"""Diagrams of lines, boxes and texts: described once, drawn by the browser, and by matplotlib as PNG.
+"""Diagrams of lines, boxes and texts, described once: a browser draws them in notebooks, and matplotlib as PNG.
 
-The browser draws them with anywidget, because only a widget that brings a script can make arrows that are clicked
-and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. The script also draws
-in 1 ms (an SVG of matplotlib takes 50 ms) and uses the colours of the theme.
+`DrawingPane` uses anywidget, because a person can choose arrows by mouse and keyboard only if the widget has a script,
+and ``ipywidgets.HTML`` removes scripts. The script also draws in 1 ms (an SVG of matplotlib takes 50 ms) and uses the
+colours of the theme.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import traitlets
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The colour of a shape: ``plain`` is that of text in the theme. No meaning is shown by colour alone.
+#: The colour of a shape: ``plain`` is the text colour of the theme. Colour is never the only sign of a meaning.
 Tone = Literal["plain", "quiet", "good", "bad"]
 Anchor = Literal["start", "middle", "end"]
 Point = tuple[float, float]
 
-# Colours in a PNG, on white; those on a page are in widget_family.css.
+# Colours in a PNG, on white; the colours on a page are in widget_family.css.
 _COLOURS: dict[str, str] = {"plain": "#333333", "quiet": "#6b6b6b", "good": "#1b5e20", "bad": "#b71c1c"}
 _ALIGNMENTS = {"start": "left", "middle": "center", "end": "right"}
 _OPACITY = 0.18
 _FONT_SIZE = 9.0
-_DPI = 110
+_PIXELS_PER_INCH, _DPI = 80, 110  # of a drawing, and of its PNG
 
 
 class Drawing:
@@ -47,7 +47,7 @@ class Drawing:
 
     @contextmanager
     def part(self, description: str, top: float, height: float) -> Iterator[None]:
-        """Make the shapes that the block adds a part; a click between `top` and `top + height` chooses the part."""
+        """Group the shapes of the block into a part; a click between `top` and `top + height` chooses the part."""
         self._part = len(self.parts)
         self.parts.append({"description": description, "top": top, "height": height})
         yield
@@ -69,9 +69,9 @@ class Drawing:
         self._add("dot", tone, middle=middle, fill=0 if hollow else 1)
 
     def text(
-        self, at: Point, text: str, tone: Tone = "plain", *, anchor: Anchor = "middle", bold: bool = False
+        self, position: Point, text: str, tone: Tone = "plain", *, anchor: Anchor = "middle", bold: bool = False
     ) -> None:
-        self._add("text", tone, at=at, text=text, anchor=anchor, bold=bold)
+        self._add("text", tone, position=position, text=text, anchor=anchor, bold=bold)
 
     def label(self, middle: Point, size: Point, text: str, tone: Tone = "plain", *, filled: bool = False) -> None:
         self.box((middle[0] - size[0] / 2, middle[1] - size[1] / 2), size, tone, filled=filled)
@@ -102,15 +102,16 @@ def png(*drawings: Drawing) -> bytes:
     """Return a PNG of the drawings, one below the other, on white."""
     from matplotlib.figure import Figure
 
-    width, height = max(each.width for each in drawings), sum(each.height for each in drawings)
-    figure = Figure(figsize=(width / 80, height / 80), dpi=_DPI)
+    width, height = max(drawing.width for drawing in drawings), sum(drawing.height for drawing in drawings)
+    figure = Figure(figsize=(width / _PIXELS_PER_INCH, height / _PIXELS_PER_INCH), dpi=_DPI)
     top = 0.0
-    for each in drawings:
-        axes = figure.add_axes((0, 1 - (top + each.height) / height, each.width / width, each.height / height))
-        axes.set(xlim=(0, each.width), ylim=(each.height, 0))
+    for drawing in drawings:
+        bottom = 1 - (top + drawing.height) / height
+        axes = figure.add_axes((0, bottom, drawing.width / width, drawing.height / height))
+        axes.set(xlim=(0, drawing.width), ylim=(drawing.height, 0))
         axes.set_axis_off()
-        _draw_shapes(axes, each.shapes)
-        top += each.height
+        _draw_shapes(axes, drawing.shapes)
+        top += drawing.height
     file = io.BytesIO()
     # The name of the software would make the bytes depend on its version.
     figure.savefig(file, format="png", metadata={"Software": None})
@@ -125,9 +126,9 @@ def _draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
         colour = _COLOURS[shape["tone"]]
         if shape["kind"] == "line":
             style = {"color": colour, "linestyle": "--" if shape["dashed"] else "-", "linewidth": shape["width"]}
-            arrow = "-|>" if shape["arrow"] else "-"
-            arrow_style = {"arrowstyle": arrow, "shrinkA": 0, "shrinkB": 0, **style}
-            axes.annotate("", shape["end"], shape["start"], arrowprops=arrow_style)
+            head = "-|>" if shape["arrow"] else "-"
+            arrow_props = {"arrowstyle": head, "shrinkA": 0, "shrinkB": 0, **style}
+            axes.annotate("", shape["end"], shape["start"], arrowprops=arrow_props)
         elif shape["kind"] == "box":
             edge = colour if shape["edge"] else "none"
             fill = to_rgba(colour, shape["fill"])
@@ -139,7 +140,8 @@ def _draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
             axes.plot(*shape["middle"], "o", color=colour, markersize=5.5, markerfacecolor=fill_colour)
         else:
             weight = "bold" if shape["bold"] else "normal"
-            (x, y), style = shape["at"], {"ha": _ALIGNMENTS[shape["anchor"]], "va": "center", "fontweight": weight}
-            shown = axes.text(x, y, shape["text"], color=colour, fontsize=_FONT_SIZE, **style)
-            # A bare dollar sign would begin a formula.
-            shown.set_parse_math(False)
+            (x, y), alignment = shape["position"], _ALIGNMENTS[shape["anchor"]]
+            style = {"color": colour, "fontsize": _FONT_SIZE, "fontweight": weight}
+            label = axes.text(x, y, shape["text"], ha=alignment, va="center", **style)
+            # Otherwise a dollar sign would begin a formula.
+            label.set_parse_math(False)

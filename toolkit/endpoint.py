@@ -55,7 +55,7 @@ class Endpoint:
         return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
 
     def path_values(self, raw_path: bytes) -> dict[str, str] | None:
-        """Return the decoded values of a raw path, or None if the path does not match; ``%2F`` belongs to a value."""
+        """Return the decoded values of a raw path, or None if the path does not match; ``%2F`` is part of a value."""
         hit = self._pattern.fullmatch(raw_path)
         if hit is None:
             return None

@@ -20,8 +20,7 @@
           ThingNotLocked, ThingAlreadyLocked
 
 A service raises an error, its ``wire`` module writes the error in the format of the service, and the client raises the
-same class.
-No message holds a key, a code or a query string.
+same class. No message holds a key, a code or a query string.
 """
 
 import inspect
@@ -33,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 
 
 class ToolkitError(Exception):
-    """Base of every error the toolkit raises on purpose."""
+    """Base class of the errors that the toolkit itself raises."""
 
     #: Whether the same call may succeed later without any change.
     retryable: ClassVar[bool] = False
@@ -56,7 +55,7 @@ class ConnectionClosed(ToolkitError):
 
 
 class Unreachable(ToolkitError):
-    """No response: the connection was refused, reset or timed out."""
+    """No complete response (unknown host, no connection, bad certificate, timeout, lost stream), or no browser came."""
 
     retryable = True
 
@@ -72,7 +71,7 @@ class UnexpectedReply(ToolkitError):
 
 
 class ArchiveUnusable(ToolkitError):
-    """The folder of an archive cannot be read or written, or has files that no archive has; nothing was changed."""
+    """The folder of an archive cannot be read or written, or holds other files; nothing was changed."""
 
 
 class ExtraMissing(ToolkitError):
@@ -83,11 +82,11 @@ class ExtraMissing(ToolkitError):
 
 
 class GatewayError(ToolkitError):
-    """A gateway of this process, or its store, does not work; see its subclasses."""
+    """A gateway in this process, or its store, does not work; the subclasses say why."""
 
 
 class CannotServe(GatewayError):
-    """The gateway could not start: the port is taken, the address is not this machine's, ..."""
+    """The gateway could not start: the port is in use, the address belongs to another machine, ..."""
 
 
 class CannotStop(GatewayError):
@@ -95,7 +94,7 @@ class CannotStop(GatewayError):
 
 
 class StoreUnavailable(GatewayError):
-    """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
+    """The store cannot keep or read anything now (disk full, server unreachable); nothing was acknowledged."""
 
 
 class FolderInUse(StoreUnavailable):
@@ -111,7 +110,7 @@ class OutcomeUnknown(StoreUnavailable):
 
 
 class ServiceError(ToolkitError):
-    """The service refused the call.
+    """The service answered the call with an error.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ class ServiceError(ToolkitError):
     Attributes
     ----------
     field
-        The wrong field of the request; None if the service names none.
+        The wrong field of the request; None if the service does not name it.
     retry_after
         Seconds after which the call may succeed; None if waiting does not help.
 
@@ -170,7 +169,7 @@ class MalformedRequest(ServiceError):
 
 
 class Problem(NamedTuple):
-    """One wrong parameter: its name on the wire, what is wrong, and the characters that no hand can write."""
+    """One wrong parameter: its name on the wire, what is wrong, and any characters that cannot be written."""
 
     field: str | None
     error: str
@@ -210,7 +209,7 @@ class RateLimited(ServiceError):
 
 
 class ServiceFailure(ServiceError):
-    """The service itself failed; the request may have been right."""
+    """The service itself failed; the request may be valid."""
 
     default_status = 500
     retryable = True
@@ -253,7 +252,7 @@ _CLASS_OF_STATUS = {401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conf
 
 
 def class_of_status(status: int) -> type[ServiceError]:
-    """Return the class of a refusal that only its HTTP status tells."""
+    """Return the error class for an HTTP status, if nothing else tells the class."""
     return _CLASS_OF_STATUS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
 
 
@@ -262,17 +261,17 @@ def install_command(extra: str) -> str:
     from importlib.metadata import requires  # seldom needed, and it takes as long as all other imports of this module
 
     # The command names the libraries, because this package itself is on no package index.
-    wanted = []
+    libraries = []
     for requirement in requires("gateway-toolkit") or ():
         library, _, marker = requirement.partition(";")
         if re.search(rf"""extra == ['"]{extra}['"]""", marker):
-            wanted.append(f"'{library.strip()}'")
-    return f"{sys.executable} -m pip install {' '.join(wanted)}"
+            libraries.append(f"'{library.strip()}'")
+    return f"{sys.executable} -m pip install {' '.join(libraries)}"
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as ``1 gap`` or ``1,461 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def warn_caller(text: str) -> None:

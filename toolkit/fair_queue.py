@@ -1,4 +1,4 @@
-"""A queue for a number of slots that is fair between keys."""
+"""A queue for a limited number of slots, which the keys of the waiting requests share fairly."""
 
 import asyncio
 from collections import deque
@@ -12,24 +12,24 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """A queue for a number of slots: the lowest `rank` of a key comes first, keys of equal rank take turns.
+    """A queue for a limited number of slots: keys of the lowest `rank` (0 or more) are next, and take turns.
 
-    Within a key, requests are first in, first out. If a bounded queue is full, a key with fewer requests displaces
+    Requests of one key are served first in, first out. If a bounded queue is full, a key with fewer requests displaces
     the newest request of the key with most requests.
     """
 
     def __init__(self, slots: int, max_waiting: int | None = None, rank: Callable[[Any], int] = lambda _: 0) -> None:
-        self._free = slots
+        self._free_slots = slots
         self._max_waiting = max_waiting
         self._rank = rank
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
     async def acquire(self, key: Hashable) -> None:
-        """Wait for a slot, or raise QueueFull; a cancelled task leaves the queue."""
-        if self._free:
-            self._free -= 1
+        """Wait for a slot; raise QueueFull if there is no room, or later if another key displaces this request."""
+        if self._free_slots:
+            self._free_slots -= 1
             return
-        self._displace_waiting(key)
+        self._make_room(key)
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, deque()).append(turn)
         try:
@@ -38,12 +38,12 @@ class FairQueue:
             if turn.cancelled():
                 self._remove(key, turn)
             elif turn.exception() is None:
-                self.release()  # it was cancelled after it had got a slot
+                self.release()  # the task was cancelled after it got a slot
             raise
 
     def release(self) -> None:
         while self._waiting:
-            key = self._next()
+            key = self._next_key()
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
@@ -51,19 +51,19 @@ class FairQueue:
             if not turn.done():
                 turn.set_result(None)
                 return
-        self._free += 1
+        self._free_slots += 1
 
     def close(self) -> None:
-        """Cancel the tasks that wait."""
+        """Cancel all tasks that wait for a slot."""
         for turn in chain.from_iterable(self._waiting.values()):
             turn.cancel()
 
-    def _next(self) -> Hashable:
-        # Most keys have the rank 0, so that seldom all of them are compared.
+    def _next_key(self) -> Hashable:
+        # No rank is lower than 0 and most keys have it, so seldom all keys are compared.
         first = next((key for key in self._waiting if self._rank(key) <= 0), None)
         return min(self._waiting, key=self._rank) if first is None else first
 
-    def _displace_waiting(self, key: Hashable) -> None:
+    def _make_room(self, key: Hashable) -> None:
         if self._max_waiting is None or sum(map(len, self._waiting.values())) < self._max_waiting:
             return
         longest = max(self._waiting.values(), key=len, default=deque())

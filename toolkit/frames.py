@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument
 
-#: A time as callers give it; in UTC if it has no time zone.
+#: What callers may pass as a time; a time without a zone is in UTC.
 TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
 
 _FORMULA_START, _PLAIN_NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
@@ -28,7 +28,7 @@ def declared_frame(
 
 
 def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
-    """Return ISO 8601 texts that end in ``Z`` as UTC timestamps with microseconds; ValueError for any other text.
+    """Convert ISO 8601 texts that end in ``Z`` to UTC timestamps with microseconds; ValueError for any other text.
 
     The texts may have different numbers of decimal places. Much faster than a general parser.
     """
@@ -41,10 +41,10 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
 
 
 def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
-    """Return `moment` in UTC with microseconds; InvalidArgument for the argument `name` if it is no time in range."""
+    """Convert `moment` to UTC with microseconds; for an invalid time, InvalidArgument says that `name` is wrong."""
     try:
-        read = pd.Timestamp(moment)
-        utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")
+        given = pd.Timestamp(moment)
+        utc = given.tz_localize("UTC") if given.tzinfo is None else given.tz_convert("UTC")
         if pd.isna(utc):
             raise ValueError
         return utc.as_unit("us")
@@ -53,7 +53,7 @@ def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
 
 
 def utc_range(since: TimeLike | None, until: TimeLike | None) -> tuple[pd.Timestamp, pd.Timestamp]:
-    """Return both ends in UTC, None as the first or the last time that there is; InvalidArgument if one is wrong."""
+    """Return both ends in UTC, for None the earliest or the latest possible time; InvalidArgument for a wrong range."""
     start = utc_timestamp(datetime.min if since is None else since, "since")
     end = utc_timestamp(datetime.max if until is None else until, "until")
     if start > end:
@@ -76,12 +76,12 @@ def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
 
 
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    # Devices choose the names of things and fields and the texts; all other cells are times and numbers.
-    inert = frame.rename(columns=_escaped_formula).rename_axis(_escaped_formula(frame.index.name))
-    texts = [name for name in inert.columns if pd.api.types.is_string_dtype(inert[name].dtype)]
-    return inert.assign(**{name: inert[name].map(_escaped_formula) for name in texts})
+    # Names and texts come from devices, so they may be formulas; all other cells are times and numbers.
+    safe = frame.rename(columns=_escaped_formula).rename_axis(_escaped_formula(frame.index.name))
+    texts = [name for name in safe.columns if pd.api.types.is_string_dtype(safe[name].dtype)]
+    return safe.assign(**{name: safe[name].map(_escaped_formula) for name in texts})
 
 
-def _escaped_formula(name: Any) -> Any:  # noqa: ANN401
-    is_formula = isinstance(name, str) and _FORMULA_START.match(name) and not _PLAIN_NUMBER.fullmatch(name)
-    return f"'{name}" if is_formula else name
+def _escaped_formula(cell: Any) -> Any:  # noqa: ANN401
+    is_formula = isinstance(cell, str) and _FORMULA_START.match(cell) and not _PLAIN_NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_formula else cell

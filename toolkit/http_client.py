@@ -1,7 +1,7 @@
 """The HTTP client of all services.
 
-Secrets are revealed in the one function that builds the request. Errors are raised outside of that frame and
-from None, because the messages of HTTP libraries contain query strings, and notebooks save tracebacks.
+In this module, only `HttpSession._send_revealed` reveals secrets. Errors are raised outside of its frame and from None,
+because the messages of HTTP libraries contain query strings, and notebooks save tracebacks.
 """
 
 import json
@@ -23,7 +23,7 @@ from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, U
 from toolkit.secret import Secret
 
 StrOrSecret = str | Secret
-#: Seconds to connect, and seconds between two reads.
+#: Timeouts in seconds: to connect, and between two reads.
 _TIMEOUT_SECONDS = (3.05, 30.0)
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
@@ -36,7 +36,7 @@ def _is_not_toolkit_call(_record: logging.LogRecord) -> bool:
 
 
 class RequestParts(TypedDict, total=False):
-    """What a request has besides its method and its path; values may be secrets."""
+    """The parts of a request besides its method and path; values may be secrets."""
 
     query: Mapping[str, StrOrSecret | None]
     #: Bytes, which are sent unchanged, or a JSON object whose values may be secrets at any depth.
@@ -46,12 +46,12 @@ class RequestParts(TypedDict, total=False):
 
 class HttpReply(NamedTuple):
     status: int
-    headers: Mapping[str, str]  #: the case of names does not matter
+    headers: Mapping[str, str]  #: names match in any case
     body: bytes
 
 
 class HttpStream:
-    """A response without end, read piece by piece; `stop` ends it from any thread."""
+    """An endless response, read piece by piece; any thread may `stop` it."""
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
@@ -64,7 +64,7 @@ class HttpStream:
             yield from self._response.raw.stream(65536, decode_content=True)
             broken = False
         except (requests.RequestException, HTTPError, OSError, ValueError, AttributeError):
-            # A stop from another thread closes the socket under the reader, in any of these ways.
+            # If another thread calls `stop`, the read fails with any of these errors.
             broken = not self._stopped
         finally:
             self._response.close()
@@ -97,7 +97,7 @@ class HttpSession:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._session = requests.Session()
-        # Proxies and .netrc of the environment are for the outside, never for this machine.
+        # Proxies and .netrc of the environment apply only to servers on other machines.
         self._session.trust_env = not is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
 
@@ -110,7 +110,7 @@ class HttpSession:
     def stream(
         self, endpoint: Endpoint, values: Mapping[str, str] | None = None, **parts: Unpack[RequestParts]
     ) -> HttpStream | HttpReply:
-        """Return an endless response as a stream, and a response with a Content-Length completely."""
+        """Return an endless response as a stream, and an error or a response with a Content-Length completely."""
         response = self._send(endpoint, values or {}, parts)
         if response.status_code != 200 or "content-length" in response.headers:
             return _complete_reply(response)
@@ -135,7 +135,7 @@ class HttpSession:
             raise InvalidArgument("a name with half of a surrogate pair cannot be sent") from None
         if self._is_closed:  # requests would open a closed session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
-        if self._process != os.getpid():  # a fork shares its sockets with its parent, and would read its answers
+        if self._process != os.getpid():  # a forked process shares its parent's sockets, and could read its responses
             self._begin()
         outcome = self._send_revealed(endpoint.method, path, parts)
         if isinstance(outcome, BaseException):
@@ -157,7 +157,7 @@ class HttpSession:
         if isinstance(body, Mapping):
             headers.setdefault("Content-Type", "application/json")
             body = json.dumps(body, default=Secret.reveal).encode("ascii")
-        mine = _IS_TOOLKIT_CALL.set(True)
+        token = _IS_TOOLKIT_CALL.set(True)
         try:
             # Streamed: the body is read later, whole or piece by piece.
             return self._session.request(
@@ -178,12 +178,12 @@ class HttpSession:
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:
-            _IS_TOOLKIT_CALL.reset(mine)
+            _IS_TOOLKIT_CALL.reset(token)
 
 
 def checked_base_url(url: str) -> str:
     """Return a base URL without a slash at its end, or raise InvalidArgument if the URL is not valid."""
-    with suppress(ValueError, TypeError, AttributeError):  # the port is no number, or the URL is no text
+    with suppress(ValueError, TypeError, AttributeError):  # the port is not a number, or the URL is not a text
         parts = urlsplit(url)
         extra = parts.query or parts.fragment or parts.username or parts.password or " " in url or not url.isprintable()
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not extra:
@@ -202,7 +202,7 @@ def _revealed(values: Mapping[str, StrOrSecret | None] | None) -> dict[str, str]
 
 def _complete_reply(response: requests.Response) -> HttpReply:
     body = None
-    # In one read, because requests would read the body in many pieces of 10 KB.
+    # Read all at once: requests itself would read the body in many pieces of 10 KB.
     with suppress(HTTPError, OSError):
         body = response.raw.read(decode_content=True)
     if body is None:

@@ -1,6 +1,6 @@
 """Random numbers that are hashes of (key, name of the stream, index), so no stream depends on another.
 
-They need integers, ``+ - * /`` and square roots only: the last digit of a libm function depends on the machine.
+They are computed from integers with ``+ - * /`` and square roots only: results of libm functions depend on the machine.
 """
 
 import hashlib
@@ -18,10 +18,10 @@ _MIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MIX_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
-# A field is computed for this many points at a time, because that takes twenty times the memory of the points.
-_POINTS_A_BATCH = 100_000
+# `field` computes this many points at a time, because it needs twenty times the memory of the points.
+_POINTS_PER_BATCH = 100_000
 _LOW_16_BITS = np.uint64(0xFFFF)
-_WARM_UP_STEPS = 24  # after these steps, an autoregressive series does not depend on the first value
+_WARM_UP_STEPS = 24  # after these steps, a value no longer depends on the first one
 
 
 def mix(z: Hashes) -> Hashes:
@@ -33,6 +33,7 @@ def mix(z: Hashes) -> Hashes:
 
 
 def unit(hashes: Hashes) -> Floats:
+    """Map hashes to uniform numbers in [0, 1)."""
     return (hashes >> np.uint64(11)).astype(np.float64) * (1.0 / (1 << 53))
 
 
@@ -78,9 +79,9 @@ class KeyedNoise:
     def series(self, name: str, count: int, memory: float = 0.7) -> Floats:
         """Return an autoregressive series of variance 1: each value keeps the share `memory` of the value before."""
         kernel = np.cumprod(np.full(_WARM_UP_STEPS, memory)) / memory
-        fresh = self.gaussian(name, count + _WARM_UP_STEPS - 1)
-        drifting: Floats = np.convolve(fresh, kernel)[_WARM_UP_STEPS - 1 :][:count] * np.sqrt(1 - memory * memory)
-        return drifting
+        independent = self.gaussian(name, count + _WARM_UP_STEPS - 1)
+        series: Floats = np.convolve(independent, kernel)[_WARM_UP_STEPS - 1 :][:count] * np.sqrt(1 - memory * memory)
+        return series
 
     def drift(self, name: str, positions: Floats) -> Floats:
         """Return smooth noise along a line: variance about 1, changing over one unit of `positions`."""
@@ -88,9 +89,9 @@ class KeyedNoise:
         lowest = int(cell.min(initial=0))
         index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)
         knots = gaussian(mix(self.stream(name) ^ (index * _INDEX_FACTOR)))
-        at = cell - lowest
-        before = knots[at]
-        return before + (knots[at + 1] - before) * _smoother_step(positions - cell)
+        knot = cell - lowest
+        before = knots[knot]
+        return before + (knots[knot + 1] - before) * _smoother_step(positions - cell)
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return a smooth displacement to the right and up for each point, variance about 1.
@@ -98,8 +99,8 @@ class KeyedNoise:
         Each owner, such as a letter, has its own field. Positions are in units of the lattice.
         """
         right, up = np.empty(len(x)), np.empty(len(x))
-        for first in range(0, len(x), _POINTS_A_BATCH):
-            part = slice(first, first + _POINTS_A_BATCH)
+        for first in range(0, len(x), _POINTS_PER_BATCH):
+            part = slice(first, first + _POINTS_PER_BATCH)
             right[part], up[part] = self._field_of_batch(name, owner[part], x[part], y[part])
         return right, up
 
@@ -107,9 +108,9 @@ class KeyedNoise:
         column, row = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
         u, v = _smoother_step(x - column), _smoother_step(y - row)
         lattice = mix(self.stream(name) ^ (owner.astype(np.uint64) * _INDEX_FACTOR))
-        left, right = (mix(lattice ^ ((column + step).astype(np.uint64) * _INDEX_FACTOR)) for step in (0, 1))
+        left, right = (mix(lattice ^ ((column + dx).astype(np.uint64) * _INDEX_FACTOR)) for dx in (0, 1))
         below, above = (
-            [mix(side ^ ((row + step).astype(np.uint64) * _MIX_FACTOR_2)) for side in (left, right)] for step in (0, 1)
+            [mix(side ^ ((row + dy).astype(np.uint64) * _MIX_FACTOR_2)) for side in (left, right)] for dy in (0, 1)
         )
 
         def blend(shift: int) -> Floats:

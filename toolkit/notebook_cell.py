@@ -1,4 +1,4 @@
-"""The notebook cell that runs now: with its id, widgets and gateways of an earlier run of the cell are closed."""
+"""The notebook cell that is running: if it ran before, the widgets and gateways of the earlier run are closed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def current_cell_run() -> CellRun:
     return CellRun(parent.get("metadata", {}).get("cellId", ""), parent.get("header", {}).get("msg_id", ""))
 
 
-#: A notebook keeps the results of its cells, and with them what earlier runs made.
+#: Objects that earlier runs made and that are still in use, because a notebook keeps the results of its cells.
 _made: WeakKeyDictionary[Any, CellRun] = WeakKeyDictionary()
 
 
 def close_earlier(new: object, kind: type[Any]) -> CellRun:
-    """Close what an earlier run of this cell made of this kind; return the run that makes `new`."""
-    now = current_cell_run()
-    for other, run in list(_made.items()):
-        if isinstance(other, kind) and now.replaces(run):
-            other.close()
-            del _made[other]
-    _made[new] = now
-    return now
+    """Close all objects of this kind that earlier runs of this cell made; return the run that makes `new`."""
+    current = current_cell_run()
+    for made, run in list(_made.items()):
+        if isinstance(made, kind) and current.replaces(run):
+            made.close()
+            del _made[made]
+    _made[new] = current
+    return current

@@ -1,7 +1,7 @@
 """Time, identifiers and random numbers for services.
 
-The demo world has a stepped clock and seeded identifiers, so that a tutorial always prints the same. Secrets always
-come from the operating system.
+The demo world has a stepped clock and seeded identifiers, so that a tutorial always prints the same output. Secrets
+always come from the operating system.
 """
 
 import os
@@ -71,19 +71,19 @@ class Timings:
 
     #: If a gateway has not renewed a claim on work for this long, another gateway on the store takes over the work.
     lease: float = 15.0
-    #: A stop waits this long for the server, and within that `mail_stop` for alert mails that are being delivered.
+    #: A stopping gateway waits this long for its server, including `mail_stop` for alert mails that it is sending.
     stop: float = 15.0
     mail_stop: float = 5.0
     #: The wait before each further attempt to send a mail; the last wait is repeated.
     mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    #: The response to a wrong key above the limit is delayed by this, so a connection tries one key in this time.
+    #: After too many wrong keys, each further one is answered this late, so a connection can try one key in this time.
     wrong_key: float = 1.0
     #: A request for the status of an alert waits this long for the evaluation of the newest dweets.
     settle: float = 5.0
     #: The alert of a lock may use this much CPU time at once, and the same again in each following minute.
     condition_budget: float = 6.0
-    #: If a gateway sees the same batch of rewards again after this time, the gateway that began the batch has died. A
-    #: claim on an idempotency key lasts more than twice as long, so a caller that retries later finds the response.
+    #: Gateways look for unfinished batches of rewards this often, and finish one that they see twice: the gateway that
+    #: began it has died. A claim on an idempotency key lasts more than twice as long, so a retry gets the response.
     reward_takeover: float = 20.0
 
 
@@ -117,7 +117,7 @@ _UUID_GROUPS = struct.Struct("8s4s4s4s12s")
 
 
 def _uuids(random_bytes: bytes) -> list[str]:
-    """Return a UUID for each 16 bytes; many at once, as every dweet needs one and uuid.UUID is ten times slower."""
+    """Return a UUID per 16 bytes. This is ten times faster than uuid.UUID, and every dweet needs a UUID."""
     raw = bytearray(random_bytes)
     raw[6::16] = raw[6::16].translate(_VERSION_BYTES)
     raw[8::16] = raw[8::16].translate(_VARIANT_BYTES)

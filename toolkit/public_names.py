@@ -1,4 +1,4 @@
-"""What public classes share: names for tab completion, an end; and names that a package imports when they are used."""
+"""Base classes of public classes, and names that a package imports when they are first used."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ from typing import NoReturn, Self
 
 
 class PublicNames:
-    """Offers only public names to tab completion and ``dir()``; holds sockets and keys, so it is not pickled."""
+    """Offers only public names to tab completion; cannot be copied or pickled, because it holds sockets and keys."""
 
     def __dir__(self) -> Iterable[str]:
         return [name for name in super().__dir__() if not name.startswith("_")]
@@ -23,7 +23,7 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> object:
-        """End everything that runs, and free what is held."""
+        """Stop everything that is running, and release all resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -33,7 +33,7 @@ class Closable(ABC):
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package; `modules` has the module of each name."""
+    """Return ``__getattr__`` and ``__dir__`` for a package; `modules` maps each name to its module."""
 
     def get_attribute(name: str) -> object:
         if name not in modules:

@@ -20,7 +20,7 @@ class Allowance(NamedTuple):
 
 
 class LimitReached(Exception):
-    """The key has no call left; the next call is possible in ``retry_after`` seconds."""
+    """The key has too few calls left; the refused calls are possible in ``retry_after`` seconds."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"try again in {retry_after:.1f} seconds")
@@ -41,7 +41,7 @@ class RateLimit:
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
         """Count calls and return what is left, or raise LimitReached and count nothing.
 
-        If `calls` is more than the burst, they need a full bucket and empty the bucket.
+        More calls than the burst need a full bucket and empty it.
         """
         needed = min(calls, self._burst)
         tokens = max(0.0, self.tokens(key))
@@ -58,7 +58,7 @@ class RateLimit:
         return min(self._burst, (self._now() - self._empty_at.get(key, -math.inf)) * self._rate)
 
     def charge(self, key: Hashable, calls: float) -> None:
-        """Count calls, also if the key has fewer left."""
+        """Count calls, even if the key has fewer left."""
         earliest = self._now() - self._burst / self._rate  # a bucket that was empty then is full now
         self._empty_at[key] = max(self._empty_at.get(key, -math.inf), earliest) + calls / self._rate
 

@@ -60,8 +60,8 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        mine, its = (v.encode("utf-8", "surrogatepass") for v in (self.__value, other.__value))
-        return hmac.compare_digest(mine, its)
+        left, right = (value.encode("utf-8", "surrogatepass") for value in (self.__value, other.__value))
+        return hmac.compare_digest(left, right)
 
     def __hash__(self) -> int:
         return hash((Secret, self.__value))
@@ -69,7 +69,7 @@ class Secret:
     def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError(
             "a secret is neither copied nor pickled; to store a key, write its reveal() to a file that only you can "
-            "read, or to a variable of the environment, and make a Secret of it again"
+            "read, or to an environment variable, and make a new Secret of that text"
         )
 
     __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse_copy

@@ -48,15 +48,15 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a ``.json`` file, or a file of any other name as TOML."""
     try:
         file, data = Path(path).expanduser(), b""
-        other = "a folder" if file.is_dir() else "a device" if file.exists() and not file.is_file() else ""
-        if not other:
+        wrong_type = "a folder" if file.is_dir() else "a device" if file.exists() and not file.is_file() else ""
+        if not wrong_type:
             with file.open("rb") as opened:
                 data = opened.read(MAX_FILE_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~ of no user
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~NAME of no user
         reason = getattr(error, "strerror", None) or "there is no such path"
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
-    if other:
-        raise InvalidArgument(f"the configuration {file} is {other}, not a file")
+    if wrong_type:
+        raise InvalidArgument(f"the configuration {file} is {wrong_type}, not a file")
     if len(data) > MAX_FILE_BYTES:
         raise InvalidArgument(f"the configuration {file} is larger than {MAX_FILE_BYTES // 1_000_000} MB")
     is_json = file.suffix == ".json"
@@ -64,9 +64,9 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
         table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         # Show only the position of the error: the text there may hold a secret.
-        place = re.search(r"\((?:at|byte) .*?\)", str(error))
+        position = re.search(r"\((?:at|byte) .*?\)", str(error))
         raise InvalidArgument(
-            f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + place[0] if place else ''}"
+            f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + position[0] if position else ''}"
         ) from None
     if not isinstance(table, dict):
         raise InvalidArgument(f"the configuration {file} is not a table of keys and values")
@@ -84,71 +84,71 @@ def checked(value: object, kind: type[T]) -> T:
     raise InvalidArgument(_error_text(message, value, kind))
 
 
-def refuse_duplicates(key: str, tables: Sequence[Table], field: str) -> None:
-    """Raise InvalidArgument if two tables of the list `key` have the same value in `field`."""
-    first: dict[Hashable, int] = {}
-    for number, table in enumerate(tables):
+def check_unique(key: str, tables: Sequence[Table], field: str) -> None:
+    """Raise InvalidArgument if two of the `tables`, the value of `key`, have the same value in `field`."""
+    first_index: dict[Hashable, int] = {}
+    for index, table in enumerate(tables):
         value = getattr(table, field)
-        if value in first:
-            raise InvalidArgument(f"{key}[{number}].{field}: the same as {key}[{first[value]}].{field}")
-        first[value] = number
+        if value in first_index:
+            raise InvalidArgument(f"{key}[{index}].{field}: the same as {key}[{first_index[value]}].{field}")
+        first_index[value] = index
 
 
-def secrets_in(value: object, place: str = "") -> Iterator[tuple[str, Secret]]:
-    """Yield each secret in a table, with the name of its key."""
+def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
+    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
     if isinstance(value, Secret):
-        yield place, value
+        yield path, value
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
-            yield from secrets_in(getattr(value, name), f"{place}.{name}" if place else name)
+            yield from secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
     elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from secrets_in(one, f"{place}.{name}")
+        for name, item in value.items():
+            yield from secrets_in(item, f"{path}.{name}")
     elif isinstance(value, tuple | frozenset):
-        for number, one in enumerate(value):
-            yield from secrets_in(one, f"{place}[{number}]" if isinstance(value, tuple) else place)
+        for index, item in enumerate(value):
+            yield from secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
 
 
-def _error_text(message: str, value: Any, kind: Any, place: str = "") -> str:  # noqa: ANN401
-    """Return a message about the first wrong part of a value; that of msgspec does not name the keys of a dict."""
+def _error_text(message: str, value: Any, kind: Any, path: str = "") -> str:  # noqa: ANN401
+    """Return a message about the first wrong part of a value, with its path: msgspec omits the keys of dicts."""
     kind = _bare_type(kind)
-    for place_of_part, part, kind_of_part in _parts(value, kind, place):
+    for path_of_part, part, type_of_part in _parts(value, kind, path):
         try:
-            msgspec.convert(part, kind_of_part, dec_hook=_parse)
+            msgspec.convert(part, type_of_part, dec_hook=_parse)
         except msgspec.ValidationError as error:
-            return _error_text(str(error), part, kind_of_part, place_of_part)
+            return _error_text(str(error), part, type_of_part, path_of_part)
     what, _, where = message.partition(" - at `")
     if where.startswith("key` in "):
-        return f"{place or 'the configuration'}: every key must be a text"
+        return f"{path or 'the configuration'}: every key must be a text"
     if unknown := _UNKNOWN_FIELD.fullmatch(what):
         allowed = kind.__struct_fields__
         near = difflib.get_close_matches(unknown[1], allowed, n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]}?" if near else ";"
-        return f"{_joined_path(place, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
+        return f"{_joined_path(path, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
     if missing := _MISSING_FIELD.fullmatch(what):
-        return f"{_joined_path(place, missing[1])}: this key is missing"
+        return f"{_joined_path(path, missing[1])}: this key is missing"
     if get_origin(kind) is Literal:
         got = "another text" if isinstance(value, str) else _type_name(value)
-        return f"{place}: expected one of {', '.join(get_args(kind))}, got {got}"
+        return f"{path}: expected one of {', '.join(get_args(kind))}, got {got}"
     if _OWN_MESSAGE.match(what):
-        return _joined_path(place, what)
+        return _joined_path(path, what)
     what = re.sub(r"`([^`]*)`", lambda types: " or ".join(_TYPE_NAMES.get(t, t) for t in types[1].split(" | ")), what)
     # Show only numbers: a text may be a secret under the wrong key.
     if kind in (int, float) and isinstance(value, int | float) and " got " not in what and abs(value) < 1e12:
         what = f"{what}, got {value}"
-    return f"{place or 'the configuration'}: {what[0].lower()}{what[1:]}"
+    return f"{path or 'the configuration'}: {what[0].lower()}{what[1:]}"
 
 
-def _parts(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401
-    """Yield the place, the value and the type of each part of a table or list."""
+def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401
+    """Yield the path, the value and the type of each part of a table or list."""
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(value, Mapping) and origin is dict:
-        yield from ((_joined_path(place, str(name)), part, arguments[1]) for name, part in value.items())
+        yield from ((_joined_path(path, str(name)), part, arguments[1]) for name, part in value.items())
     elif isinstance(value, Mapping) and origin is None and issubclass(kind, Table):
         hints = get_type_hints(kind, include_extras=True)
-        yield from ((_joined_path(place, name), part, hints[name]) for name, part in value.items() if name in hints)
+        yield from ((_joined_path(path, name), part, hints[name]) for name, part in value.items() if name in hints)
     elif isinstance(value, list | tuple | frozenset) and origin in (tuple, frozenset):
-        yield from ((f"{place}[{number}]", part, arguments[0]) for number, part in enumerate(value))
+        yield from ((f"{path}[{index}]", part, arguments[0]) for index, part in enumerate(value))
 
 
 def _bare_type(kind: Any) -> Any:  # noqa: ANN401
@@ -156,7 +156,7 @@ def _bare_type(kind: Any) -> Any:  # noqa: ANN401
     if get_origin(kind) is Annotated:
         return _bare_type(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
-        return _bare_type(next(one for one in get_args(kind) if one is not NoneType))
+        return _bare_type(next(option for option in get_args(kind) if option is not NoneType))
     return kind
 
 
@@ -164,9 +164,9 @@ def _type_name(value: object) -> str:
     return "an empty text" if value == "" else _TYPE_NAMES.get(type(value).__name__, type(value).__name__)
 
 
-def _joined_path(place: str, key: str) -> str:
+def _joined_path(path: str, key: str) -> str:
     shown = key if key.isprintable() and len(key) <= 300 else f"{key[:60]!a}..."
-    return f"{place}.{shown}" if place else shown
+    return f"{path}.{shown}" if path else shown
 
 
 def _parse(kind: type, value: Any) -> object:  # noqa: ANN401
@@ -190,10 +190,10 @@ def _parse_secret(value: str) -> Secret:
 
 
 def _parse_time_of_day(value: object) -> TimeOfDay:
-    at = TimeOfDay.fromisoformat(str(value))
-    if at.tzinfo is not None:
+    parsed = TimeOfDay.fromisoformat(str(value))
+    if parsed.tzinfo is not None:
         raise ValueError
-    return at
+    return parsed
 
 
 _PARSERS: dict[type, tuple[Callable[[Any], object], str]] = {

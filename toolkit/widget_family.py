@@ -30,28 +30,28 @@ _widget_lock = threading.RLock()
 
 
 def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _ResultT]:
-    """Decorate a method so that it waits until no other thread works on any widget."""
+    """Decorate a method: a call waits while another thread works on any widget."""
 
     @wraps(method)
-    def wait(*given: _Parameters.args, **named: _Parameters.kwargs) -> _ResultT:
+    def locked(*given: _Parameters.args, **named: _Parameters.kwargs) -> _ResultT:
         with _widget_lock:
             return method(*given, **named)
 
-    return wait
+    return locked
 
 
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
-    """A column: controls, the status line, results.
+    """Controls, the status line and results, in a column.
 
     Subclasses define `picture` and `summary`, and set their parts with `show`. When the cell that made a widget runs
     again, the earlier widget is closed.
     """
 
-    #: CSS of a subclass, in addition to that of all widgets.
+    #: CSS of a subclass, in addition to the CSS of all widgets.
     sheet = ""
-    #: Controls stay enabled while the widget is busy: a disabled button loses the keyboard focus and clicks.
+    #: Controls stay enabled while this is True: a disabled button loses the keyboard focus and clicks.
     busy = traitlets.Bool(False)
-    #: The error in the status line.
+    #: The error that the status line shows, if any.
     error = traitlets.Instance(Exception, allow_none=True)
 
     def __init__(self) -> None:
@@ -86,8 +86,8 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         role, mark = ("status", "") if error is None else ("alert", "⚠ ")
         self.status.value = f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'
 
-    def show_error(self, error: Exception, about: str = "") -> None:
-        self.say(f"{about}: {error_text(error)}" if about else error_text(error), error=error)
+    def show_error(self, error: Exception, subject: str = "") -> None:
+        self.say(f"{subject}: {error_text(error)}" if subject else error_text(error), error=error)
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
@@ -103,7 +103,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Be busy while the block runs, and show its error; the block itself shows a success."""
+        """Be busy while the block runs, and show its error; the block itself reports success."""
         with _widget_lock:
             self.busy = True
             self.say(f"{text} ...", bar='<progress class="toolkit-progress" aria-label="Working"></progress>')
@@ -118,14 +118,14 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         raise TypeError(f"{type(self).__name__} has no picture")
 
     def summary(self) -> str:
-        """Return one short line, without times and addresses, because notebooks save the line."""
+        """Return one short line, without times and addresses, because notebooks save it."""
         return type(self).__name__
 
     def __repr__(self) -> str:
         return f"<{self.summary()}>" if hasattr(self, "status") else f"<{type(self).__name__}, not made>"
 
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
-        """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
+        """Return the widget, a picture for pages that cannot run widgets, and a text for pages without pictures."""
         shown: dict[str, Any] = super()._repr_mimebundle_() or {}
         return shown | {"image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
 
@@ -141,7 +141,7 @@ def _close_parts(widget: ipywidgets.Widget) -> None:
 def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
     """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
     # The attribute "operator" tells a connection from a DataFrame, which may have an attribute "dweets" too.
-    if not all(hasattr(type(tk), each) for each in (name, "operator")):
+    if not all(hasattr(type(tk), attribute) for attribute in (name, "operator")):
         raise InvalidArgument(f"tk is what toolkit.connect() returns, not {described(tk)}")
     return getattr(tk, name)
 
@@ -150,7 +150,7 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
     """A list of check boxes, for keyboard (Tab and Space) and mouse; a long list has a search field, *all* and *none*.
 
     An HTML list with several selected rows would need the arrow keys, which JupyterLab takes. ``value`` is in the order
-    of ``options``. *All* and *none* are for the boxes that the search shows.
+    of ``options``. *All* and *none* change only the boxes that the search shows.
     """
 
     options = traitlets.Tuple()
@@ -181,20 +181,20 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
     @traitlets.observe("options")
     def _rebuild(self, _change: object) -> None:
-        kept = [name for name in self.value if name in self.options]
-        before = self.boxes
-        self.boxes = [check_box(name, name in kept) for name in self.options]
+        still_chosen = [name for name in self.value if name in self.options]
+        old_boxes = self.boxes
+        self.boxes = [check_box(name, name in still_chosen) for name in self.options]
         for box in self.boxes:
             box.observe(self._update_value, "value")
-        many = len(self.options) > self._rows
-        self.search.layout.display = None if many else "none"
-        for choice in (self.all, self.none):
-            choice.layout.display = None if len(self.options) > 1 else "none"
+        is_long = len(self.options) > self._rows
+        self.search.layout.display = None if is_long else "none"
+        for bulk_button in (self.all, self.none):
+            bulk_button.layout.display = None if len(self.options) > 1 else "none"
         self._show_matches()
-        for box in before:
+        for box in old_boxes:
             _close_parts(box)
             box.close()
-        self.value = tuple(kept)
+        self.value = tuple(still_chosen)
 
     def _show_matches(self) -> None:
         words = self.search.value.casefold().split()
@@ -232,7 +232,7 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
 def sized(
     control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial", tip: str = ""
 ) -> ipywidgets.Widget:
-    """Set the tooltip of a control, its width and that of its description, which is by default as wide as its text."""
+    """Set the tooltip, the width and the label width of a control; by default, the label is as wide as its text."""
     control.style.description_width = label
     control.layout.width = width
     return add_tip(control, tip) if tip else control
@@ -240,7 +240,7 @@ def sized(
 
 def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
     """Give a control a tooltip; a text field, a list or a check box shows the tooltip at its description."""
-    # For these, ipywidgets shows a tooltip only without a description, and a check box would show the HTML as tooltip.
+    # With a description, these do not show `tooltip`, so the description gets it as the title of an HTML element.
     if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
         control.description_allow_html = True
         control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
@@ -254,14 +254,14 @@ def slider(
 ) -> ipywidgets.Widget:
     """Return a slider as wide as its column, under its description; for whole numbers if `step` is an int."""
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
-    made = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
-    made.readout_format = readout or made.readout_format
-    made.layout.height = "auto"
-    return sized(made.add_class("toolkit-stacked"), label="100%")
+    control = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
+    control.readout_format = readout or control.readout_format
+    control.layout.height = "auto"
+    return sized(control.add_class("toolkit-stacked"), label="100%")
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
-    """Return a text field whose value changes on Enter or when the field loses focus; `size` as in `sized`."""
+    """Return a text field whose value changes on Enter or when the field loses focus; `size` goes to `sized`."""
     text = ipywidgets.Text(value, description=description, placeholder=placeholder, continuous_update=False)
     return sized(text, **size)
 

@@ -34,7 +34,7 @@ class Death(Enum):
     CPU_LIMIT = "it used up its CPU time"
     WALL_LIMIT = "it did not answer in time"
     CRASH = "it crashed"
-    #: The job did not cause it: killed from outside (also by the system when memory is short), closed, or not started.
+    #: The job is not the cause: the child was killed from outside (perhaps to free memory), stopped, or did not start.
     OTHER = "it was ended from outside"
 
 
@@ -50,8 +50,8 @@ class WorkerDied(Exception):
 class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
-    `module` has a function ``main`` that calls `serve`. One thread at a time calls `do`, any thread `kill` and `close`.
-    Before a job, a child that has kept more than `cache_bytes` of memory from earlier jobs is replaced (Linux only).
+    `module` has a ``main`` that calls `serve`. One thread at a time may call `do`; any thread may `kill` or `stop`.
+    A child that keeps more than `cache_bytes` of memory is replaced before its next job (Linux only).
     """
 
     def __init__(self, module: str, cache_bytes: int | None = None) -> None:
@@ -61,7 +61,7 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_overdue = False
-        self._is_closed = False
+        self._is_stopped = False
 
     @property
     def pid(self) -> int | None:
@@ -82,7 +82,7 @@ class WorkerProcess:
                     answers.append(answer[0])
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise self._death_error(error, answers) from None
-        except BaseException:  # such as KeyboardInterrupt: the next job would get the remaining answers
+        except BaseException:  # such as KeyboardInterrupt: this child still has answers, which the next job would read
             self._end_child()
             raise
         return answers
@@ -92,24 +92,24 @@ class WorkerProcess:
         if (process := self._process) is not None:
             process.kill()
 
-    def close(self) -> None:
-        """End the child at once, and start no other child. Call `join` after the last job."""
+    def stop(self) -> None:
+        """End the child at once, and never start another one; later jobs raise WorkerDied. Call `close` at the end."""
         with self._lock:
-            self._is_closed = True
+            self._is_stopped = True
         self.kill()
 
-    def join(self) -> None:
-        """Wait until the child has ended; no job may run any more."""
-        self.close()
+    def close(self) -> None:
+        """Stop, and wait until the child has ended; no thread may be in `do`."""
+        self.stop()
         self._end_child()
 
     def _running_process(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._is_usable(self._process):
             return self._process
-        self._end_child()  # no job is to blame
+        self._end_child()  # it died, or kept too much memory, after its last job
         with self._lock:
-            if self._is_closed:
-                raise BrokenPipeError("closed")
+            if self._is_stopped:
+                raise BrokenPipeError("stopped")
             process = self._process = _start_child(self._module)
             self._is_overdue = False
         try:
@@ -117,7 +117,7 @@ class WorkerProcess:
             with self._time_limit(process, _START_SECONDS):
                 pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            self._end_child()  # it had no job yet, so no job is to blame
+            self._end_child()
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         self._bytes_at_start = _allocated_bytes(process.pid)
         return process
@@ -125,8 +125,8 @@ class WorkerProcess:
     def _is_usable(self, process: subprocess.Popen[bytes]) -> bool:
         if self._is_overdue or process.poll() is not None:
             return False
-        most = self._cache_bytes
-        return most is None or _allocated_bytes(process.pid) <= self._bytes_at_start + most
+        cache = self._cache_bytes
+        return cache is None or _allocated_bytes(process.pid) <= self._bytes_at_start + cache
 
     @contextlib.contextmanager
     def _time_limit(self, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
@@ -164,13 +164,13 @@ class WorkerProcess:
         process.wait()
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
-            with contextlib.suppress(OSError):  # a part of a job was not sent
+            with contextlib.suppress(OSError):  # of a job that was only partly sent
                 pipe.close()
 
 
 def _start_child(module: str) -> subprocess.Popen[bytes]:
-    # The child has the same import path, with what a notebook added to it. It does not get our settings: they hold keys
-    # and passwords, and the child may run untrusted code.
+    # The child has the same import path, with what a notebook added to it. It does not get TOOLKIT_* variables: they
+    # hold keys and passwords, and the child may run untrusted code.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
     environment = {**inherited, **_MEMORY_SETTINGS, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.Popen(
@@ -192,17 +192,17 @@ def _death_of_exit_code(code: int) -> Death:
 
 
 def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
-    """Do jobs from standard input until the input ends; an error in `work` counts as a crash. For the child only."""
+    """In the child: do jobs from standard input until it ends; an error in `work` counts as a crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
-    if hasattr(signal, "SIGPROF"):  # the child inherits it if the parent ignores or blocks the signal
+    if hasattr(signal, "SIGPROF"):  # if the parent ignores or blocks the signal, the child inherits that
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     if sys.platform != "win32":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps: crashes must not fill the disk
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps, which could fill the disk
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output that a library prints must not mix with the answers
     jobs = sys.stdin.buffer
@@ -239,7 +239,7 @@ def limit_memory(size: int) -> None:
 
 
 def _allocated_bytes(pid: int) -> int:
-    """Return the bytes of a process that count for `limit_memory`; 0 if it has ended, or where there is no limit."""
+    """Return the bytes of a process that count for `limit_memory`; 0 if it has ended, or on other systems."""
     if sys.platform != "linux":
         return 0
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):

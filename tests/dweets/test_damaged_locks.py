@@ -229,7 +229,9 @@ def test_a_repair_works_while_the_gateway_runs(tmp_path: Path) -> None:
 def test_a_repair_in_a_folder_of_no_gateway_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["lock", "repair", "--data", str(tmp_path), "kitchen"])
     assert done.exit_code == 2
-    assert done.output == f"Error: the folder {tmp_path} holds no data of a gateway: give the one of its --data\n"
+    assert (
+        done.output == f"Error: the folder {tmp_path} has no data of a gateway: give the folder of a gateway's --data\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

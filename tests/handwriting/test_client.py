@@ -135,7 +135,7 @@ def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
             sheet.save,
             partial(hands.handwriting.letters, guests, "Dear {name}", "Molly", progress=False),
         ):
-            with pytest.raises(InvalidArgument, match="a path is not empty and has no NUL"):
+            with pytest.raises(InvalidArgument, match="a path must not be empty or contain NUL"):
                 write(place)
 
 

@@ -54,7 +54,7 @@ def test_a_key_that_is_no_secret_is_replaced(damage: str, tmp_path: Path, caplog
         assert gateway.operator_key != before
         assert operator_of(gateway).locks().empty
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert "the operator has a new one" in caplog.text
+    assert "it now has a new key" in caplog.text
 
 
 def test_a_key_that_cannot_be_kept_stops_the_start(tmp_path: Path) -> None:

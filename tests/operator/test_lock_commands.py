@@ -80,7 +80,7 @@ def test_data_counts_more_than_the_store_of_the_environment(tmp_path: Path) -> N
 def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], tmp_path: Path) -> None:
     missing = lock(*command)
     assert missing.exit_code == 2
-    assert "give --data, or --store or $TOOLKIT_STORE" in missing.output
+    assert "give --data, --store or $TOOLKIT_STORE" in missing.output
     both = lock(*command, "--data", str(tmp_path), "--store", "redis://127.0.0.1:9/0")
     assert both.exit_code == 2
     assert "give --data or --store, not both" in both.output
@@ -90,7 +90,9 @@ def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], t
 @pytest.mark.parametrize("command", [["list"], ["revoke", "door"], ["repair", "kitchen"]])
 def test_a_folder_of_no_gateway_is_not_made_one(command: list[str], tmp_path: Path) -> None:
     said = lock(*command, "--data", str(tmp_path))
-    assert said.output == f"Error: the folder {tmp_path} holds no data of a gateway: give the one of its --data\n"
+    assert (
+        said.output == f"Error: the folder {tmp_path} has no data of a gateway: give the folder of a gateway's --data\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

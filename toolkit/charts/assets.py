@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 _STATIC = Path(__file__).parent / "static"
-#: In this order, because a module imports only from earlier ones.
+#: Ordered: a module imports only from earlier modules.
 _MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "files.js", "panel.js", "chart.js")
 _IMPORT_LINE = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT_KEYWORD = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
@@ -29,5 +29,5 @@ def chart_styles() -> str:
 
 
 def _bundle(names: tuple[str, ...]) -> str:
-    # anywidget takes one module without relative imports.
+    # Join the files, because anywidget takes one module without relative imports.
     return "".join(_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)

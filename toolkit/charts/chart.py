@@ -1,4 +1,4 @@
-"""Chart: the interactive chart as a widget of a notebook."""
+"""The interactive chart as a widget of a notebook."""
 
 import base64
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.notebook_cell import close_earlier
 
-#: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.
+#: A chart of more points is thinned before it is sent: a point takes 16 bytes, and the browser holds all points.
 _MOST_POINTS = 2_000_000
 _DECIMALS = 6  # of seconds
 
@@ -26,12 +26,12 @@ TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
 
 class Chart(anywidget.AnyWidget):
-    """Columns of a frame over time: point at it, drag to zoom, double click for everything.
+    """An interactive chart of columns over time: point to read values, drag to zoom, double-click to show everything.
 
     Parameters
     ----------
     frame
-        A frame with a DatetimeIndex; None for an empty chart. A column ``thing`` tells things apart.
+        A frame with a DatetimeIndex; None for an empty chart. With a column ``thing``, each thing has its own lines.
     fields
         Columns of numbers, truth values (drawn as steps) or texts (drawn as a band of states).
     unit
@@ -39,7 +39,7 @@ class Chart(anywidget.AnyWidget):
     marks
         Gaps and outliers to mark in the chart.
     regular
-        Whether the frame was resampled, so that a missing value interrupts a line.
+        True if the frame was resampled: missing values then interrupt a line. Otherwise a line skips them.
     height
         Height of the plots in pixels; several panels may need more.
     max_height
@@ -50,7 +50,7 @@ class Chart(anywidget.AnyWidget):
     Attributes
     ----------
     visible_range : tuple of two pandas.Timestamp, or None
-        The range that is visible; None for everything. Set it to zoom; observe it to get each zoom.
+        The visible start and end; None for everything. Set it to zoom, observe it to be told of each zoom and pan.
 
     Examples
     --------
@@ -84,11 +84,11 @@ class Chart(anywidget.AnyWidget):
         options = {"height": height, "maxHeight": max_height, "fileName": file_name}
         super().__init__(_options=options)
         self.file_name = file_name
-        self._known: dict[str, Style] = {}
+        self._style_of_name: dict[str, Style] = {}
         close_earlier(self, Chart)
         self.on_msg(self._on_message)
-        nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
-        self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
+        no_rows = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
+        self.draw(no_rows if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
 
     def draw(
         self,
@@ -100,14 +100,15 @@ class Chart(anywidget.AnyWidget):
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
-        """Show other data, or the text `empty` if there is none. Lines keep their colours, and the range stays."""
+        """Replace and send the data; without any point, the text `empty` is shown. Colours and visible range stay."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
         self._frame, self._gaps = frame, marks.gaps
         self._lines = lines_of(frame, fields, marks, unit, regular=regular)
-        self._styles = styles_of((line.name for line in self._lines), self._known)
+        self._styles = styles_of((line.name for line in self._lines), self._style_of_name)
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
+        # 3, because `thinned` returns up to three points per piece of a line.
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
         ends_of_gaps = [] if marks.gaps is None else [seconds_of(marks.gaps[name]) for name in ("start", "end")]
         self._data = {
@@ -122,7 +123,7 @@ class Chart(anywidget.AnyWidget):
 
     def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
-        style, rings = self._styles[line.name], line.outliers
+        style, outliers = self._styles[line.name], line.outliers
         message: dict[str, Any] = {
             "name": line.name,
             "field": line.field,
@@ -135,9 +136,9 @@ class Chart(anywidget.AnyWidget):
             "x": seconds_of(values.index).tobytes(),
             "y": values.to_numpy().tobytes(),
         }
-        if rings is not None:
-            y, expected = (rings[name].to_numpy(dtype="float64").tobytes() for name in ("value", "expected"))
-            message["rings"] = {"x": seconds_of(rings.index).tobytes(), "y": y, "expected": expected}
+        if outliers is not None:
+            y, expected = (outliers[name].to_numpy(dtype="float64").tobytes() for name in ("value", "expected"))
+            message["rings"] = {"x": seconds_of(outliers.index).tobytes(), "y": y, "expected": expected}
         return message
 
     @traitlets.validate("visible_range")
@@ -148,7 +149,7 @@ class Chart(anywidget.AnyWidget):
         zone = self._frame.index.tz  # type: ignore[attr-defined]
         try:
             times = map(pd.Timestamp, value)
-            # Without a zone, a frame is in UTC.
+            # A frame without a zone is in UTC, and tz_convert(None) converts to UTC.
             start, end = (time.tz_convert(zone) if time.tzinfo else time.tz_localize(zone) for time in times)
         except (TypeError, ValueError):
             raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
@@ -168,31 +169,31 @@ class Chart(anywidget.AnyWidget):
         self.visible_range = tuple(utc) if len(utc) == 2 else None
 
     def offer_download(self, name: str, content: bytes) -> None:
-        """Let the browsers that show this chart download a file."""
+        """Make the browsers that show this chart download a file."""
         self.send({"download": name}, [content])
 
     def offer_text(self, text: str) -> None:
-        """Put a text on the clipboard of the browsers that show this chart, where they allow it."""
+        """Copy a text to the clipboard of the browsers that show this chart, if they allow it."""
         self.send({"copy": text})
 
     def _on_message(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
-        if make := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
-            self.offer_download(f"{self.file_name}.{message['ask']}", make(message["lines"]))
+        if export := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
+            self.offer_download(f"{self.file_name}.{message['ask']}", export(message["lines"]))
 
     def _lines_named(self, names: Sequence[str] | None) -> list[Line]:
         return [line for line in self._lines if names is None or line.name in names]
 
     def csv(self, lines: Sequence[str] | None = None) -> bytes:
-        """Return the visible range as CSV, of the lines with these names; None for all."""
+        """Return the visible range as CSV; `lines` has the names of the lines to include, None for all."""
         start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
-        rows, some = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._lines_named(lines)
-        columns = list(dict.fromkeys(line.field for line in some))
+        rows, chosen = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._lines_named(lines)
+        columns = list(dict.fromkeys(line.field for line in chosen))
         if "thing" in rows.columns:
-            rows, columns = rows[rows["thing"].isin([line.thing for line in some])], ["thing", *columns]
+            rows, columns = rows[rows["thing"].isin([line.thing for line in chosen])], ["thing", *columns]
         return table_bytes(rows[columns], ".csv")
 
     def svg(self, lines: Sequence[str] | None = None) -> bytes:
-        """Return the visible range as SVG, of the lines with these names; None for all."""
+        """Return the visible range as SVG; `lines` has the names of the lines to include, None for all."""
         return self._picture("svg", lines)
 
     def png(self) -> bytes:
@@ -200,10 +201,9 @@ class Chart(anywidget.AnyWidget):
         return self._picture("png")
 
     def _picture(self, kind: Literal["png", "svg"], names: Sequence[str] | None = None) -> bytes:
-        lines, shown, about = self._lines_named(names), self.visible_range, self._data
-        figure = chart_figure(
-            lines, self._gaps, about["timeName"], self._known, range_shown=shown, empty=about["empty"]
-        )
+        lines, time_name, empty = self._lines_named(names), self._data["timeName"], self._data["empty"]
+        styles, visible = self._style_of_name, self.visible_range
+        figure = chart_figure(lines, self._gaps, time_name, styles, visible_range=visible, empty=empty)
         file = BytesIO()
         figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
         return file.getvalue()
@@ -213,7 +213,7 @@ class Chart(anywidget.AnyWidget):
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
 
     def _repr_mimebundle_(self, **_given: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - as in IPython
-        """Return the widget, and for pages without widgets a picture, and for those without pictures a line of text."""
-        shown, about = super()._repr_mimebundle_() or ({}, {})
+        """Return the widget, a picture for pages that cannot run widgets, and a text for pages without pictures."""
+        data, metadata = super()._repr_mimebundle_() or ({}, {})
         picture = base64.b64encode(self.png()).decode("ascii")
-        return shown | {"image/png": picture, "text/plain": repr(self)}, about
+        return data | {"image/png": picture, "text/plain": repr(self)}, metadata

@@ -1,4 +1,4 @@
-"""The chart as a matplotlib picture, for ``df.dweets.plot`` and for pages where widgets cannot run."""
+"""The chart as a matplotlib figure, for ``df.dweets.plot`` and for pages where widgets cannot run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 9.0, 3.2
-#: About as many characters as fit into a band as wide as the panel, and the most of one text.
-_CHARACTERS_A_PANEL, _MOST_BAND_CHARACTERS = 110, 24
+#: About how many characters fit into the width of a panel, and how many characters of a state are shown.
+_CHARACTERS_PER_PANEL, _MOST_BAND_CHARACTERS = 110, 24
 _MOST_LEGEND_ENTRIES = 20
-_RING_COLOUR = "0.15"  # of the rings around outliers: no line has this colour
+_RING_COLOUR = "0.15"  # of the rings around outliers, a colour that no line has
 
 
 def series_axes(
@@ -31,57 +31,57 @@ def series_axes(
     title: str | None = None,
     axes: Axes | None = None,
 ) -> Axes | np.ndarray[Any, Any]:
-    """Draw on the given axes, or on a new figure of pyplot, so that a notebook shows it."""
+    """Draw on the given axes, or on a new figure of pyplot, which a notebook shows; return all axes that were used."""
     from matplotlib import pyplot
 
     lines, time_name = lines_of(frame, fields, marks, unit), str(frame.index.name or "")
     if axes is None:
-        places = _draw_panels(pyplot.figure(layout="constrained"), lines, marks.gaps, time_name, {})
+        panel_axes = _draw_panels(pyplot.figure(layout="constrained"), lines, marks.gaps, time_name, {})
     else:
-        places = [axes]
+        panel_axes = [axes]
         _draw_panel(axes, lines, marks.gaps, styles_of((line.name for line in lines), {}))
         axes.set_xlabel(time_name)
-    if title and len(places) > 1:
-        places[0].get_figure().suptitle(title)  # type: ignore[union-attr]
+    if title and len(panel_axes) > 1:
+        panel_axes[0].get_figure().suptitle(title)  # type: ignore[union-attr]
     elif title:
-        places[0].set_title(title, loc="left", pad=24 if places[0].get_legend() else None)
-    return places[0] if len(places) == 1 else np.asarray(places)
+        panel_axes[0].set_title(title, loc="left", pad=24 if panel_axes[0].get_legend() else None)
+    return panel_axes[0] if len(panel_axes) == 1 else np.asarray(panel_axes)
 
 
 def chart_figure(
     lines: Sequence[Line],
     gaps: pd.DataFrame | None,
     time_name: str,
-    known: dict[str, Style],
+    style_of_name: dict[str, Style],
     *,
-    range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
+    visible_range: tuple[pd.Timestamp, pd.Timestamp] | None = None,
     empty: str = "no data",
 ) -> Figure:
-    """Return a figure that pyplot does not know, with the panels of a chart, or the text `empty` without lines."""
+    """Return a figure outside of pyplot, with the panels of a chart, or with the text `empty` if there are no lines."""
     from matplotlib.figure import Figure
 
     figure = Figure(layout="constrained")
-    first, *_ = _draw_panels(figure, lines, gaps, time_name, known)
+    first, *_ = _draw_panels(figure, lines, gaps, time_name, style_of_name)
     if not lines:  # axes without data would show the year 1970
         first.set_axis_off()
         first.text(0.5, 0.5, empty, ha="center", va="center", transform=first.transAxes)
-    elif range_shown is not None:
-        first.set_xlim(*range_shown)  # type: ignore[arg-type]
+    elif visible_range is not None:
+        first.set_xlim(*visible_range)  # type: ignore[arg-type]
     return figure
 
 
 def _draw_panels(
-    figure: Figure, lines: Sequence[Line], gaps: pd.DataFrame | None, time_name: str, known: dict[str, Style]
+    figure: Figure, lines: Sequence[Line], gaps: pd.DataFrame | None, time_name: str, style_of_name: dict[str, Style]
 ) -> list[Axes]:
     panels = panels_of(lines) or [[]]
     heights = [_panel_height(panel) for panel in panels]
     figure.set_size_inches(_WIDTH_INCHES, _HEIGHT_INCHES if len(panels) == 1 else sum(heights))
-    places = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
-    styles = styles_of((line.name for panel in panels for line in panel), known)
-    for place, panel in zip(places, panels, strict=True):
-        _draw_panel(place, panel, gaps, styles)
-    places[-1].set_xlabel(time_name)
-    return places
+    panel_axes = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    styles = styles_of((line.name for panel in panels for line in panel), style_of_name)
+    for axes, panel in zip(panel_axes, panels, strict=True):
+        _draw_panel(axes, panel, gaps, styles)
+    panel_axes[-1].set_xlabel(time_name)
+    return panel_axes
 
 
 def _panel_height(panel: Sequence[Line]) -> float:
@@ -98,22 +98,22 @@ def _draw_lines(axes: Axes, lines: Sequence[Line], styles: Mapping[str, Style]) 
         (drawn,) = axes.plot(values.index, values, label=line.name, color=colour, linewidth=1.2, drawstyle=steps)
         if dash:
             drawn.set_dashes([length / 2 for length in dash])
-        # A line shows no value that has no neighbour.
+        # A line does not show a value without a neighbour, so a dot shows it.
         present = values.notna().to_numpy()
-        alone = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
-        if alone.any():
-            axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
-    ringed = [line.outliers for line in lines if line.outliers is not None]
-    for place, found in enumerate(ringed):
-        label = None if place else "outlier"
-        axes.plot(found.index, found["value"], "o", mfc="none", color=_RING_COLOUR, markersize=7, label=label)
+        isolated = present & ~np.append(present[1:], False) & ~np.append(False, present[:-1])
+        if isolated.any():
+            axes.plot(values.index[isolated], values[isolated], "o", color=colour, markersize=3)
+    all_outliers = [line.outliers for line in lines if line.outliers is not None]
+    for index, outliers in enumerate(all_outliers):
+        label = "outlier" if index == 0 else None  # one entry in the legend
+        axes.plot(outliers.index, outliers["value"], "o", mfc="none", color=_RING_COLOUR, markersize=7, label=label)
     if lines and lines[0].kind == "boolean":
         axes.set_yticks([0, 1], ["false", "true"])
         axes.set_ylim(-0.15, 1.15)
     else:
-        # Labels that differ, without an offset, which readers would have to add. The pointer has no place.
+        # Distinct labels without an offset, which readers would have to add. For the pointer, the index is None.
         axes.yaxis.set_major_formatter(
-            lambda y, place: tick_labels(axes.get_yticks().tolist())[int(place)] if place is not None else f"{y:g}"
+            lambda y, index: tick_labels(axes.get_yticks().tolist())[int(index)] if index is not None else f"{y:g}"
         )
 
 
@@ -128,9 +128,9 @@ def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
                 continue
             text = line.states[code][:_MOST_BAND_CHARACTERS]
             axes.axvspan(start, end, bottom, top, color=PALETTE[code % len(PALETTE)], alpha=0.4)
-            if (end - start) / (codes.index[-1] - codes.index[0]) * _CHARACTERS_A_PANEL > len(text):
-                where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "va": "center", "clip_on": True}
-                axes.text(start, (top + bottom) / 2, f" {text}", fontsize=8, **where)
+            if (end - start) / (codes.index[-1] - codes.index[0]) * _CHARACTERS_PER_PANEL > len(text):
+                style: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "va": "center", "clip_on": True}
+                axes.text(start, (top + bottom) / 2, f" {text}", fontsize=8, **style)
     axes.set_ylim(0, 1)
     names = [line.thing for line in lines] if any(line.thing for line in lines) else []
     axes.set_yticks([1 - (row + 0.5) / len(lines) for row in range(len(names))], names)
@@ -162,5 +162,5 @@ def _draw_panel(axes: Axes, lines: Sequence[Line], gaps: pd.DataFrame | None, st
     handles, names = axes.get_legend_handles_labels()
     if len(names) > 1 and not is_text:
         shown = handles[:_MOST_LEGEND_ENTRIES], names[:_MOST_LEGEND_ENTRIES]
-        where: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
-        axes.legend(*shown, frameon=False, ncols=4, fontsize=8, **where)
+        position: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
+        axes.legend(*shown, frameon=False, ncols=4, fontsize=8, **position)

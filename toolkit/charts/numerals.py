@@ -1,11 +1,11 @@
-"""Numbers as text: labels of an axis that differ, and values with enough digits to tell them apart."""
+"""Numbers as text: distinct labels of an axis, and values with enough digits to tell them apart."""
 
 import math
 from collections.abc import Sequence
 
 _MOST_DIGITS = 17  # enough to tell any two floats apart
 _FEWEST_DIGITS = 4
-_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # other numbers are written as 1.5e-09
+_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # outside of this range, numbers are written as 1.5e-09
 _ROUNDING = 1e-12  # a smaller relative difference comes from rounding
 
 
@@ -40,27 +40,27 @@ def distinct_numerals(values: Sequence[float]) -> list[str]:
     """
     digits = [_FEWEST_DIGITS] * len(values)
     while True:
-        texts = [_with_digits(float(value), most) for value, most in zip(values, digits, strict=True)]
+        texts = [_with_digits(float(value), count) for value, count in zip(values, digits, strict=True)]
         pairs = list(zip(texts, values, strict=True))
-        alike = [
-            place
-            for place, (text, value) in enumerate(pairs)
-            if text and any(text == other and not math.isclose(value, its, rel_tol=_ROUNDING) for other, its in pairs)
+        ambiguous = [
+            index
+            for index, (text, value) in enumerate(pairs)
+            if text and any(same == text and not math.isclose(value, v, rel_tol=_ROUNDING) for same, v in pairs)
         ]
-        if not alike or max(digits[place] for place in alike) == _MOST_DIGITS:
+        if not ambiguous or max(digits[index] for index in ambiguous) == _MOST_DIGITS:
             return texts
-        for place in alike:
-            digits[place] += 1
+        for index in ambiguous:
+            digits[index] += 1
 
 
-def _with_digits(value: float, most: int) -> str:
+def _with_digits(value: float, digits: int) -> str:
     if math.isnan(value):
         return ""
     if math.isinf(value) or value == 0:
         return f"{value:g}".replace("-0", "0")
     if not _is_plain(abs(value)):
-        return f"{value:.{most - 1}e}"
-    decimals = max(0, most - 1 - math.floor(math.log10(abs(value))))
+        return f"{value:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     text = _formatted(value, decimals, scientific=False)
     return text.rstrip("0").rstrip(".") if decimals else text
 

@@ -19,7 +19,7 @@ NUMBERS = KINDS[:1]
 Unit: TypeAlias = str | Mapping[str, str] | None
 
 _MAX_MAGNITUDE_RATIO = 10
-#: Of more different texts, the rest is drawn as one state: nobody could tell more colours apart.
+#: If a column has more different texts, all further ones are drawn as one state, because colours would not differ.
 _MOST_STATES = 1000
 _OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
 #: Colours that colour-blind people can tell apart, each with a contrast above 3 on white and on #111. A search made the
@@ -43,7 +43,7 @@ NO_MARKS = ChartMarks()
 
 
 class Line(NamedTuple):
-    """A line of a chart: the values of a field of a thing, ascending in time. Values of texts index `states`."""
+    """A line of a chart: the values of a field of a thing, in order of time. For texts they are indices of `states`."""
 
     name: str
     field: str
@@ -57,7 +57,7 @@ class Line(NamedTuple):
 
 
 def kind_of(column: pd.Series[Any]) -> Kind | None:
-    """Return how a column is drawn, None if it cannot be."""
+    """Return how a column is drawn, or None if it cannot be drawn."""
     if pd.api.types.is_bool_dtype(column.dtype):
         return "boolean"
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
@@ -67,8 +67,8 @@ def kind_of(column: pd.Series[Any]) -> Kind | None:
 
 def drawable_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = KINDS) -> list[str]:
     """Return the names of the columns that a chart can draw: numbers first, then truth values, then texts."""
-    found = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
-    return [name for kind in kinds for name, its in found.items() if its == kind]
+    kind_of_name = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
+    return [name for kind in kinds for name, found_kind in kind_of_name.items() if found_kind == kind]
 
 
 def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS) -> list[str]:
@@ -97,15 +97,15 @@ def lines_of(
 ) -> list[Line]:
     """Return a line for each thing and field.
 
-    Lines are interrupted at gaps; with `regular` (the frame was resampled) at missing values too. Otherwise missing
-    values are skipped, because not every dweet has every field.
+    Gaps interrupt lines; with `regular` (the frame was resampled), missing values do too. Otherwise missing values are
+    skipped, because not every dweet has every field.
     """
     lines, gaps = [], marks.gaps
     units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
     things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
     for thing, rows in things:
-        own = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
+        thing_gaps = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
         for field in fields:
             kind, values = kind_of(frame[field]) or "number", rows[field]
             if thing and values.isna().all():  # only other things have this field
@@ -115,45 +115,45 @@ def lines_of(
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
             shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
             shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
-            drawn = _line_values(values, own, kind, regular)
+            drawn = _line_values(values, thing_gaps, kind, regular)
             name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
-            ringed = _outliers_of(marks.outliers, thing, field)
-            lines.append(Line(name, field, str(thing), kind, units.get(field, ""), drawn, shown, ringed))
+            outliers = _outliers_of(marks.outliers, thing, field)
+            lines.append(Line(name, field, str(thing), kind, units.get(field, ""), drawn, shown, outliers))
     return lines
 
 
 def _outliers_of(outliers: pd.DataFrame | None, thing: object, field: str) -> pd.DataFrame | None:
     if outliers is None:
         return None
-    own = outliers["field"] == field
+    matches = outliers["field"] == field
     if thing and "thing" in outliers.columns:
-        own &= outliers["thing"] == thing
-    return outliers[own] if own.any() else None
+        matches &= outliers["thing"] == thing
+    return outliers[matches] if matches.any() else None
 
 
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
     values = (column if regular else column.dropna()).astype("float64")
     if gaps is not None and len(gaps):
-        # NaN goes into the middle of a gap, far from values; for a state to the start, or the state would last longer.
-        within = (gaps["end"] - gaps["start"]) / 2 if kind == "number" else pd.Timedelta("1us")
-        inside = pd.DatetimeIndex(gaps["start"] + within)
-        values = pd.concat([values, pd.Series(float("nan"), index=inside, dtype="float64")])
+        # A NaN in a gap interrupts the line: in the middle, far from values; for a state at the start, where it ends.
+        offset = (gaps["end"] - gaps["start"]) / 2 if kind == "number" else pd.Timedelta("1us")
+        times = pd.DatetimeIndex(gaps["start"] + offset)
+        values = pd.concat([values, pd.Series(float("nan"), index=times, dtype="float64")])
     return values[values.index.notna()].sort_index(kind="stable")
 
 
 def panels_of(lines: Sequence[Line]) -> list[list[Line]]:
-    """Group lines into panels, as `panelsOf` of lines.js does, by magnitude and unit; truth values and texts apart."""
+    """Group lines into panels by kind, magnitude and unit; `panelsOf` of lines.js groups them in the same way."""
     sizes: dict[str, float] = {}
     for line in lines:
         finite = line.values[np.isfinite(line.values)].abs()
         if line.kind == "number" and len(finite):
             sizes[line.field] = max(float(finite.max()), sizes.get(line.field, 0.0))
     positive = [size for size in sizes.values() if size > 0]
-    alike = not positive or max(positive) <= _MAX_MAGNITUDE_RATIO * min(positive)
-    alike &= len({line.unit for line in lines if line.kind == "number"}) < 2
+    share_panel = not positive or max(positive) <= _MAX_MAGNITUDE_RATIO * min(positive)
+    share_panel &= len({line.unit for line in lines if line.kind == "number"}) < 2
     panels: dict[str, list[Line]] = {}
     for line in lines:
-        key = "number" if line.kind == "number" and alike else f"{line.kind} {line.field}"
+        key = "number" if line.kind == "number" and share_panel else f"{line.kind} {line.field}"
         panels.setdefault(key, []).append(line)
     return list(panels.values())
 
@@ -165,19 +165,20 @@ def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
 
 
 def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:
-    """Keep the least and the greatest value of each piece of a long line, so that no spike is lost.
+    """Keep the least and the greatest value of each piece of a line, so that no spike is lost.
 
-    Only a piece without any value interrupts the line: shorter interruptions are narrower than what can be seen.
+    A line of up to three values per piece stays as it is. Only a piece without any value interrupts the result:
+    shorter interruptions would be too narrow to see.
     """
     if len(values) <= 3 * pieces:
         return values
     length = -(-len(values) // pieces)
     grid = np.append(values.to_numpy(), np.full(length * pieces - len(values), np.nan)).reshape(pieces, length)
-    least = np.where(np.isnan(grid), np.inf, grid).argmin(axis=1)
-    greatest = np.where(np.isnan(grid), -np.inf, grid).argmax(axis=1)
-    first = np.arange(pieces) * length
-    kept = np.sort(np.concatenate([first + least, first + greatest]))
-    return values.iloc[kept[kept < len(values)]]
+    least_index = np.where(np.isnan(grid), np.inf, grid).argmin(axis=1)
+    greatest_index = np.where(np.isnan(grid), -np.inf, grid).argmax(axis=1)
+    starts = np.arange(pieces) * length
+    indices = np.sort(np.concatenate([starts + least_index, starts + greatest_index]))
+    return values.iloc[indices[indices < len(values)]]
 
 
 class Style(NamedTuple):
@@ -187,28 +188,28 @@ class Style(NamedTuple):
     dash: tuple[int, ...]
 
 
-def styles_of(names: Iterable[str], known: dict[str, Style]) -> dict[str, Style]:
-    """Return how lines that are drawn together look, as `stylesOf` of lines.js does, and remember it in `known`.
+def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str, Style]:
+    """Return the styles of lines drawn together, as `stylesOf` of lines.js does; add new ones to `style_of_name`.
 
-    A name keeps its style. A new name, or one whose style another line has, gets the colour of its hash, or the next
-    colour that fewer lines have.
+    A name keeps its style. A new name, or a name whose style another line has, gets the colour of its hash, or if that
+    is used more often than others, the next of the least used colours.
     """
-    found: dict[str, Style] = {}
-    for name in sorted(dict.fromkeys(names), key=lambda name: name not in known):
-        if name not in known or known[name] in found.values():
-            uses = Counter(style.colour for style in found.values())
-            least = min(uses[colour] for colour in PALETTE)
-            place = _name_hash(name) % len(PALETTE)
-            while uses[PALETTE[place]] > least:
-                place = (place + 1) % len(PALETTE)
-            known[name] = Style(PALETTE[place], _DASHES[least % len(_DASHES)])
-        found[name] = known[name]
-    return found
+    styles: dict[str, Style] = {}
+    for name in sorted(dict.fromkeys(names), key=lambda name: name not in style_of_name):
+        if name not in style_of_name or style_of_name[name] in styles.values():
+            uses = Counter(style.colour for style in styles.values())
+            fewest = min(uses[colour] for colour in PALETTE)
+            index = _name_hash(name) % len(PALETTE)
+            while uses[PALETTE[index]] > fewest:
+                index = (index + 1) % len(PALETTE)
+            style_of_name[name] = Style(PALETTE[index], _DASHES[fewest % len(_DASHES)])
+        styles[name] = style_of_name[name]
+    return styles
 
 
 def _name_hash(name: str) -> int:
-    # FNV-1a: the same in every process and in the browser, as Python's own hash is not.
-    found = 2_166_136_261
+    # FNV-1a, because Python's own hash differs between processes, and from any hash in the browser.
+    number = 2_166_136_261
     for byte in name.encode("utf-8", "replace"):
-        found = (found ^ byte) * 16_777_619 & 0xFFFFFFFF
-    return found
+        number = (number ^ byte) * 16_777_619 & 0xFFFFFFFF
+    return number

@@ -14,13 +14,13 @@ def _read_tables(context: click.Context, parameter: click.Parameter, path: Path 
     return tables_of(path)
 
 
-#: The option gives a command the checked tables of the file; none without a file.
+#: The option passes the checked tables of the file to a command; an empty dict without the option.
 CONFIG = environment_option(
     "--config",
     metavar="FILE",
     type=click.Path(path_type=Path),
     callback=_read_tables,
-    help="Take settings, partners, clients and subscribers from this TOML or JSON file; options replace what it says. "
+    help="Take settings, partners, clients and subscribers from this TOML or JSON file; options override the file. "
     "`toolkit config example` prints one.",
 )
 
@@ -41,18 +41,18 @@ def example() -> None:
 @config.command()
 @click.argument("file", type=click.Path(path_type=Path), callback=_read_tables, metavar="FILE")
 def check(file: dict[str, Any]) -> None:
-    """Check a configuration file and say what a gateway has with it.
+    """Check a configuration file, and count the partners and clients that a gateway has with it.
 
-    Exit code 2 and one line with the key if something in it is wrong.
+    If something in the file is wrong, print one line that names the key; the exit code is 2.
     """
     from toolkit.gateway.configuration import configuration_of
     from toolkit.gateway.demo_world import DemoWorld
 
-    own = configuration_of(file)
-    warning = DemoWorld(own).warning
+    configuration = configuration_of(file)
+    rewards, identity, warning = configuration.rewards, configuration.identity, DemoWorld(configuration).warning
     if warning:
         click.echo(f"Warning: {warning}", err=True)
-    without = "nobody" if warning else "the demo world"
-    partners = without if own.rewards is None else f"partners: {len(own.rewards.partners)}"
-    clients = without if own.identity is None else f"clients: {len(own.identity.clients)}"
-    click.echo(f"no errors; rewards has {partners}; identity has {clients}")
+    default = "nobody" if warning else "the demo world"
+    rewards_text = default if rewards is None else f"partners: {len(rewards.partners)}"
+    identity_text = default if identity is None else f"clients: {len(identity.clients)}"
+    click.echo(f"no errors; rewards has {rewards_text}; identity has {identity_text}")

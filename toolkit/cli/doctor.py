@@ -13,14 +13,11 @@ import click
 
 from toolkit.cli.options import DEFAULT_PORT, is_listening
 from toolkit.errors import install_command
-from toolkit.working_folder import APPLICATION, gateway_folder
+from toolkit.local_files import APPLICATION, gateway_folder
 
 
 def _findings() -> list[tuple[str, object, str]]:
-    """Return each subject, what was found (a path or a version; None if nothing), and what to do without it.
-
-    In the order in which a newcomer needs them.
-    """
+    """Return each subject, what was found (a path or a version; None if missing), and advice for a missing one."""
     folder, jupyter = gateway_folder(), install_command("lab")
     taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
     mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
@@ -32,16 +29,16 @@ def _findings() -> list[tuple[str, object, str]]:
         (f"port {DEFAULT_PORT}", _if_free(DEFAULT_PORT), taken),
         ("JupyterLab", _version("jupyterlab"), f"`toolkit lab` cannot start; run: {jupyter}"),
         ("ipykernel", _version("ipykernel"), f"notebooks have no Python; run: {jupyter}"),
-        ("DuckDB", _version("duckdb"), "archives cannot be asked in SQL: install the extra [archive]"),
+        ("DuckDB", _version("duckdb"), "archives have no SQL queries: install the extra [archive]"),
         ("Dask", _version("dask"), "archives have no .dask(): install the extra [archive]"),
         ("mail server", mail_server, no_mail_server),
-        ("Redis", redis, "many gateways need one elsewhere; its tests are skipped"),
+        ("Redis", redis, "gateways that share a store need one elsewhere; its tests are skipped"),
         ("Chromium", chromium, "tests in the browser are skipped"),
     ]
 
 
 def _if_writable(folder: Path) -> Path | None:
-    # The folder itself may not exist yet, so the nearest existing folder above is tested.
+    # The folder itself may not exist yet, so its nearest existing parent is tested.
     present = next(path for path in (folder, *folder.parents) if path.exists())
     with suppress(OSError), tempfile.TemporaryFile(dir=present):
         return folder
@@ -67,6 +64,6 @@ def doctor() -> None:
     version = _version(APPLICATION) or "(not installed, run from its sources)"
     click.echo(f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     findings = _findings()
-    for subject, found, cost in findings:
-        click.echo(f"  {'ok' if found else 'missing':8} {subject:14} {found or cost}")
+    for subject, found, advice in findings:
+        click.echo(f"  {'ok' if found else 'missing':8} {subject:14} {found or advice}")
     sys.exit(findings[0][1] is None)  # nothing works without a data folder

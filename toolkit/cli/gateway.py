@@ -8,7 +8,7 @@ import click
 
 from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, STORE, environment_option
-from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
+from toolkit.cli.process import end_signal_event, log_to_stderr, wait_for
 from toolkit.secret import Secret
 
 
@@ -29,7 +29,7 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
 @CONFIG
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=PORT, help=f"Port to listen on; 0 takes a free one.  [default: {DEFAULT_PORT}]")
-@click.option("--data", "folder", type=FOLDER, help="Keep everything here; without it all is gone at the end.")
+@click.option("--data", "folder", type=FOLDER, help="Folder for all data; if not set, data is lost at the end.")
 @STORE
 @click.option(
     "--demo",
@@ -49,11 +49,11 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
 @environment_option(
     "--smtp",
     metavar="URL",
-    help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox.",
+    help="Send alert mails through smtp://[user:password@]host[:port]; if not set, they stay in the outbox.",
 )
-@click.option("--keep", type=click.IntRange(min=500), help="Dweets kept of each thing.  [default: 10000]")
-@click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
-@click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
+@click.option("--keep", type=click.IntRange(min=500), help="How many dweets of each thing are kept.  [default: 10000]")
+@click.option("--rate", type=click.IntRange(min=1), help="Posts per second for each thing; no limit if not set.")
+@click.option("--archive", type=FOLDER, help="Archive every dweet permanently in this folder.")
 @environment_option(
     "--public-url",
     metavar="URL",
@@ -79,13 +79,13 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
     "--log-level",
     type=click.Choice(("debug", "info", "warning", "error")),
     default="warning",
-    help="What goes to stderr; info has a line for each call.",
+    help="Lowest level of messages on stderr; info has a line for each call.",
 )
 @click.pass_context
 def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, **options: object) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
 
-    The first line it prints is "gateway at http://HOST:PORT", once it accepts calls.
+    The first line on stdout is "gateway at http://HOST:PORT", printed once the gateway accepts calls.
     """
     if context.args:
         # click would print the surplus arguments, and one may be a key.
@@ -99,8 +99,8 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
         "gateway": options,
     }
     settings = overlaid(overlaid({"gateway": {"port": DEFAULT_PORT}}, config), tables)
-    # Handle signals first: a signal during the start ends the gateway right after its start.
-    with signals_to_end() as ended, Gateway(config=settings) as running:
+    # Handle signals first: after a signal during its start, the gateway stops as soon as it has started.
+    with end_signal_event() as ended, Gateway(config=settings) as running:
         # The objects of the start stay in use, so garbage collections need not examine them.
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)

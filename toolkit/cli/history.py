@@ -17,11 +17,11 @@ _FILE = click.Path(dir_okay=False, allow_dash=True)
 @click.command()
 @click.argument("thing")
 @click.option("--since", metavar="TIME", help="From this time on (ISO 8601, UTC).")
-@click.option("--until", metavar="TIME", help="Before this time; without --since from the oldest on.")
+@click.option("--until", metavar="TIME", help="Before this time; without --since, from the oldest dweet on.")
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
 @click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file; - is stdout.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON objects with thing, created and content, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line: thing, created and content.")
 @URL
 @KEY
 def history(
@@ -37,8 +37,8 @@ def history(
 ) -> None:
     """Print past dweets of a thing as CSV.
 
-    Without options the last 500; --since, --until and -n select from all that the gateway keeps. Oldest first; nested
-    names are joined with dots. The exit code is 1 if there are no dweets.
+    Without options the last 500; --since, --until and -n select from all that the gateway keeps. The oldest is first. A
+    nested field has the names of its levels, joined with dots. The exit code is 1 if there are no dweets.
 
     \b
       toolkit history kitchen -n 1
@@ -72,7 +72,7 @@ def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> N
     frame = history_frame(records)
     for name in frame.columns[frame.dtypes == "object"]:
         frame[name] = frame[name].map(json_text, na_action="ignore").astype("str")
-    if suffix == ".csv":  # times as the gateway writes them
+    if suffix == ".csv":  # with times exactly as the gateway writes them
         frame.index = pd.Index([record["created"] for record in records], name="created")
     content = table_bytes(frame, suffix)
     if file != "-":

@@ -1,4 +1,4 @@
-"""`toolkit lab`: one process with a gateway that keeps everything, and JupyterLab on the notebooks."""
+"""`toolkit lab`: JupyterLab on the notebooks, and a gateway that stores its data, in one process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import click
 
 from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
-from toolkit.cli.process import END_SIGNALS, at_end_signals
+from toolkit.cli.process import END_SIGNALS, handling_end_signals
 from toolkit.errors import CannotServe, ExtraMissing
-from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
+from toolkit.local_files import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -30,28 +30,28 @@ _JUPYTER_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
 _IS_POSIX = os.name == "posix"
 
 
-def _notebook_root(folder: Path | None) -> Path:
-    """Return the folder that JupyterLab shows; outside of a checkout it gets copies of the notebooks."""
+def _prepare_notebooks(folder: Path | None) -> Path:
+    """Return the folder that JupyterLab shows: the checkout, or a folder to which notebooks and data were copied."""
     if folder is None and is_checkout():
         return originals()
     root = (folder or notebook_folder()).resolve()
     try:
-        kept = copy_originals(originals(), root)
+        outdated = copy_originals(originals(), root)
     except OSError as error:
         raise click.ClickException(f"the folder {root} cannot be written: {error.strerror}") from None
-    for name in kept:
+    for name in outdated:
         click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
     return root
 
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
-    """Return the configuration with the options; without a folder or a store, it gets the user's own data folder."""
+    """Overlay the configuration with the options; if neither names a folder or a store, add the default folder."""
     from toolkit.gateway.configuration import overlaid
 
-    own = overlaid({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
-    if not {"folder", "store"} & own["gateway"].keys():
-        own["gateway"]["folder"] = gateway_folder()
-    return own
+    settings = overlaid({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
+    if not {"folder", "store"} & settings["gateway"].keys():
+        settings["gateway"]["folder"] = gateway_folder()
+    return settings
 
 
 def _start_gateway(settings: dict[str, Any]) -> Gateway:
@@ -70,14 +70,14 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
         "--ServerApp.ip=127.0.0.1",
         f"--ServerApp.root_dir={root}",
         f"--ServerApp.open_browser={open_browser}",
-        f"--LabApp.default_url=/{_first_page(root)}",
+        f"--LabApp.default_url=/{_start_path(root)}",
         f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
         "--LabApp.extension_manager=readonly",
         # Opening a notebook does not mark it as changed.
         "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
-        # Only this user and this machine can connect; in a container the user is root.
+        # In a container the user is often root. That is safe: only holders of the token on this machine can connect.
         "--ServerApp.allow_root=True",
-        # A newcomer should see three lines in the terminal, and no warnings such as "not trusted".
+        # A newcomer should see only the three lines of `_print_urls`, and no warnings such as "not trusted".
         "--Application.log_level=ERROR",
     ]
     if lab_port is not None:
@@ -88,14 +88,15 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
     return arguments
 
 
-def _first_page(root: Path) -> str:
+def _start_path(root: Path) -> str:
+    """Return the URL path that opens the first notebook, or JupyterLab alone if there is no notebook."""
     first = min((root / "notebooks").glob("*.ipynb"), default=None)
     return f"lab/tree/{quote(first.relative_to(root).as_posix())}" if first else "lab"
 
 
 def _runtime_folder() -> tempfile.TemporaryDirectory[str]:
     """Make a private folder for the keys and sockets of the kernels."""
-    # The path of a socket may have about 100 characters.
+    # Systems allow only about 100 characters in the path of a socket.
     short = "/tmp" if _IS_POSIX and os.access("/tmp", os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True)
 
@@ -111,20 +112,20 @@ def _set_environment(gateway: Gateway, runtime: str) -> None:
         os.environ[name] = os.pathsep.join(path for path in (str(_JUPYTER_SETTINGS), os.environ.get(name, "")) if path)
 
 
-def _print_urls(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) -> None:
+def _print_urls(gateway: Gateway, jupyter: ServerApp, root: Path, storage: object) -> None:
     token = jupyter.identity_provider.token
     query = f"?token={token}" if token else ""
     click.echo(f"gateway at {gateway.base_url}")
-    click.echo(f"lab at {jupyter.connection_url}{_first_page(root)}{query}")
-    click.echo(f"notebooks in {root}, dweets kept in {kept}; Ctrl-C ends both")
+    click.echo(f"lab at {jupyter.connection_url}{_start_path(root)}{query}")
+    click.echo(f"notebooks in {root}, dweets in {storage}; Ctrl-C stops lab and gateway")
 
 
 def _stop_at_signals(jupyter: ServerApp) -> None:
-    """Stop JupyterLab at the first signal, without JupyterLab's request to confirm."""
+    """Make the first signal stop JupyterLab without asking for confirmation; later signals are ignored."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for again in END_SIGNALS:
-            signal.signal(again, signal.SIG_IGN)
+        for ignored in END_SIGNALS:
+            signal.signal(ignored, signal.SIG_IGN)
         jupyter.stop(from_signal=True)
 
     for number in END_SIGNALS:
@@ -133,7 +134,7 @@ def _stop_at_signals(jupyter: ServerApp) -> None:
 
 @click.command(context_settings={"show_default": True})
 @CONFIG
-@click.option("--data", type=FOLDER, help="Folder of the gateway.  [default: in your own data folder]")
+@click.option("--data", type=FOLDER, help="Folder for the data of the gateway.  [default: in your user data folder]")
 @click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {DEFAULT_PORT}, or a free one]")
 @click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
@@ -148,17 +149,17 @@ def lab(
     folder: Path | None,
     jupyter_options: tuple[str, ...],
 ) -> None:
-    """Open the notebooks in JupyterLab, with a gateway that keeps what they post.
+    """Open the notebooks in JupyterLab, with a gateway that stores its data.
 
-    Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
+    Options of JupyterLab itself may follow after "--". Ctrl-C stops JupyterLab and the gateway.
     """
     if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
         raise ExtraMissing("JupyterLab", "lab")
-    root = _notebook_root(folder)
+    root = _prepare_notebooks(folder)
     settings = _gateway_settings(config, data, port)
-    # A signal while the lab starts ends the gateway and removes the folder.
+    # A signal during the start stops the gateway and removes the runtime folder.
     with (
-        at_end_signals(lambda _number, _frame: sys.exit(0)),
+        handling_end_signals(lambda _number, _frame: sys.exit(0)),
         _start_gateway(settings) as running,
         _runtime_folder() as runtime,
     ):
@@ -168,6 +169,6 @@ def lab(
         arguments = [*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options]
         jupyter: ServerApp = LabApp.initialize_server(argv=arguments)
         _stop_at_signals(jupyter)
-        # Print on JupyterLab's loop, after the callback that binds the port: a reader may call the address at once.
+        # Print on JupyterLab's loop, after the callback that binds the port: a program may open the URL at once.
         jupyter.io_loop.add_callback(_print_urls, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
         jupyter.start()

@@ -1,4 +1,4 @@
-"""Opens the notebooks of `toolkit lab` without marking them as changed."""
+"""The file manager of `toolkit lab`: JupyterLab does not mark a notebook as changed when it opens the notebook."""
 
 from contextlib import suppress
 from typing import Any
@@ -9,16 +9,16 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 
 
 class LabContents(AsyncLargeFileManager):
-    """JupyterLab's file manager, which adds the kernel's name to a notebook that is opened, but not to its file."""
+    """Completes the kernel's metadata in a notebook that JupyterLab opens; the file itself stays unchanged."""
 
     async def get(self, path: str, content: bool = True, *given: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401
         model: dict[str, Any] = await super().get(path, content, *given, **named)  # type: ignore[no-untyped-call]
         if content and model["type"] == "notebook":
-            self._name_kernel(model["content"])
+            self._complete_kernel_metadata(model["content"])
         return model
 
-    def _name_kernel(self, notebook: dict[str, Any]) -> None:
-        # JupyterLab adds the name when the kernel has started, and would then mark the notebook as changed.
+    def _complete_kernel_metadata(self, notebook: dict[str, Any]) -> None:
+        # Otherwise JupyterLab adds the metadata once the kernel has started, and marks the notebook as changed.
         if self.parent is None or notebook["metadata"].get("kernelspec", {}).get("name") != NATIVE_KERNEL_NAME:
             return
         with suppress(NoSuchKernel):

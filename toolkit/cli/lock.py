@@ -23,7 +23,7 @@ _DATA = click.option("--data", type=FOLDER, help="The folder of the gateway, whi
 def lock() -> None:
     """Locks that make a thing private.
 
-    A gateway that runs on the folder knows each change at once, as gateways on a Redis do.
+    If a gateway has the folder open, each change applies at once, as it does for gateways on a Redis.
     """
 
 
@@ -53,8 +53,8 @@ def list_locks(data: Path | None, store: str | None) -> None:
         data, store, lock_rows, lambda operator: operator.locks().fillna("").to_dict("records")
     )
     for row in rows:
-        on = f"on {row['thing']}" if row["thing"] else ""
-        click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())
+        thing_text = f"on {row['thing']}" if row["thing"] else ""
+        click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {thing_text}".rstrip())
         if row["damage"]:
             click.echo(f"    {row['damage']}")
 
@@ -64,7 +64,7 @@ def list_locks(data: Path | None, store: str | None) -> None:
 @_DATA
 @STORE
 def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
-    """Remove LOCK for good: its keys no longer work.
+    """Remove LOCK permanently: its keys no longer work.
 
     The thing that uses it is unlocked: everybody can read and write it. Its alert is removed.
     """
@@ -110,7 +110,7 @@ def _operate(
     *,
     creates: bool = False,
 ) -> T:
-    """Work on the records of a store, or through the operator API of the gateway that has the folder open."""
+    """Change the records of a store, or call the operator API of the gateway that has the folder open."""
     import asyncio
 
     from toolkit.connection import connect
@@ -122,15 +122,15 @@ def _operate(
     store = _store_without_folder(folder, store)
     # Opening a missing store would create an empty one, and the command would say that there is no lock.
     if folder is not None and not creates and not (folder / "gateway.lock").is_file():
-        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
+        raise InvalidArgument(f"the folder {folder} has no data of a gateway: give the folder of a gateway's --data")
 
     async def run() -> T:
-        kept = store_of(folder, store, OutsideWorld().clock.now)
-        await kept.open()
+        opened = store_of(folder, store, OutsideWorld().clock.now)
+        await opened.open()
         try:
-            return await on_records(kept.records)
+            return await on_records(opened.records)
         finally:
-            await kept.close()
+            await opened.close()
 
     try:
         return asyncio.run(run())
@@ -151,9 +151,9 @@ def _operate(
 def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
     """Return the URL of the store; None if a folder is given, which has priority over $TOOLKIT_STORE."""
     if folder is None and store is None:
-        raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
+        raise click.UsageError("give --data, --store or $TOOLKIT_STORE: where the gateway stores its data")
     if folder is None or store is None:
         return store
     if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
-        raise click.UsageError("give --data or --store, not both: a gateway keeps everything in one of them")
+        raise click.UsageError("give --data or --store, not both: a gateway stores all of its data in one of them")
     return None

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the gateway that ``--url`` means."""
+"""Options that several commands share, and the gateway that a command uses without ``--url``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from toolkit.local_files import gateway_folder
 from toolkit.operator.folder import running_gateway
-from toolkit.working_folder import gateway_folder
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -25,7 +25,7 @@ PORT = click.IntRange(0, 65535)
 
 
 def environment_option(*names: str, **attributes: Any) -> Callable[[CommandT], CommandT]:  # noqa: ANN401
-    """Declare an option that an environment variable sets too: ``TOOLKIT_`` and the last of its names."""
+    """Declare an option that an environment variable can set: ``TOOLKIT_`` and the last of the names."""
     variable = f"TOOLKIT_{names[-1].lstrip('-').replace('-', '_').upper()}"
     return click.option(*names, envvar=variable, show_envvar=True, **attributes)
 
@@ -33,7 +33,7 @@ def environment_option(*names: str, **attributes: Any) -> Callable[[CommandT], C
 STORE = environment_option(
     "--store",
     metavar="URL",
-    help="Keep everything in the Redis at redis://[user:password@]host[:port][/db], which many gateways may share.",
+    help="Store all data in the Redis at redis://[user:password@]host[:port][/db], which several gateways may share.",
 )
 URL = environment_option(
     "--url",
@@ -48,7 +48,7 @@ KEY = environment_option(
 
 
 def dweet_calls(url: str | None) -> DweetCalls:
-    """Return the calls of thing messaging without a client, which would import pandas for a second."""
+    """Return the calls of thing messaging, without a DweetClient: it would import pandas, which takes a second."""
     from toolkit.dweets.client.calls import DweetCalls
     from toolkit.http_client import HttpSession
 
@@ -66,7 +66,7 @@ def gateway_url(given: str | None) -> str:
 
 
 def local_url() -> str | None:
-    """Return the URL of the gateway with the default folder, else of one on the default port; None without both."""
+    """Return the URL of the gateway in the default folder, or of a server on the default port; None without both."""
     if running := running_gateway(gateway_folder()):
         return running[0]
     return f"http://127.0.0.1:{DEFAULT_PORT}" if is_listening("127.0.0.1", DEFAULT_PORT) else None

@@ -13,7 +13,7 @@ from toolkit.cli.process import json_text, stdin, terminal_safe, write_text
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_name
 from toolkit.dweets.content import checked_content, coerced
-from toolkit.errors import MalformedRequest, ToolkitError, Unreachable
+from toolkit.errors import MalformedRequest, ToolkitError, Unreachable, counted
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -23,7 +23,7 @@ Line = tuple[int, bytes]
 Receipts = list[dict[str, Any]]
 
 _READ_BYTES = 256 * 1024
-_LINES_A_REQUEST = 1_000
+_LINES_PER_REQUEST = 1_000
 
 
 @click.command()
@@ -31,7 +31,7 @@ _LINES_A_REQUEST = 1_000
 @click.argument("content", metavar="KEY=VALUE...|-", nargs=-1, required=True)
 @URL
 @KEY
-@click.option("-q", "--quiet", is_flag=True, help="Do not print what the gateway answers.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not print the posted dweets.")
 def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None, quiet: bool) -> None:
     """Post a dweet, or one for each line of JSON on stdin.
 
@@ -74,7 +74,7 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
 
 
 def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
-    """Post lines as they arrive; a ClickException names the line that failed, and says how many were posted."""
+    """Post lines as they arrive; a ClickException names the lines that failed, and counts the posted ones."""
     sent = 0
     for lines in _line_batches(source):
         contents, refusal = _checked_lines(lines)
@@ -84,31 +84,29 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
             unknown = "; whether this was sent is unknown" if isinstance(error, Unreachable) else ""
             first, last = lines[0][0], lines[len(contents) - 1][0]
             where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
-            raise click.ClickException(
-                f"{where}: {terminal_safe(str(error))}{unknown}; before that {_count_text(sent)} sent"
-            ) from None
+            raise click.ClickException(f"{where}: {terminal_safe(str(error))}{unknown}; {_sent_text(sent)}") from None
         sent += len(receipts)
         yield receipts
         if refusal:
-            raise click.ClickException(f"{refusal}; before that {_count_text(sent)} sent")
+            raise click.ClickException(f"{refusal}; {_sent_text(sent)}")
 
 
 def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
-    """Yield the lines of each read without blank ones, so that the dweet of a slow sensor is sent at once."""
-    number, rest = 0, b""
+    """Yield the lines of each read, except blank ones. One read may be one line: a slow sensor need not wait."""
+    count, rest = 0, b""
     while piece := source.read1(_READ_BYTES):  # type: ignore[attr-defined]
         *complete, rest = (rest + piece).split(b"\n")
         if len(rest) > _READ_BYTES:  # longer than any dweet, and perhaps without end
             complete, rest = [*complete, rest], b""
-        lines = [(number + place, line) for place, line in enumerate(complete, 1) if line.strip()]
-        number += len(complete)
-        yield from (lines[start : start + _LINES_A_REQUEST] for start in range(0, len(lines), _LINES_A_REQUEST))
+        lines = [(count + position, line) for position, line in enumerate(complete, 1) if line.strip()]
+        count += len(complete)
+        yield from (lines[start : start + _LINES_PER_REQUEST] for start in range(0, len(lines), _LINES_PER_REQUEST))
     if rest.strip():
-        yield [(number + 1, rest)]
+        yield [(count + 1, rest)]
 
 
 def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
-    """Return the contents before the first invalid line, and what is wrong with that line."""
+    """Return the contents before the first invalid line, and what is wrong with it; None if no line is invalid."""
     contents: list[bytes] = []
     for number, line in lines:
         try:
@@ -119,5 +117,5 @@ def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
     return contents, None
 
 
-def _count_text(count: int) -> str:
-    return f"{count:,} dweet{'s were' if count != 1 else ' was'}"
+def _sent_text(count: int) -> str:
+    return f"before that {counted(count, 'dweet')} {'was' if count == 1 else 'were'} sent"

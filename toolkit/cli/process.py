@@ -24,7 +24,7 @@ _SIGINT_EXIT_CODE = 130
 _RECURSION_LIMIT = 5_000
 # JSON escapes for characters that terminals execute or readers cannot see, and that json.dumps leaves in texts.
 _ESCAPES = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
-# Replacements for such characters in texts of others that a terminal shows: a CSV, the message of a service.
+# Replacements for such characters in text that others wrote and a terminal shows: a CSV, the message of a service.
 _TERMINAL_SAFE = dict.fromkeys([*_ESCAPES, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
 
 
@@ -34,7 +34,7 @@ class WrongArgument(click.ClickException):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Report an error or warning in one line; exit with 130 at Ctrl-C, with 0 if the reader of stdout has gone.
+    """Report an error or warning in one line; exit with 130 after Ctrl-C, with 0 if the reader of stdout is gone.
 
     The exit code of an error is 2 for a wrong argument, and otherwise 1.
     """
@@ -52,7 +52,7 @@ def one_line_errors() -> Iterator[None]:
         raise kind(terminal_safe(str(error))) from None
     except KeyboardInterrupt:
         raise SystemExit(_SIGINT_EXIT_CODE) from None
-    except BrokenPipeError:  # the reader has gone, as with `| head -1`: no error
+    except BrokenPipeError:  # the reader is gone, as with `| head -1`: no error
         _discard_stdout()
         raise SystemExit(0) from None
     except OSError as error:
@@ -64,7 +64,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *_: object, **_named: object) -> None:
-    if category is UserWarning:  # a warning of the toolkit; deprecations in libraries do not concern users
+    if category is UserWarning:  # a warning of the toolkit; deprecations of libraries are not for users
         click.echo(f"Warning: {terminal_safe(str(message))}", err=True)
 
 
@@ -85,7 +85,7 @@ def terminal_safe(text: str) -> str:
 
 
 def write_text(text: str) -> None:
-    """Write to stdout in UTF-8, whatever the locale is."""
+    """Write to stdout in UTF-8 in any locale; a terminal gets no characters that it would execute."""
     shown = terminal_safe(text) if sys.stdout is not None and sys.stdout.isatty() else text
     write_bytes(shown.encode("utf-8", "backslashreplace"))
 
@@ -98,26 +98,26 @@ def write_bytes(data: bytes) -> None:
 
 
 def _discard_stdout() -> None:
-    # At its end, Python would write the buffered rest, fail again, and print a message with another exit code.
+    # When Python exits, it would write the rest of the buffer, fail again, and print a message with another exit code.
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
-def at_end_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in END_SIGNALS}
+def handling_end_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    previous = {number: signal.signal(number, handler) for number in END_SIGNALS}
     try:
         yield
     finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+        for number, earlier_handler in previous.items():
+            signal.signal(number, earlier_handler)
 
 
 @contextmanager
-def signals_to_end() -> Iterator[threading.Event]:
-    """Yield an event that the first of the `END_SIGNALS` sets."""
+def end_signal_event() -> Iterator[threading.Event]:
+    """Yield an event; a signal of `END_SIGNALS` sets it."""
     ended = threading.Event()
-    with at_end_signals(lambda _number, _frame: ended.set()):
+    with handling_end_signals(lambda _number, _frame: ended.set()):
         yield ended
 
 

@@ -1,4 +1,4 @@
-"""`toolkit record`: an archive of some things, written until a signal."""
+"""`toolkit record`: write the dweets of some things to an archive, until a signal."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from toolkit.cli.options import FOLDER, URL, gateway_url
-from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
+from toolkit.cli.process import end_signal_event, log_to_stderr, wait_for
 from toolkit.errors import counted
 from toolkit.secret import Secret
 
@@ -38,21 +38,21 @@ def _read_keys(context: click.Context, parameter: click.Parameter, ask: bool) ->
     help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
 )
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Seconds between two writes.")
-@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write once this many dweets have arrived.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write earlier after this many dweets.")
 def record(
     things: tuple[str, ...], folder: Path, url: str | None, keys: Mapping[str, Secret], seconds: float, rows: int
 ) -> None:
     """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
 
-    It begins with the dweets that the gateway still keeps. The next run on the folder resumes where this one ended: no
-    dweet that the gateway keeps is missing, none is written twice. `tk.dweets.archive(FOLDER)` can read at any time.
+    The archive begins with the dweets that the gateway still keeps. The next run with the folder resumes where this run
+    ended: it skips no dweet that the gateway keeps, and writes none twice. `tk.dweets.archive(FOLDER)` can always read.
     """
     from toolkit.connection import connect
 
     log_to_stderr("toolkit.recording", "warning")
-    named = {thing: key for thing, key in keys.items() if thing in things}
-    with signals_to_end() as ended, connect(gateway_url(url)) as tk:
-        recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
+    used_keys = {thing: key for thing, key in keys.items() if thing in things}
+    with end_signal_event() as ended, connect(gateway_url(url)) as tk:
+        recording = tk.dweets.record(things, folder, key=used_keys, seconds=seconds, rows=rows)
         click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
         wait_for(ended)
         click.echo(f"{counted(recording.close(), 'dweet')} recorded")

@@ -1,4 +1,4 @@
-"""`toolkit tail`: the dweets of a thing as they come, until Ctrl-C."""
+"""`toolkit tail`: print the dweets of a thing as they arrive, until Ctrl-C."""
 
 import click
 
@@ -8,21 +8,21 @@ from toolkit.cli.process import json_text, write_text
 
 @click.command(context_settings={"show_default": True})
 @click.argument("thing")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line, with thing, created and content.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line: thing, created and content.")
 @click.option(
     "--patience",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=60.0,
-    help="Give up after so long without a connection.",
+    help="Give up after this long without a connection.",
 )
 @URL
 @KEY
 def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str | None) -> None:
-    """Print the dweets of a thing as they come.
+    """Print the dweets of a thing as they arrive.
 
-    A line has the time of a dweet and its content as JSON. It reconnects, and then misses none that the gateway still
-    has. Ctrl-C ends it.
+    A line has the time of a dweet and its content as JSON. If the connection is lost, the command reconnects and prints
+    what it missed, as far as the gateway still has it. Ctrl-C ends the command.
 
     \b
       toolkit tail kitchen

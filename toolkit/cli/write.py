@@ -1,4 +1,4 @@
-"""`toolkit write`: a text in handwriting, as a file."""
+"""`toolkit write`: write a text in handwriting to a file."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def _check_output(context: click.Context, parameter: click.Parameter, path: Path
 
 @click.command()
 @click.argument("text")
-@click.option("--hand", metavar="NAME", required=True, help="Title or id of a handwriting, as Molly.")
+@click.option("--hand", metavar="NAME", required=True, help="Title or id of a handwriting, such as Molly.")
 @click.option(
     "-o",
     "--output",
@@ -30,17 +30,17 @@ def _check_output(context: click.Context, parameter: click.Parameter, path: Path
     callback=_check_output,
     help="The file to write; its name ends in .png, .pdf or .svg.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="The same writing every time; the seed is printed.")
+@click.option("--seed", type=click.IntRange(min=0), help="The same seed gives the same writing; it is printed.")
 @click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")
 @click.option("--natural/--plain", default=None, help="Vary as a person does; a .pdf with --page does, unless --plain.")
 @click.option("--paper", type=click.Choice(PAPERS), help="Write on paper, as a scanner shows it.")
-@click.option("--size", "handwriting_size", metavar="DISTANCE", help="Height of a capital letter, as 4mm.")
-@click.option("--color", "handwriting_color", metavar="COLOR", help="Color of the ink, as navy or #13a.")
-@click.option("--page", metavar="PAGE", help="A3 to A6, Letter, Legal, or WIDTHxHEIGHT as 12cmx8cm.")
-@click.option("--margin", metavar="DISTANCE", help="Margins, as 2cm, or TOP,RIGHT,BOTTOM,LEFT.")
-@click.option("--align", type=click.Choice(ALIGNS), help="Where the text is between top and bottom.")
-@click.option("--line-spacing", type=float, help="Distance of the lines in sizes of the letters.")
-@click.option("--background", metavar="COLOR", help="Color under the ink of a .png or .svg, which is else transparent.")
+@click.option("--size", "handwriting_size", metavar="DISTANCE", help="Height of a capital letter, such as 4mm.")
+@click.option("--color", "handwriting_color", metavar="COLOR", help="Color of the ink, such as navy or #13a.")
+@click.option("--page", metavar="PAGE", help="A3 to A6, Letter, Legal, or WIDTHxHEIGHT such as 12cmx8cm.")
+@click.option("--margin", metavar="DISTANCE", help="Margins, such as 2cm, or TOP,RIGHT,BOTTOM,LEFT.")
+@click.option("--align", type=click.Choice(ALIGNS), help="Vertical position of the text on the page.")
+@click.option("--line-spacing", type=float, help="Distance between lines, in multiples of the size.")
+@click.option("--background", metavar="COLOR", help="Color under the ink of a .png or .svg; else transparent.")
 @URL
 def write(
     text: str,
@@ -50,13 +50,13 @@ def write(
     page: str | None,
     background: str | None,
     url: str | None,
-    **look: Any,  # noqa: ANN401 - the other options, which have the names of `Style`
+    **look: Any,  # noqa: ANN401 - the other options, named like the fields of `Style`
 ) -> None:
     """Write TEXT in handwriting to a file.
 
-    With "-" it writes the text on stdin. The page is as high as the text needs; with --page a .pdf has as many pages as
-    the text needs. If no gateway runs on this machine, it starts one for this text. A gateway at $TOOLKIT_URL gets the
-    apikey in $TOOLKIT_APIKEY.
+    With "-", the text comes from stdin. The page is as high as the text needs; with --page a .pdf has as many pages as
+    the text needs. If no gateway runs on this machine, the command starts one for this text. A gateway at $TOOLKIT_URL
+    gets the apikey in $TOOLKIT_APIKEY.
 
     \b
       toolkit write "Dear Ada" --hand Molly -o note.png
@@ -70,22 +70,22 @@ def write(
     from toolkit.connection import connect
     from toolkit.handwriting.client.style import Style
 
-    kind, sides = _FORMAT_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
+    kind, page_size = _FORMAT_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
     with connect(url or local_url()) as tk:
-        if sides is not None and kind == "pdf":
+        if page_size is not None and kind == "pdf":
             given = {name: value for name, value in look.items() if value is not None}
-            letter = tk.handwriting.letter(text, hand, page=sides, random_seed=seed, **given)
+            letter = tk.handwriting.letter(text, hand, page=page_size, random_seed=seed, **given)
             letter.pdf.save(output, background=background)
             click.echo(f"{output}: {letter!r}")
             return
-        style: Style = {**look, "page": sides, "height": "auto" if sides is None else None, "random_seed": seed}  # type: ignore[typeddict-item]
-        done = tk.handwriting.rendered(text, hand, kind, style)
-        done.save(output, background=background)
-    click.echo(f"{output}: {done!r}")
-    if done.overflow:
-        click.echo(f"Warning: some ink did not fit and was cut off, from the line {done.cut!r} on", err=True)
+        style: Style = {**look, "page": page_size, "height": "auto" if page_size is None else None, "random_seed": seed}  # type: ignore[typeddict-item]
+        rendering = tk.handwriting.rendered(text, hand, kind, style)
+        rendering.save(output, background=background)
+    click.echo(f"{output}: {rendering!r}")
+    if rendering.overflow:
+        click.echo(f"Warning: some ink did not fit and was cut off, from the line {rendering.cut!r} on", err=True)
 
 
 def _page_size(text: str) -> str | tuple[str, str]:
-    width, by, height = text.lower().partition("x")
-    return (width, height) if by and height else text
+    width, _, height = text.lower().partition("x")
+    return (width, height) if height else text

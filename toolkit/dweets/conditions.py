@@ -86,10 +86,10 @@ class ConditionWorker(Closable):
 
     def stop(self) -> None:
         """End the child at once, and start no other; any thread may call this. Call `close` after the last call."""
-        self._process.close()
+        self._process.stop()
 
     def close(self) -> None:
-        self._process.join()
+        self._process.close()
 
     def _compile_fault(self, source: str) -> str | None:
         if _UNREADABLE_CHARACTER.search(source):

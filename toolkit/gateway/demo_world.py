@@ -12,9 +12,9 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import wifi_address
+from toolkit.local_files import originals
 from toolkit.secret import Secret
 from toolkit.settings import secrets_in
-from toolkit.working_folder import originals
 
 if TYPE_CHECKING:
     from toolkit.identity.client.session import Handset

@@ -19,7 +19,7 @@ from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
-from toolkit.operator.folder import kept_key, remove_address
+from toolkit.operator.folder import read_or_make_key, remove_address
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards.configuration import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
@@ -51,7 +51,7 @@ class Services:
             if (folder := settings.gateway.folder) is not None:
                 remove_address(folder)
                 closing.callback(remove_address, folder)
-            self.operator_key = kept_key(folder)
+            self.operator_key = read_or_make_key(folder)
             self.rewards = RewardService(store, world, settings.rewards or RewardSettings())
             closing.push_async_callback(self.rewards.close)
             self.dweets = DweetService(store, world, settings.dweets, mail_delivery)

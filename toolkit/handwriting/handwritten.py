@@ -22,7 +22,7 @@ from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument, ToolkitError, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
-from toolkit.working_folder import write_whole
+from toolkit.local_files import write_whole
 
 SUFFIXES: dict[Format, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
 _LIGHT_INK_BRIGHTNESS = 170  # of 255; a notebook shows lighter ink on a dark background

@@ -85,17 +85,17 @@ class OperatorClient(PublicNames):
         -------
         DataFrame
             A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
-            or damaged) and ``damage`` (why nobody can use it). A damaged thing may have no known lock.
+            or damaged) and ``damage`` (what is wrong). A damaged thing may have a row in which ``lock`` is missing.
         """
         return declared_frame(self._call(wire.GET_LOCKS, "locks", _ROWS), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
-        """Remove a lock for good, with its keys (``DELETE /operator/locks/{lock}``).
+        """Remove a lock permanently, with its keys (``DELETE /operator/locks/{lock}``).
 
         Returns
         -------
         str or None
-            The thing that used the lock. It is unlocked, so everybody can read and write it, and its alert is removed.
+            The thing that used the lock, if any. It is unlocked: everybody can read and write it. Its alert is removed.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class OperatorClient(PublicNames):
     def reset_user(self, service_alias: str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
-        Use it for example after a phone was stolen, or if the user has locked the question with wrong answers.
+        Use it after a phone was stolen, or if too many wrong answers have locked the user's question.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class OperatorClient(PublicNames):
     def outbox(self) -> pd.DataFrame:
         """Return the alert mails (``GET /operator/outbox``).
 
-        Before, the gateway evaluates every dweet that it acknowledged before this call.
+        The gateway first waits, for 5 seconds at most, until alerts are evaluated for all dweets acknowledged so far.
 
         Returns
         -------
@@ -200,13 +200,13 @@ class OperatorClient(PublicNames):
         return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, "configuration", dict))
 
     def retention(self) -> pd.DataFrame:
-        """Return how much the gateway keeps, and how long (``GET /operator/retention``).
+        """Return how many items of each kind of data the gateway keeps, and for how long (``GET /operator/retention``).
 
         Returns
         -------
         DataFrame
-            A row for each kind of data: ``kept``, ``most`` (how many are kept) and ``seconds`` (for how long); missing
-            where there is no such limit.
+            A row for each kind of data: ``kept`` (its name), ``most`` (how many items are kept) and ``seconds`` (for
+            how long); a missing value means no limit.
 
         Examples
         --------
@@ -253,7 +253,7 @@ class OperatorClient(PublicNames):
         return pd.Timestamp(self._call(endpoint, "now", int, body), unit="ms", tz="UTC")
 
     def _call(self, endpoint: Endpoint, field: str, kind: Any, body: bytes | None = None, **values: str) -> Any:  # noqa: ANN401
-        """Return a field of a response (all of it if "") as the type `kind`, or raise the error of a refusal."""
+        """Return a field of a response (the whole object if "") as the type `kind`, or raise the error of a refusal."""
         if not all(values.values()):
             raise InvalidArgument("the name of a thing, a lock or a user must not be empty")
         if self._authorization is None:
@@ -262,10 +262,10 @@ class OperatorClient(PublicNames):
         request = f"{endpoint.method} {endpoint.path_for(**values)}"
         is_refusal = reply.status >= 400
         try:
-            found = msgspec.json.decode(reply.body, type=dict[str, Any])
+            fields = msgspec.json.decode(reply.body, type=dict[str, Any])
             if is_refusal:
                 field, kind = "error", str
-            content = msgspec.convert(found[field] if field else found, kind)
+            content = msgspec.convert(fields[field] if field else fields, kind)
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
             message = f"the response to {request} is not from the operator API of a gateway"
             raise UnexpectedReply(message) from None
@@ -275,7 +275,7 @@ class OperatorClient(PublicNames):
 
 
 def _authorization(key: Secret) -> Secret:
-    text = key.reveal().strip()  # the text of a file ends with a line break
+    text = key.reveal().strip()  # a text read from the file ends with a line break
     if not (text.isascii() and text.isprintable() and text.split() == [text]):
         raise InvalidArgument("an operator key is one word of ASCII characters (the given one is not shown)")
     return Secret(f"Bearer {text}")

@@ -25,16 +25,16 @@ ADVANCE_CLOCK = Endpoint("POST", "/operator/clock")
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
 
-#: Limit for the body of a request, such as ``{"seconds": NUMBER}`` for `ADVANCE_CLOCK`.
+#: Limit for the body of a request; only `ADVANCE_CLOCK` needs a body, ``{"seconds": NUMBER}``.
 MAX_BODY_BYTES = 1024
 
 # -- fields: the columns of the frames, with their dtypes ----------------------------------------------------
 
 UTC = "datetime64[us, UTC]"
-#: ``state`` is free, in use or damaged; ``damage`` says why. A damaged thing may have no known lock.
+#: ``state`` is free, in use or damaged; ``damage`` says what is wrong. ``lock`` may be missing for a damaged thing.
 LOCK_FIELDS = {"lock": "str", "thing": "str", "state": "str", "damage": "str"}
 MAIL_FIELDS = {"at": UTC, **dict.fromkeys(("thing", "to", "subject", "text", "state", "error"), "str")}
-#: ``most`` is how many are kept, ``seconds`` is for how long; missing if there is no such limit.
+#: ``most`` is how many are kept, ``seconds`` how long they are kept; missing if there is no such limit.
 RETENTION_FIELDS = {"kept": "str", "most": "Int64", "seconds": "Int64"}
 
 # -- refusals ------------------------------------------------------------------------------------------------
@@ -57,6 +57,6 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(status: int, text: str, *, request: str) -> ServiceError:
-    """Return the error of a refusal, of the class that the gateway raised."""
-    kind = ServiceError if status in (403, 421) else class_of_status(status)  # of a caller from elsewhere, with any key
+    """Return the error for a refusal: the class that the gateway raised, as far as the status tells."""
+    kind = ServiceError if status in (403, 421) else class_of_status(status)  # the caller, not the key, is refused
     return kind(text, status=status, service="operator", request=request)

@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr, replace
 from toolkit.rewards import wire
 from toolkit.rewards.forms import checked_moment_id
 from toolkit.secret import Secret
-from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates
+from toolkit.settings import Table, Text, TimeOfDay, check_unique, checked
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 PerDay = Annotated[int, Meta(ge=0, le=10_000)]
@@ -117,7 +117,7 @@ class Configuration(Table, frozen=True):
     rewards: tuple[RewardItem, ...] = (RewardItem("reward", "A reward"),)
 
     def __post_init__(self) -> None:
-        refuse_duplicates("rewards", self.rewards, "id")
+        check_unique("rewards", self.rewards, "id")
         # A moment inherits the default limits, and an arm inherits the limits of the moment.
         moments = {checked_moment_id(name): rules.inherit(self.default) for name, rules in self.moments.items()}
         force_setattr(self, "moments", moments)
@@ -171,5 +171,5 @@ class RewardSettings(Table, frozen=True):
     strict: bool = False
 
     def __post_init__(self) -> None:
-        refuse_duplicates("partners", self.partners, "gatewaykey")
-        refuse_duplicates("partners", self.partners, "company_token")
+        check_unique("partners", self.partners, "gatewaykey")
+        check_unique("partners", self.partners, "company_token")

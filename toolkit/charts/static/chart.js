@@ -1,43 +1,43 @@
 // An interactive chart of measurements over time, without any dependency on Jupyter.
 //
 //   const chart = createChart(element, {
-//     zone: "UTC",            IANA name of the time zone that times are shown in; null where they have none
+//     zone: "UTC",            IANA name of the time zone in which times are shown; null if times have no zone
 //     timeName: "created",    name of the time axis
-//     height: 300,            pixels of the plots, without the time axis; several panels may need more
-//     maxHeight: 480,         pixels from which the plots scroll
-//     theme: "auto",          "light", "dark", or "auto" for the colours of the page around it
-//     together: null,         true: one panel for all numbers; false: one a field; null: as their magnitudes need it
-//     empty: "no data",       what is said without any point
-//     fileName: "chart",      of downloads, without the ending
-//     units: {},              unit by field, for append()
+//     height: 300,            height of the plots in pixels, without the time axis; several panels may need more
+//     maxHeight: 480,         height in pixels above which the plots scroll
+//     theme: "auto",          "light", "dark", or "auto" for the colours of the page
+//     onePanel: null,         true: one panel for all numbers; false: one per field; null: depends on magnitudes and units
+//     empty: "no data",       text to show if there are no points
+//     fileName: "chart",      name of downloads, without suffix
+//     units: {},              unit of each field, for append()
 //     onRange: range => {},   a person zoomed or panned: [from, to] in seconds since 1970, or null for everything
-//     files: {},              more downloads: {svg: () => {...}}; a "csv" replaces the built-in one
+//     files: {},              further downloads: {svg: () => {...}}; a "csv" replaces the built-in download
 //   });
 //   chart.setData(lines, {gaps, empty})  lines: [{name, field, thing, kind, unit, colour, dash, x, y, states,
 //                           rings}];
 //                           x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is missing;
 //                           kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
-//                           rings: {x, y, expected}, three Float64Arrays, are outliers; gaps: [[from, to], ...]
-//   chart.append({celsius: {x: [...], y: [...]}}, keep)  add points by name; true/false and texts are kinds of
-//                           their own; keep the last `keep` points of each; painted at most 15 times a second
-//   chart.setRange([from, to])  or null; does not call onRange
+//                           rings are the outliers: {x, y, expected}, three Float64Arrays; gaps: [[from, to], ...]
+//   chart.append({celsius: {x: [...], y: [...]}}, keep)  add points to lines by name; the first value of a line
+//                           decides its kind; keep the last `keep` points per line; paint at most 15 times per second
+//   chart.setRange([from, to])  or null for everything; does not call onRange
 //   chart.setAxis(timeName, zone)
 //   chart.setTheme("dark")
-//   chart.range             [from, to], or null where everything is shown
+//   chart.range             [from, to], or null if everything is shown
 //   chart.destroy()         remove it from the page, with all of its listeners
 //
-// By hand: drag to zoom, shift-drag or wheel to pan, control-wheel to zoom, double click for everything; a click in
-// the legend hides a line, shift-click shows only that one. By keyboard: arrows move the crosshair, + and - zoom,
-// shift-arrows pan, Home shows everything, Escape hides the crosshair.
+// By mouse: drag to zoom, shift-drag or wheel to pan, control-wheel to zoom, double-click to show everything; a click
+// in the legend hides or shows a line, shift-click shows that line alone. By keyboard: arrows move the crosshair, + and -
+// zoom, shift-arrows pan, Home shows everything, Escape hides the crosshair.
 
 import { csvOf, download, pictureOf } from "./files.js";
 import { Line, firstFrom, panelsOf, stylesOf } from "./lines.js";
 import { dateIn, readable, timeText } from "./numerals.js";
 import { Panel } from "./panel.js";
 
-const PAINT_MS = 1000 / 15, MOST_IN_TIP = 12, LEAST_SPAN = 0.01;
+const PAINT_MS = 1000 / 15, MOST_TIP_ROWS = 12, LEAST_SPAN_SECONDS = 0.01;
 const DEFAULTS = {
-  zone: "UTC", timeName: "time", height: 300, maxHeight: 480, theme: "auto", together: null, empty: "no data",
+  zone: "UTC", timeName: "time", height: 300, maxHeight: 480, theme: "auto", onePanel: null, empty: "no data",
   fileName: "chart", units: {}, onRange: () => {}, files: {},
 };
 
@@ -57,13 +57,13 @@ class Chart {
   constructor(element, options) {
     Object.assign(this, {
       options, lines: [], panels: [], gaps: [], hidden: new Set(), styles: new Map(), range: null,
-      extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, ends: new AbortController(), lastPaint: 0,
+      extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, aborter: new AbortController(), lastPaint: 0,
     });
     this.root = make("div", "toolkit-chart", element);
     this.legend = make("div", "toolkit-chart-legend", this.root);
     this.plots = make("div", "toolkit-chart-plots", this.root);
     Object.assign(this.plots, { tabIndex: 0, role: "group" });
-    this.plots.style.maxHeight = `${Math.max(options.maxHeight, options.height + 64)}px`; // one panel never scrolls
+    this.plots.style.maxHeight = `${Math.max(options.maxHeight, options.height + 64)}px`; // 64 for axis and heading: one panel never scrolls
     this.plots.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take the arrows for its cells
     this.message = make("div", "toolkit-chart-empty", this.plots, options.empty);
     this.foot = make("div", "toolkit-chart-foot", this.root);
@@ -72,18 +72,18 @@ class Chart {
     this.makeButtons();
     this.tip = make("div", "toolkit-chart-tip", this.root);
     this.tip.hidden = true;
-    this.said = make("div", "toolkit-chart-said", this.root);
-    this.said.setAttribute("aria-live", "polite");
-    this.listen();
+    this.announcement = make("div", "toolkit-chart-said", this.root);
+    this.announcement.setAttribute("aria-live", "polite");
+    this.addListeners();
     this.setTheme(options.theme);
     this.paint();
   }
 
   makeButtons() {
-    const button = (text, title, act) => {
+    const button = (text, title, action) => {
       const made = make("button", "toolkit-chart-button", this.foot, text);
       Object.assign(made, { type: "button", title });
-      made.addEventListener("click", act);
+      made.addEventListener("click", action);
       return made;
     };
     this.home = button("All", "Show the whole time (Home, or double click)", () => this.reset());
@@ -93,21 +93,21 @@ class Chart {
       button(kind.toUpperCase(), kind === "csv" ? "Download what is shown as a table" : `Download what is shown as ${kind.toUpperCase()}`, save);
   }
 
-  listen() {
-    const { signal } = this.ends;
-    const on = (target, name, act, more = {}) => target.addEventListener(name, act, { signal, ...more });
-    on(this.plots, "keydown", event => this.pressed(event));
-    on(this.plots, "wheel", event => this.wheeled(event), { passive: false });
-    on(this.plots, "mouseleave", () => this.unpoint());
-    on(this.plots, "blur", () => this.unpoint());
-    // For code that keeps what is shown, such as a notebook that is saved.
+  addListeners() {
+    const { signal } = this.aborter;
+    const on = (target, name, handler, more = {}) => target.addEventListener(name, handler, { signal, ...more });
+    on(this.plots, "keydown", event => this.onKey(event));
+    on(this.plots, "wheel", event => this.onWheel(event), { passive: false });
+    on(this.plots, "mouseleave", () => this.hidePointer());
+    on(this.plots, "blur", () => this.hidePointer());
+    // For code that stores a picture of the chart, such as the code that saves a notebook.
     on(this.root, "toolkit-picture", ({ detail }) => (detail.picture = pictureOf(this).toDataURL()));
     this.sizes = new ResizeObserver(() => this.plots.clientWidth !== this.paintedWidth && this.paint());
     this.sizes.observe(this.plots);
     const recolour = () => this.paint();
     this.themes = new MutationObserver(recolour);
     const watched = { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme", "style"] };
-    for (const one of [document.documentElement, document.body]) this.themes.observe(one, watched);
+    for (const element of [document.documentElement, document.body]) this.themes.observe(element, watched);
     on(matchMedia("(prefers-color-scheme: dark)"), "change", recolour);
   }
 
@@ -121,13 +121,13 @@ class Chart {
 
   setData(lines, { gaps = [], empty = this.options.empty } = {}) {
     this.lines = lines.map(line => new Line(line));
-    this.giveStyles();
+    this.assignStyles();
     this.gaps = merged(gaps);
     this.message.textContent = empty;
     this.rebuild();
   }
 
-  giveStyles() {
+  assignStyles() {
     const plain = this.lines.filter(line => !line.isStyled);
     const styles = stylesOf(plain.map(line => line.name), this.styles);
     for (const line of plain) Object.assign(line, styles.get(line.name));
@@ -136,7 +136,7 @@ class Chart {
   append(points, keep = Infinity) {
     let isNew = false;
     for (const [name, { x, y }] of Object.entries(points)) {
-      let line = this.lines.find(one => one.name === name);
+      let line = this.lines.find(existing => existing.name === name);
       if (!line) {
         isNew = true;
         const first = y.find(value => value !== null && value !== undefined);
@@ -148,38 +148,39 @@ class Chart {
       line.append(x, Array.from(y, value => coded(line, value)), keep);
     }
     if (isNew) {
-      this.giveStyles();
+      this.assignStyles();
       this.rebuild();
     } else if (!this.waiting)
       this.waiting = setTimeout(() => {
         this.waiting = null;
-        if (this.panelsNow() === this.panelKeys) this.paint();
+        if (this.groupLines() === this.panelKey) this.paint();
         else this.rebuild();
       }, Math.max(0, PAINT_MS - (performance.now() - this.lastPaint)));
   }
 
-  panelsNow() {
-    this.groups = panelsOf(this.lines, this.options.together);
-    const told = line => [line.name, line.kind, line.unit, line.colour];
-    return JSON.stringify(this.groups.map(group => group.map(told)));
+  /** Group the lines into panels; return a text that differs if other panels are needed. */
+  groupLines() {
+    this.groups = panelsOf(this.lines, this.options.onePanel);
+    const identity = line => [line.name, line.kind, line.unit, line.colour];
+    return JSON.stringify(this.groups.map(group => group.map(identity)));
   }
 
   rebuild() {
-    const keys = this.panelsNow();
-    if (keys !== this.panelKeys) {
-      this.panelKeys = keys;
+    const key = this.groupLines();
+    if (key !== this.panelKey) {
+      this.panelKey = key;
       this.axisWidth = 40;
       for (const panel of this.panels) panel.destroy();
-      this.panels = this.groups.map((group, place) => new Panel(this, group, place === this.groups.length - 1));
+      this.panels = this.groups.map((group, index) => new Panel(this, group, index === this.groups.length - 1));
       this.plots.append(...this.panels.map(panel => panel.element));
       this.showLegend();
-    } else this.panels.forEach((panel, place) => { panel.lines = this.groups[place]; });
+    } else this.panels.forEach((panel, index) => { panel.lines = this.groups[index]; });
     this.paint();
   }
 
   // -- painting ---------------------------------------------------------------------------------------------
 
-  /** The colour of the words of the page, at an opacity. */
+  /** The text colour of the page, with an opacity from 0 to 1. */
   ink(opacity) {
     const [red, green, blue, alpha = 1] = this.inkParts;
     return `rgba(${red}, ${green}, ${blue}, ${alpha * opacity})`;
@@ -196,7 +197,7 @@ class Chart {
   }
 
   paint() {
-    if (this.ends.signal.aborted || !this.root.isConnected) return; // what is shown later is painted then
+    if (this.aborter.signal.aborted || !this.root.isConnected) return; // the resize observer paints when the chart is in the page
     this.lastPaint = performance.now();
     this.inkParts = getComputedStyle(this.root).color.match(/[\d.]+/g).map(Number);
     this.findExtent();
@@ -208,8 +209,9 @@ class Chart {
     for (const panel of this.panels) panel.element.hidden = this.isEmpty;
     if (!width || this.isEmpty) return;
     const fixed = this.panels.reduce((sum, panel) => sum + (panel.fixedHeight() ?? 0), 0);
-    const free = this.panels.filter(panel => panel.fixedHeight() === null).length;
-    const share = Math.max(free > 1 ? 90 : 120, (this.options.height - fixed - 24 * (free - 1)) / Math.max(1, free));
+    const flexible = this.panels.filter(panel => panel.fixedHeight() === null).length;
+    const rest = this.options.height - fixed - 24 * (flexible - 1); // 24: the heading of a further panel
+    const share = Math.max(flexible > 1 ? 90 : 120, rest / Math.max(1, flexible));
     for (const panel of this.panels) panel.draw(width, Math.round(panel.fixedHeight() ?? share));
     const widest = Math.max(...this.panels.map(panel => panel.axisWidth));
     if (widest !== this.axisWidth) {
@@ -217,11 +219,11 @@ class Chart {
       for (const panel of this.panels) panel.plot.redraw(false, true);
     }
     for (const panel of this.panels) panel.heading.style.paddingLeft = `${this.axisWidth}px`;
-    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar came or went
+    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar appeared or disappeared
   }
 
-  /** The width of a value axis: as wide as its labels, and the same in all panels. */
-  axisOf(panel, plot, texts) {
+  /** Return the width of a value axis: enough for its labels, and as wide as in the other panels. */
+  axisWidthOf(panel, plot, texts) {
     plot.ctx.save();
     plot.ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
     const widest = Math.max(0, ...texts.map(text => plot.ctx.measureText(text).width / devicePixelRatio));
@@ -240,12 +242,12 @@ class Chart {
 
   setRange(range) {
     this.range = range === null ? null : [...range];
-    this.unpoint();
+    this.hidePointer();
     this.paint();
   }
 
   zoom(from, to) {
-    const middle = (from + to) / 2, half = Math.max(LEAST_SPAN, to - from) / 2;
+    const middle = (from + to) / 2, half = Math.max(LEAST_SPAN_SECONDS, to - from) / 2;
     const range = [Math.max(middle - half, this.extent[0]), Math.min(middle + half, this.extent[1])];
     const isAll = range[0] <= this.extent[0] && range[1] >= this.extent[1];
     if (!(range[1] > range[0])) return;
@@ -258,50 +260,50 @@ class Chart {
     this.options.onRange(null);
   }
 
-  /** Move what is shown by a number of seconds; false at the end of the data. */
+  /** Move the visible range by a number of seconds; return false if the data ends there. */
   shift(seconds) {
     const { min, max } = this.view, [first, last] = this.extent;
-    const moved = Math.min(Math.max(seconds, first - min), last - max);
-    if (!moved) return false;
-    this.setRange([min + moved, max + moved]);
+    const distance = Math.min(Math.max(seconds, first - min), last - max);
+    if (!distance) return false;
+    this.setRange([min + distance, max + distance]);
     this.options.onRange(this.range);
     return true;
   }
 
-  secondsOfPixel() {
+  secondsPerPixel() {
     return (this.view.max - this.view.min) / Math.max(1, this.plots.clientWidth - this.axisWidth - 26);
   }
 
   pan(event) {
     event.preventDefault();
-    const start = { ...this.view }, from = event.clientX, scale = this.secondsOfPixel(), ends = new AbortController();
-    const signal = AbortSignal.any([ends.signal, this.ends.signal]);
+    const start = { ...this.view }, from = event.clientX, scale = this.secondsPerPixel(), drag = new AbortController();
+    const signal = AbortSignal.any([drag.signal, this.aborter.signal]);
     const move = moving => this.shift(start.min - (moving.clientX - from) * scale - this.view.min);
     document.addEventListener("mousemove", move, { signal });
-    document.addEventListener("mouseup", () => ends.abort(), { signal });
+    document.addEventListener("mouseup", () => drag.abort(), { signal });
   }
 
-  wheeled(event) {
+  onWheel(event) {
     const { min, max } = this.view;
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
       const middle = this.pointerTime ?? (min + max) / 2, factor = Math.exp(event.deltaY / 300);
       this.zoom(middle - (middle - min) * factor, middle + (max - middle) * factor);
-    } else if (this.range && this.shift((event.deltaX || event.deltaY) * this.secondsOfPixel())) event.preventDefault();
+    } else if (this.range && this.shift((event.deltaX || event.deltaY) * this.secondsPerPixel())) event.preventDefault();
   }
 
-  pressed(event) {
-    const { min, max } = this.view, width = max - min, right = event.key === "ArrowRight";
-    const acts = {
-      ArrowLeft: () => (event.shiftKey ? this.shift(-width / 4) : this.step(-1)),
-      ArrowRight: () => (event.shiftKey ? this.shift(width / 4) : this.step(1)),
+  onKey(event) {
+    const { min, max } = this.view, span = max - min;
+    const actions = {
+      ArrowLeft: () => (event.shiftKey ? this.shift(-span / 4) : this.step(-1)),
+      ArrowRight: () => (event.shiftKey ? this.shift(span / 4) : this.step(1)),
       "+": () => this.zoomAround(0.5), "=": () => this.zoomAround(0.5), "-": () => this.zoomAround(2),
-      Home: () => this.reset(), Escape: () => this.unpoint(),
+      Home: () => this.reset(), Escape: () => this.hidePointer(),
     };
-    if (!acts[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (!actions[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
-    acts[event.key](right);
+    actions[event.key]();
   }
 
   zoomAround(factor) {
@@ -311,29 +313,29 @@ class Chart {
 
   // -- the pointer ------------------------------------------------------------------------------------------
 
-  seen() {
+  visibleLines() {
     return this.lines.filter(line => !this.hidden.has(line.name));
   }
 
-  /** Move the crosshair to the next point of any line, at least a pixel away. */
+  /** Move the crosshair to the next point of any visible line that is at least a pixel away. */
   step(direction) {
-    const { min, max } = this.view, pixel = this.secondsOfPixel();
-    const at = this.pointerTime ?? (direction > 0 ? min - pixel : max + pixel);
-    const candidates = this.seen().map(({ x }) =>
-      direction > 0 ? x[firstFrom(x, at + pixel)] : x[firstFrom(x, at - pixel + 1e-9) - 1]);
+    const { min, max } = this.view, pixel = this.secondsPerPixel();
+    const start = this.pointerTime ?? (direction > 0 ? min - pixel : max + pixel);
+    const candidates = this.visibleLines().map(({ x }) =>
+      direction > 0 ? x[firstFrom(x, start + pixel)] : x[firstFrom(x, start - pixel + 1e-9) - 1]);
     const inside = candidates.filter(time => time >= min && time <= max);
     if (!inside.length) return;
     const time = direction > 0 ? Math.min(...inside) : Math.max(...inside);
     for (const { plot } of this.panels) plot.setCursor({ left: plot.valToPos(time, "x"), top: -10 }, false);
     const box = this.panels[0].plot.over.getBoundingClientRect();
-    this.said.textContent = this.showTip(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
+    this.announcement.textContent = this.showTip(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
   }
 
-  /** The pointer moved over a panel: show the crosshair in all of them, and the values there. */
-  pointed(panel, plot) {
+  /** Handle a move of the pointer over a panel: show the crosshair in all panels, and the values at its time. */
+  onPointer(panel, plot) {
     if (this.isPointing || plot.cursor.event === null || plot.cursor.event === undefined) return;
     const { left, top } = plot.cursor;
-    if (left < 0) return this.unpoint();
+    if (left < 0) return this.hidePointer();
     this.isPointing = true;
     for (const other of this.panels) if (other !== panel) other.plot.setCursor({ left, top: -10 }, false);
     this.isPointing = false;
@@ -341,7 +343,7 @@ class Chart {
     this.showTip(plot.posToVal(left, "x"), box.left + left, box.top + top, panel, plot.posToVal(top, "y"));
   }
 
-  unpoint() {
+  hidePointer() {
     if (this.isPointing) return;
     this.isPointing = true;
     for (const { plot } of this.panels) plot?.setCursor({ left: -10, top: -10 }, false);
@@ -350,23 +352,23 @@ class Chart {
     this.tip.hidden = true;
   }
 
-  /** Show the values of all lines at a time, those nearest to the pointer first; return them as a sentence. */
+  /** Show the values of visible lines at a time and return them as a text; of many lines, those nearest to the pointer. */
   showTip(time, clientX, clientY, panel = null, height = 0) {
-    const found = [], reach = Math.max(24 * this.secondsOfPixel(), 1e-6);
-    for (const line of this.seen()) {
-      const index = line.kind === "number" ? line.nearest(time) : line.last(time);
+    const found = [], reach = Math.max(24 * this.secondsPerPixel(), 1e-6); // as far as 24 pixels
+    for (const line of this.visibleLines()) {
+      const index = line.kind === "number" ? line.nearestIndex(time) : line.indexAt(time);
       const isNear = index >= 0 && (line.kind !== "number" || Math.abs(line.x[index] - time) <= reach);
       if (isNear && !Number.isNaN(line.y[index])) found.push({ line, index });
     }
     const numbers = found.filter(({ line }) => line.kind === "number");
     const nearest = numbers.map(({ line, index }) => line.x[index])
-      .sort((one, other) => Math.abs(one - time) - Math.abs(other - time))[0];
+      .sort((a, b) => Math.abs(a - time) - Math.abs(b - time))[0];
     this.pointerTime = nearest ?? time;
     const distance = ({ line, index }) => (panel?.lines.includes(line) ? Math.abs(line.y[index] - height) : Infinity);
-    const told = found.length > MOST_IN_TIP ? [...found].sort((one, other) => distance(one) - distance(other)) : found;
+    const ordered = found.length > MOST_TIP_ROWS ? [...found].sort((a, b) => distance(a) - distance(b)) : found;
     const zone = this.options.zone ? ` ${this.options.zone}` : "";
     const head = timeText(this.pointerTime, this.toDate, this.extent[1] - this.extent[0]) + zone;
-    const rows = told.slice(0, MOST_IN_TIP).map(one => ({ ...one, text: this.valueText(one) }));
+    const rows = ordered.slice(0, MOST_TIP_ROWS).map(hit => ({ ...hit, text: this.valueText(hit) }));
     this.fillTip(head, rows, found.length - rows.length);
     this.placeTip(clientX, clientY);
     return `${head}: ${rows.map(({ line, text }) => `${line.name} ${text}`).join(", ")}`;
@@ -374,7 +376,7 @@ class Chart {
 
   valueText({ line, index }) {
     if (line.kind !== "number") return line.textOf(index);
-    const [least, greatest] = (line.ends ??= line.extremes());
+    const [least, greatest] = (line.bounds ??= line.extremes());
     const text = readable(line.y[index], greatest - least) + (line.unit ? ` ${line.unit}` : "");
     const ring = line.rings ? [...line.rings.x].indexOf(line.x[index]) : -1;
     if (ring < 0) return text;
@@ -418,34 +420,34 @@ class Chart {
     }
   }
 
-  toggle(name, alone) {
+  toggle(name, isAlone) {
     const names = this.lines.filter(line => line.kind !== "text").map(line => line.name);
-    if (alone) this.hidden = new Set(names.filter(other => other !== name));
+    if (isAlone) this.hidden = new Set(names.filter(other => other !== name));
     else if (!this.hidden.delete(name)) this.hidden.add(name);
-    names.forEach((one, place) => this.legend.children[place].setAttribute("aria-pressed", String(!this.hidden.has(one))));
-    this.unpoint();
+    names.forEach((each, index) => this.legend.children[index].setAttribute("aria-pressed", String(!this.hidden.has(each))));
+    this.hidePointer();
     this.paint();
   }
 
-  // -- words and files --------------------------------------------------------------------------------------
+  // -- summary and files ------------------------------------------------------------------------------------
 
   summary() {
     if (this.isEmpty) return `Chart: ${this.message.textContent}`;
     const time = seconds => timeText(seconds, this.toDate, this.extent[1] - this.extent[0]);
-    const told = this.lines.slice(0, 6).map(line => {
-      const [least, greatest] = (line.ends = line.extremes()), last = line.nearest(Infinity);
+    const sentences = this.lines.slice(0, 6).map(line => {
+      const [least, greatest] = (line.bounds = line.extremes()), last = line.nearestIndex(Infinity);
       if (line.kind !== "number" || last < 0) return `${line.name}: last ${last < 0 ? "nothing" : line.textOf(last)}`;
       const [low, high, end] = [least, greatest, line.y[last]].map(value => readable(value, greatest - least));
       return `${line.name}${line.unit ? ` in ${line.unit}` : ""}: from ${low} to ${high}, last ${end}`;
     });
     const more = this.lines.length > 6 ? ` And ${this.lines.length - 6} more lines.` : "";
     return `Chart over ${this.axisName.textContent} from ${time(this.view.min)} to ${time(this.view.max)}. ` +
-      `${told.join(". ")}.${more} Arrow keys read the values.`;
+      `${sentences.join(". ")}.${more} Arrow keys read the values.`;
   }
 
   saveTable() {
     const { min, max } = this.view;
-    const text = csvOf(this.seen(), min, max, this.options.timeName, !this.options.zone);
+    const text = csvOf(this.visibleLines(), min, max, this.options.timeName, !this.options.zone);
     download(`${this.options.fileName}.csv`, new Blob([text], { type: "text/csv" }));
   }
 
@@ -454,7 +456,7 @@ class Chart {
   }
 
   destroy() {
-    this.ends.abort();
+    this.aborter.abort();
     clearTimeout(this.waiting);
     this.sizes.disconnect();
     this.themes.disconnect();
@@ -463,28 +465,29 @@ class Chart {
   }
 }
 
-/** A short piece of a line, for the legend. */
+/** The CSS background of a legend entry, which looks like a short piece of its line. */
 function swatch({ colour, dash }) {
   if (!dash.length) return colour;
   const [on, off] = [dash[0] / 2, (dash[0] + dash[1]) / 2];
   return `repeating-linear-gradient(90deg, ${colour} 0 ${on}px, transparent ${on}px ${off}px)`;
 }
 
+/** A value as a number; a new text is added to the states of the line. */
 function coded(line, value) {
-  line.ends = undefined;
+  line.bounds = undefined;
   if (value === null || value === undefined) return NaN;
   if (line.kind !== "text") return Number(value);
   if (!line.states.includes(value)) line.states.push(String(value));
   return line.states.indexOf(String(value));
 }
 
-/** Intervals that overlap, as one: else the shades of several things would add up. */
+/** Merge gaps that overlap: otherwise the shades of several things would add up. */
 function merged(gaps) {
-  const found = [];
-  for (const [start, end] of [...gaps].sort((one, other) => one[0] - other[0])) {
-    const last = found.at(-1);
+  const intervals = [];
+  for (const [start, end] of [...gaps].sort((a, b) => a[0] - b[0])) {
+    const last = intervals.at(-1);
     if (last && start <= last[1]) last[1] = Math.max(last[1], end);
-    else found.push([start, end]);
+    else intervals.push([start, end]);
   }
-  return found;
+  return intervals;
 }

@@ -1,9 +1,9 @@
-// What a person keeps of a chart: a picture, a table.
+// The downloads of a chart: a picture and a table.
 
 import { firstFrom } from "./lines.js";
 import { isoText } from "./numerals.js";
 
-/** Give the browser a file to keep. */
+/** Make the browser download a file. */
 export function download(name, blob) {
   const link = document.createElement("a");
   document.body.append(link);
@@ -14,17 +14,17 @@ export function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** A canvas with the legend, headings, panels and the name of the time axis of a chart. */
+/** Return a canvas with the legend, headings, panels and the name of the time axis of a chart. */
 export function pictureOf(chart) {
   const ratio = devicePixelRatio, box = chart.plots.getBoundingClientRect(), canvas = document.createElement("canvas");
   const ctx = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
   ctx.font = font;
-  const items = chart.legend.hidden ? [] : legendRows(ctx, chart.seen().filter(line => line.kind !== "text"), box.width);
+  const items = chart.legend.hidden ? [] : legendRows(ctx, chart.visibleLines().filter(line => line.kind !== "text"), box.width);
   const top = items.length ? 18 * (items.at(-1).row + 1) + 6 : 6;
   canvas.width = box.width * ratio;
   canvas.height = (top + chart.plots.scrollHeight + 20) * ratio;
   ctx.scale(ratio, ratio);
-  ctx.fillStyle = groundOf(chart.root);
+  ctx.fillStyle = backgroundOf(chart.root);
   ctx.fillRect(0, 0, box.width, canvas.height);
   Object.assign(ctx, { font, textBaseline: "top" });
   for (const { line, x, row } of items) {
@@ -34,13 +34,13 @@ export function pictureOf(chart) {
     ctx.fillStyle = chart.ink(1);
     ctx.fillText(line.name, x + 19, 6 + 18 * row);
   }
-  const place = one => one.getBoundingClientRect().top - box.top + chart.plots.scrollTop + top;
+  const topOf = element => element.getBoundingClientRect().top - box.top + chart.plots.scrollTop + top;
   ctx.fillStyle = chart.ink(1);
   for (const panel of chart.panels) {
     if (chart.isEmpty) break;
-    ctx.fillText(panel.heading.textContent, chart.axisWidth, place(panel.heading) + 2);
+    ctx.fillText(panel.heading.textContent, chart.axisWidth, topOf(panel.heading) + 2);
     const { canvas: drawn } = panel.plot.ctx, { width, height } = drawn.getBoundingClientRect();
-    ctx.drawImage(drawn, 0, place(drawn), width, height);
+    ctx.drawImage(drawn, 0, topOf(drawn), width, height);
   }
   ctx.fillText(chart.isEmpty ? chart.message.textContent : chart.axisName.textContent, chart.axisWidth, canvas.height / ratio - 18);
   return canvas;
@@ -49,39 +49,39 @@ export function pictureOf(chart) {
 function legendRows(ctx, lines, width) {
   let x = 8, row = 0;
   return lines.map(line => {
-    const need = ctx.measureText(line.name).width + 34;
-    if (x + need > width && x > 8) [x, row] = [8, row + 1];
-    x += need;
-    return { line, x: x - need, row };
+    const entryWidth = ctx.measureText(line.name).width + 34; // with the swatch and the space around
+    if (x + entryWidth > width && x > 8) [x, row] = [8, row + 1];
+    x += entryWidth;
+    return { line, x: x - entryWidth, row };
   });
 }
 
-/** The colour behind an element. */
-function groundOf(element) {
-  for (let one = element; one; one = one.parentElement) {
-    const colour = getComputedStyle(one).backgroundColor;
+/** Return the colour behind an element. */
+function backgroundOf(element) {
+  for (let node = element; node; node = node.parentElement) {
+    const colour = getComputedStyle(node).backgroundColor;
     if (!/^(transparent|rgba\(.*, 0\))$/.test(colour)) return colour;
   }
   return "white";
 }
 
-/** The rows of a file: one for each thing and time with a value, a column for each field; formulas are quoted. */
+/** Return CSV: a row for each thing and time with a value, a column for each field; formulas begin with an apostrophe. */
 export function csvOf(lines, from, to, timeName, naive) {
   const fields = [...new Set(lines.map(line => line.field))], things = [...new Set(lines.map(line => line.thing))];
   const named = things.some(Boolean), rows = [[timeName, ...(named ? ["thing"] : []), ...fields].map(csvName)];
   for (const thing of things) {
-    const own = fields.map(field => lines.find(line => line.thing === thing && line.field === field));
-    const at = own.map(line => (line ? firstFrom(line.x, from) : 0));
+    const columns = fields.map(field => lines.find(line => line.thing === thing && line.field === field));
+    const next = columns.map(line => (line ? firstFrom(line.x, from) : 0)); // the index of the next point
     for (;;) {
-      const next = Math.min(...own.map((line, place) => line?.x[at[place]] ?? Infinity));
-      if (!(next <= to)) break;
-      let isThere = false; // a missing value only interrupts its line
-      const cells = own.map((line, place) => {
-        if (line?.x[at[place]] !== next) return "";
-        isThere ||= !Number.isNaN(line.y[at[place]]);
-        return csvValue(line, at[place]++);
+      const time = Math.min(...columns.map((line, column) => line?.x[next[column]] ?? Infinity));
+      if (!(time <= to)) break;
+      let hasValue = false; // a point without a value only interrupts its line
+      const cells = columns.map((line, column) => {
+        if (line?.x[next[column]] !== time) return "";
+        hasValue ||= !Number.isNaN(line.y[next[column]]);
+        return csvValue(line, next[column]++);
       });
-      if (isThere) rows.push([isoText(next, naive), ...(named ? [csvName(thing)] : []), ...cells]);
+      if (hasValue) rows.push([isoText(time, naive), ...(named ? [csvName(thing)] : []), ...cells]);
     }
   }
   return rows.map(row => row.join(",")).join("\r\n") + "\r\n";

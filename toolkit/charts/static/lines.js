@@ -1,29 +1,29 @@
-// The data of a chart: lines of times and values, and the few points of them that a screen can show.
+// The data of a chart: lines of times and values, and the selection of points that a screen can show.
 
-// Told apart by colour-blind eyes, contrast above 3 on white and on #111; the same as PALETTE in series.py.
+// Colour-blind people can tell these apart; contrast above 3 on white and on #111. The same as PALETTE in series.py.
 export const PALETTE = [
   "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
   "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",
 ];
 
-// Beyond ten lines, patterns tell apart what has the same colour.
+// With more than ten lines, dashes tell lines of the same colour apart.
 const DASHES = [[], [8, 4], [2, 3], [12, 3, 2, 3]];
 
-/** How lines that are drawn together look; `known` remembers it. The same as `styles_of` of series.py. */
+/** Return the styles of lines that are drawn together, and add new ones to `known`. The same as `styles_of` of series.py. */
 export function stylesOf(names, known) {
-  const found = new Map();
-  for (const name of [...names].sort((one, other) => known.has(other) - known.has(one))) {
-    const used = [...found.values()];
+  const chosen = new Map();
+  for (const name of [...names].sort((a, b) => known.has(b) - known.has(a))) {
+    const used = [...chosen.values()];
     if (!known.has(name) || used.includes(known.get(name))) {
       const uses = PALETTE.map(colour => used.filter(style => style.colour === colour).length);
-      const least = Math.min(...uses);
-      let place = hashOf(name) % PALETTE.length;
-      while (uses[place] > least) place = (place + 1) % PALETTE.length;
-      known.set(name, styles[place][least % DASHES.length]);
+      const fewest = Math.min(...uses);
+      let index = hashOf(name) % PALETTE.length;
+      while (uses[index] > fewest) index = (index + 1) % PALETTE.length;
+      known.set(name, styles[index][fewest % DASHES.length]);
     }
-    found.set(name, known.get(name));
+    chosen.set(name, known.get(name));
   }
-  return found;
+  return chosen;
 }
 
 const styles = PALETTE.map(colour => DASHES.map(dash => ({ colour, dash })));
@@ -34,12 +34,12 @@ function hashOf(name) {
   return hash;
 }
 
-/** Index of the first x that is not below `at`. */
-export function firstFrom(x, at) {
+/** Return the index of the first x that is not below a limit. */
+export function firstFrom(x, limit) {
   let low = 0, high = x.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (x[middle] < at) low = middle + 1;
+    if (x[middle] < limit) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -52,20 +52,20 @@ export class Line {
     this.y = new Float64Array(y);
   }
 
-  /** The index of the point nearest to a time, -1 without any; missing values count as none. */
-  nearest(at) {
-    const after = firstFrom(this.x, at);
+  /** Return the index of the point nearest to a time, or -1; points without a value do not count. */
+  nearestIndex(time) {
+    const after = firstFrom(this.x, time);
     let right = after, left = after - 1;
     while (right < this.x.length && Number.isNaN(this.y[right])) right++;
     while (left >= 0 && Number.isNaN(this.y[left])) left--;
     if (left < 0) return right < this.x.length ? right : -1;
     if (right >= this.x.length) return left;
-    return at - this.x[left] <= this.x[right] - at ? left : right;
+    return time - this.x[left] <= this.x[right] - time ? left : right;
   }
 
-  /** The index of what holds at a time: of the last point not after it. */
-  last(at) {
-    return firstFrom(this.x, at + 1e-7) - 1;
+  /** Return the index of the last point at or before a time, or -1: a state lasts until the next point. */
+  indexAt(time) {
+    return firstFrom(this.x, time + 1e-7) - 1; // 1e-7: times have microseconds
   }
 
   extremes() {
@@ -87,8 +87,8 @@ export class Line {
     this.y = joined(this.y, y, drop);
   }
 
-  /** Times and values (null where missing) to draw between two times, at most two for each of `pieces` if too many. */
-  shown(from, to, pieces, most) {
+  /** Return times and values (null if missing) to draw between two times; if more than `most`, two for each piece. */
+  pointsBetween(from, to, pieces, most) {
     const first = Math.max(0, firstFrom(this.x, from) - 1), last = Math.min(this.x.length, firstFrom(this.x, to) + 1);
     const xs = [], ys = [];
     const put = (x, y) => {
@@ -104,7 +104,7 @@ export class Line {
     let at = firstFrom(this.x, from);
     for (let piece = 0; piece < pieces && at < last; piece++) {
       const end = from + (piece + 1) * step;
-      let least = -1, greatest = -1, count = 0;
+      let least = -1, greatest = -1, count = 0; // indices of the two values
       for (; at < last && (this.x[at] < end || (piece === pieces - 1 && this.x[at] <= to)); at++, count++) {
         const value = this.y[at];
         if (!Number.isFinite(value)) continue;
@@ -112,14 +112,14 @@ export class Line {
         if (greatest < 0 || value >= this.y[greatest]) greatest = at;
       }
       if (!count) continue;
-      // All lines have the same places, so that many of them share their times.
-      const places = [from + (piece + 0.25) * step, from + (piece + 0.75) * step];
-      if (least < 0) put(places[0], NaN);
-      else if (least === greatest || this.y[least] === this.y[greatest]) put(places[0], this.y[least]);
+      // The same times in all lines, so that the joined table of the lines stays small.
+      const times = [from + (piece + 0.25) * step, from + (piece + 0.75) * step];
+      if (least < 0) put(times[0], NaN);
+      else if (least === greatest || this.y[least] === this.y[greatest]) put(times[0], this.y[least]);
       else {
         const rises = this.kind === "boolean" ? this.y[at - 1] === this.y[greatest] : least < greatest;
-        put(places[0], this.y[rises ? least : greatest]);
-        put(places[1], this.y[rises ? greatest : least]);
+        put(times[0], this.y[rises ? least : greatest]);
+        put(times[1], this.y[rises ? greatest : least]);
       }
     }
     if (at < this.x.length) put(this.x[at], this.y[at]);
@@ -134,8 +134,8 @@ function joined(before, added, drop) {
   return all;
 }
 
-/** Group lines into panels: fields of unlike magnitude, truth values and texts have panels of their own. */
-export function panelsOf(lines, together) {
+/** Group lines into panels: numbers share one if magnitudes and units are alike; other fields have their own. */
+export function panelsOf(lines, onePanel) {
   const numbers = lines.filter(line => line.kind === "number"), groups = new Map();
   const sizes = new Map();
   for (const line of numbers) {
@@ -144,9 +144,9 @@ export function panelsOf(lines, together) {
   }
   const positive = [...sizes.values()].filter(size => size > 0);
   const units = new Set(numbers.map(line => line.unit));
-  const alike = together ?? (units.size < 2 && Math.max(...positive, 0) <= 10 * Math.min(...positive, Infinity));
+  const sharePanel = onePanel ?? (units.size < 2 && Math.max(...positive, 0) <= 10 * Math.min(...positive, Infinity));
   for (const line of lines) {
-    const key = line.kind === "number" ? (alike ? "number" : `number ${line.field}`) : `${line.kind} ${line.field}`;
+    const key = line.kind === "number" ? (sharePanel ? "number" : `number ${line.field}`) : `${line.kind} ${line.field}`;
     groups.set(key, [...(groups.get(key) ?? []), line]);
   }
   return [...groups.values()];

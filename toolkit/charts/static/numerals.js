@@ -1,8 +1,8 @@
-// Numbers and times as text: ticks that differ, values with as many digits as tell them apart, times with their zone.
+// Numbers and times as text: distinct tick labels, values with enough digits to tell them apart, times in their zone.
 
-const LEAST = 1e-4, GREATEST = 1e15, MOST_DIGITS = 17; // outside of these sizes, as 1.5e-9
+const LEAST_PLAIN = 1e-4, GREATEST_PLAIN = 1e15, MOST_DIGITS = 17; // outside of this range, as 1.5e-9
 
-const isPlain = size => size === 0 || (LEAST <= size && size < GREATEST);
+const isPlain = size => size === 0 || (LEAST_PLAIN <= size && size < GREATEST_PLAIN);
 
 function written(value, decimals, scientific) {
   if (value === 0 && scientific) return "0";
@@ -15,7 +15,7 @@ function written(value, decimals, scientific) {
 /** Labels for the ticks of an axis, all with the same number of decimals. */
 export function tickLabels(ticks) {
   if (!ticks.length) return [];
-  const steps = ticks.slice(1).map((tick, place) => Math.abs(tick - ticks[place]));
+  const steps = ticks.slice(1).map((tick, index) => Math.abs(tick - ticks[index]));
   const step = (steps.length ? Math.min(...steps) : 0) || Math.abs(ticks[0]) || 1;
   const exact = ticks.map(tick => (Math.abs(tick) < step / 100 ? 0 : tick));
   const greatest = Math.max(...exact.map(Math.abs));
@@ -30,12 +30,12 @@ function distinctLabels(exact, step, scientific) {
   let texts = [];
   for (let decimals = 0; decimals < MOST_DIGITS; decimals++) {
     texts = exact.map(tick => written(tick, decimals, scientific));
-    if (texts.every((text, place) => Math.abs(Number(text.replaceAll(",", "")) - exact[place]) <= step / 100)) break;
+    if (texts.every((text, index) => Math.abs(Number(text.replaceAll(",", "")) - exact[index]) <= step / 100)) break;
   }
   return texts;
 }
 
-/** A value with the digits that matter where values differ by `span`: the counter 1,234,567,890.25, but 21.5. */
+/** Return a value with the digits that matter if the values of its line span `span`: 1,234,567,890.25, but 21.5. */
 export function readable(value, span) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
@@ -50,7 +50,7 @@ function digitsFor(size, span) {
   return Math.ceil(Math.log10((size || 1) / smallest)) + 4;
 }
 
-/** A function that turns seconds since 1970 into a date whose local fields are those of the zone. */
+/** Return a function from seconds since 1970 to a Date whose local fields (getHours, ...) are those of the zone. */
 export function dateIn(zone) {
   if (zone && zone !== "UTC") return seconds => zoned(seconds, zone);
   return seconds => {
@@ -70,25 +70,25 @@ function zoned(seconds, zone) {
       timeZone: zone, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric",
       hour: "numeric", minute: "numeric", second: "numeric",
     }));
-  const at = new Date(seconds * 1000), part = {};
-  for (const { type, value } of formats.get(zone).formatToParts(at)) part[type] = Number(value);
-  return new Date(part.year, part.month - 1, part.day, part.hour, part.minute, part.second, at.getMilliseconds());
+  const time = new Date(seconds * 1000), part = {};
+  for (const { type, value } of formats.get(zone).formatToParts(time)) part[type] = Number(value);
+  return new Date(part.year, part.month - 1, part.day, part.hour, part.minute, part.second, time.getMilliseconds());
 }
 
-const two = number => String(number).padStart(2, "0");
+const twoDigits = number => String(number).padStart(2, "0");
 
-/** A time as text in its zone, to the precision that `span` seconds on the axis need. */
+/** Return a time as text in its zone, as precise as an axis of `span` seconds needs. */
 export function timeText(seconds, toDate, span) {
-  const at = toDate(seconds);
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  const clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
-  if (span > 400 * 86400 && clock === "00:00" && at.getSeconds() === 0) return day;
-  if (span > 2 * 86400 && at.getSeconds() === 0) return `${day} ${clock}`;
-  const fraction = span < 60 || at.getMilliseconds() ? `.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
-  return `${day} ${clock}:${two(at.getSeconds())}${span < 3600 ? fraction : ""}`;
+  const date = toDate(seconds);
+  const day = `${date.getFullYear()}-${twoDigits(date.getMonth() + 1)}-${twoDigits(date.getDate())}`;
+  const clock = `${twoDigits(date.getHours())}:${twoDigits(date.getMinutes())}`;
+  if (span > 400 * 86400 && clock === "00:00" && date.getSeconds() === 0) return day;
+  if (span > 2 * 86400 && date.getSeconds() === 0) return `${day} ${clock}`;
+  const fraction = span < 60 || date.getMilliseconds() ? `.${String(date.getMilliseconds()).padStart(3, "0")}` : "";
+  return `${day} ${clock}:${twoDigits(date.getSeconds())}${span < 3600 ? fraction : ""}`;
 }
 
-/** Seconds since 1970 as ISO 8601 with microseconds, for files. */
+/** Return seconds since 1970 as ISO 8601 with microseconds, for files; `naive` leaves out the Z. */
 export function isoText(seconds, naive) {
   let whole = Math.floor(seconds), micros = Math.round((seconds - whole) * 1e6);
   if (micros === 1e6) [whole, micros] = [whole + 1, 0];

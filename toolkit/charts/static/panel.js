@@ -1,12 +1,12 @@
-// One panel of a chart: a uPlot with its axes, shaded gaps, ringed outliers, steps of truth values, bands of states.
+// One panel of a chart: a uPlot with axes, shaded gaps, rings around outliers, steps of truth values, bands of states.
 
 import uPlot from "./uplot/uPlot.js";
 import { PALETTE, firstFrom } from "./lines.js";
 import { tickLabels } from "./numerals.js";
 
-const FONT = "12px system-ui, sans-serif", ROW = 22, TIME_AXIS = 40, TOP = 8;
+const FONT = "12px system-ui, sans-serif", ROW = 22, TIME_AXIS = 40, TOP = 8; // heights in pixels
 const DAY = 86400;
-// uPlot's table of tick labels: least increment, label, then labels where the year, day or minute is a new one.
+// uPlot's table of tick labels: least increment in seconds, label, then what it adds in a new year, day or minute.
 const TIME_LABELS = [
   [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
   [28 * DAY, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
@@ -37,7 +37,7 @@ export class Panel {
     return unit || fields.join(", ");
   }
 
-  /** Its height without the time axis: null where it takes what there is. */
+  /** Return the height without the time axis; null if the panel takes a share of the free height. */
   fixedHeight() {
     if (this.kind === "boolean") return 56;
     return this.kind === "text" ? ROW * this.lines.length + TOP : null;
@@ -61,11 +61,11 @@ export class Panel {
   data(width) {
     const { min, max } = this.chart.view, pieces = Math.max(100, width - this.chart.axisWidth);
     if (this.kind === "text") return [[min, max], ...this.lines.map(() => [null, null])];
-    const seen = this.lines.filter(line => !this.chart.hidden.has(line.name));
-    const most = Math.max(400, 12000 / Math.max(1, seen.length));
+    const visible = this.lines.filter(line => !this.chart.hidden.has(line.name));
+    const most = Math.max(400, 12000 / Math.max(1, visible.length)); // about 12,000 points in all lines
     const tables = this.lines.map(line =>
-      this.chart.hidden.has(line.name) ? [[min], [null]] : line.shown(min, max, pieces, most));
-    // 2: a missing value interrupts its line also where only other lines have points.
+      this.chart.hidden.has(line.name) ? [[min], [null]] : line.pointsBetween(min, max, pieces, most));
+    // Mode 2 of uPlot: a missing value interrupts its line, even if other lines have points at other times.
     return uPlot.join(tables.map(([xs, ys]) => distinct(xs, ys)), tables.map(() => [1, 2]));
   }
 
@@ -92,15 +92,15 @@ export class Panel {
       hooks: {
         drawAxes: [plot => this.shade(plot)],
         draw: [plot => (this.kind === "text" ? this.bands(plot) : this.rings(plot))],
-        setCursor: [plot => chart.pointed(this, plot)],
-        setSelect: [plot => this.selected(plot)],
+        setCursor: [plot => chart.onPointer(this, plot)],
+        setSelect: [plot => this.onSelect(plot)],
       },
     };
   }
 
-  selected(plot) {
+  onSelect(plot) {
     const { left, width } = plot.select;
-    if (width < 3) return;
+    if (width < 3) return; // pixels: a click, not a drag
     const ends = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     this.chart.zoom(...ends);
@@ -112,18 +112,18 @@ export class Panel {
     const paths = this.kind === "boolean" ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
     return {
       stroke, width: 1.5, dash: line.dash, paths, spanGaps: false,
-      points: { show: true, size: 5, width: 0, fill: stroke, filter: (plot, place, show, gaps) => dots(plot, place) },
+      points: { show: true, size: 5, width: 0, fill: stroke, filter: (plot, seriesIndex) => dots(plot, seriesIndex) },
     };
   }
 
   range(least, greatest) {
     if (this.kind === "boolean") return [-0.15, 1.15];
     if (this.kind === "text") return [0, this.lines.length];
-    if (least === null || least === undefined) return this.lastRange ?? [0, 1]; // its lines are hidden
+    if (least === null || least === undefined) return this.lastRange ?? [0, 1]; // all lines are hidden
     const size = Math.max(Math.abs(least), Math.abs(greatest));
-    // Values that differ by rounding only are a level line.
-    const air = greatest - least > size * 1e-12 ? (greatest - least) * 0.06 : size * 0.05 || 0.5;
-    return (this.lastRange = [least - air, greatest + air]);
+    // Values that differ only by rounding are drawn as a level line.
+    const margin = greatest - least > size * 1e-12 ? (greatest - least) * 0.06 : size * 0.05 || 0.5;
+    return (this.lastRange = [least - margin, greatest + margin]);
   }
 
   timeAxis() {
@@ -145,7 +145,7 @@ export class Panel {
     };
     return {
       stroke: () => this.chart.ink(0.8), font: FONT, gap: 5, space: 30, values: labels[kind], splits: splits[kind],
-      size: (plot, texts) => this.chart.axisOf(this, plot, texts ?? []),
+      size: (plot, texts) => this.chart.axisWidthOf(this, plot, texts ?? []),
       grid: { show: kind === "number", stroke: () => this.chart.ink(0.15), width: 1 },
       ticks: { show: false, size: 0 },
     };
@@ -173,10 +173,10 @@ export class Panel {
     ctx.lineWidth = 1.5 * ratio;
     for (const line of this.lines) {
       if (!line.rings || this.chart.hidden.has(line.name)) continue;
-      line.rings.x.forEach((time, place) => {
+      line.rings.x.forEach((time, index) => {
         if (time < this.chart.view.min || time > this.chart.view.max) return;
         ctx.beginPath();
-        ctx.arc(plot.valToPos(time, "x", true), plot.valToPos(line.rings.y[place], "y", true), 5 * ratio, 0, 7);
+        ctx.arc(plot.valToPos(time, "x", true), plot.valToPos(line.rings.y[index], "y", true), 5 * ratio, 0, 7);
         ctx.stroke();
       });
     }
@@ -195,7 +195,7 @@ export class Panel {
         const from = Math.max(plot.valToPos(start, "x", true), bbox.left);
         const width = Math.max(Math.min(plot.valToPos(end, "x", true), bbox.left + bbox.width) - from, 2 * ratio);
         const colour = PALETTE[state % PALETTE.length];
-        ctx.fillStyle = colour + "59"; // the last two digits: how opaque
+        ctx.fillStyle = colour + "59"; // the last two digits are the opacity
         ctx.fillRect(from, top, width, height);
         ctx.fillStyle = colour;
         ctx.fillRect(from, top, Math.min(width, 2 * ratio), height);
@@ -208,14 +208,15 @@ export class Panel {
   }
 }
 
+/** Yield start, end and state of each band; changes within one pixel, given in seconds, belong to the band before. */
 function* segments(line, min, max, end, pixel) {
-  let at = Math.max(0, firstFrom(line.x, min) - 1);
-  while (at < line.x.length && line.x[at] <= max) {
-    const state = line.y[at], start = line.x[at];
-    let next = at + 1;
+  let index = Math.max(0, firstFrom(line.x, min) - 1);
+  while (index < line.x.length && line.x[index] <= max) {
+    const state = line.y[index], start = line.x[index];
+    let next = index + 1;
     while (next < line.x.length && (line.y[next] === state || line.x[next] - start < pixel)) next++;
     if (!Number.isNaN(state)) yield [start, line.x[next] ?? Math.max(end, start), state];
-    at = next;
+    index = next;
   }
 }
 
@@ -228,27 +229,27 @@ function fitting(ctx, text, width) {
 
 const shortened = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
 
-/** Times of which no two are the same, as uPlot needs: of several values at one time the last. */
+/** Return each time once, as uPlot needs it; of several values at one time, the last. */
 function distinct(xs, ys) {
-  const kept = xs.map((x, place) => x !== xs[place + 1]);
-  return kept.every(Boolean) ? [xs, ys] : [xs.filter((_x, place) => kept[place]), ys.filter((_y, place) => kept[place])];
+  const isLast = xs.map((x, index) => x !== xs[index + 1]);
+  return isLast.every(Boolean) ? [xs, ys] : [xs.filter((_x, index) => isLast[index]), ys.filter((_y, index) => isLast[index])];
 }
 
-/** The points that are drawn as dots: all where they are few, else those without a neighbour. */
-function dots(plot, place) {
-  const values = plot.data[place], found = [], lonely = [];
+/** Return the indices of the points to draw as dots: all if they are few, otherwise those without a neighbour. */
+function dots(plot, seriesIndex) {
+  const values = plot.data[seriesIndex], all = [], isolated = [];
   let before = null, candidate = -1;
-  values.forEach((value, at) => {
-    if (value === undefined) return;
+  values.forEach((value, index) => {
+    if (value === undefined) return; // a point of another line
     if (value === null) {
-      if (candidate >= 0) lonely.push(candidate);
+      if (candidate >= 0) isolated.push(candidate);
       candidate = -1;
     } else {
-      found.push(at);
-      candidate = before === null ? at : -1;
+      all.push(index);
+      candidate = before === null ? index : -1;
     }
     before = value;
   });
-  if (candidate >= 0) lonely.push(candidate);
-  return found.length * 12 < plot.bbox.width / devicePixelRatio ? found : lonely;
+  if (candidate >= 0) isolated.push(candidate);
+  return all.length * 12 < plot.bbox.width / devicePixelRatio ? all : isolated; // few: at least 12 pixels per dot
 }

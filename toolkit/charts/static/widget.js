@@ -5,30 +5,31 @@ import { download } from "./files.js";
 
 const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 
-function lineOf(sent) {
-  const rings = sent.rings && { x: numbers(sent.rings.x), y: numbers(sent.rings.y), expected: numbers(sent.rings.expected) };
-  return { ...sent, x: numbers(sent.x), y: numbers(sent.y), rings };
+function lineOf(message) {
+  const { x, y, rings } = message;
+  const outliers = rings && { x: numbers(rings.x), y: numbers(rings.y), expected: numbers(rings.expected) };
+  return { ...message, x: numbers(x), y: numbers(y), rings: outliers };
 }
 
 const rangeOf = model => (model.get("_range").length ? model.get("_range") : null);
 
-const SETTLED_MS = 150; // while a person pans or turns the wheel, the kernel hears of the last range only
+const SETTLED_MS = 150; // while a person pans or turns the wheel, the kernel gets only the last range
 
 export default {
   initialize({ model }) {
     model.on("msg:custom", ({ download: name, copy }, buffers) => {
-      if (copy !== undefined) navigator.clipboard?.writeText(copy).catch(() => {}); // the kernel shows the text, too
+      if (copy !== undefined) navigator.clipboard?.writeText(copy).catch(() => {}); // if the browser refuses, the widget shows the text
       if (name) download(name, new Blob(buffers.map(view => view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))));
     });
   },
 
   render({ model, el }) {
-    const asked = kind => () => model.send({ ask: kind, lines: chart.seen().map(line => line.name) });
+    const askKernel = kind => () => model.send({ ask: kind, lines: chart.visibleLines().map(line => line.name) });
     let waiting;
     const chart = createChart(el, {
       ...model.get("_options"),
-      // What was too much to send is only in the kernel.
-      files: { csv: () => (model.get("_data").isThinned ? asked("csv")() : chart.saveTable()), svg: asked("svg") },
+      // If the data was thinned, only the kernel has all of it.
+      files: { csv: () => (model.get("_data").isThinned ? askKernel("csv")() : chart.saveTable()), svg: askKernel("svg") },
       onRange: range => {
         clearTimeout(waiting);
         waiting = setTimeout(() => {

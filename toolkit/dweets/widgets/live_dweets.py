@@ -277,7 +277,7 @@ class LiveDweets(ServiceWidget):
     def _show_state(self) -> None:
         names = _listed_names(self.things.value)
         for thing, error in list(self._reader.failures.items()):
-            self.show_error(error, about=thing if len(self.things.value) > 1 else "")
+            self.show_error(error, subject=thing if len(self.things.value) > 1 else "")
             return
         if not self.running:
             self.say(f"Stopped after {counted(self.seen, 'dweet')}." if names else "Choose at least one thing.")

@@ -27,7 +27,7 @@ from toolkit.handwriting.client.letter import LETTER_SIZE
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of, scaled_query
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
 from toolkit.handwriting.wire import Align, LetterFormat
-from toolkit.working_folder import write_whole
+from toolkit.local_files import write_whole
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient

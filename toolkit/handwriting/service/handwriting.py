@@ -24,7 +24,7 @@ from toolkit.handwriting.service.render_pool import RenderPool
 from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
-from toolkit.settings import Table, refuse_duplicates
+from toolkit.settings import Table, check_unique
 
 if TYPE_CHECKING:
     from toolkit.outside_world import OutsideWorld
@@ -55,7 +55,7 @@ class HandwritingSettings(Table, frozen=True):
     render_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 20.0
 
     def __post_init__(self) -> None:
-        refuse_duplicates("apikeys", self.apikeys or (), "apikey")
+        check_unique("apikeys", self.apikeys or (), "apikey")
 
 
 class Caller(NamedTuple):

@@ -57,10 +57,10 @@ class RenderPool:
     def close(self) -> None:
         """End all processes; unfinished renderings are lost."""
         for worker in self._workers:
-            worker.close()
+            worker.stop()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for worker in self._workers:
-            worker.join()
+            worker.close()
 
     async def _run_job(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
         try:

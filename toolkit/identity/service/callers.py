@@ -14,7 +14,7 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.service.carrier import Carrier, Network, Subscriber, normal_ip_address
 from toolkit.identity.wire import GUID, REQUEST_ID, Field, Operation
 from toolkit.secret import Secret
-from toolkit.settings import Table, Text, refuse_duplicates
+from toolkit.settings import Table, Text, check_unique
 
 #: RFC 6749 (4.1.2) and NIST 800-63B recommend at most ten minutes for a code.
 MAX_LIFE_SECONDS = 600
@@ -73,7 +73,7 @@ class IdentitySettings(Table, frozen=True):
         unique = {"clients": ("name", "api_client_id"), "carriers": ("short_code",), "subscribers": ("id", "device_ip")}
         for key, fields in unique.items():
             for field in fields:
-                refuse_duplicates(key, getattr(self, key), field)
+                check_unique(key, getattr(self, key), field)
         known = {network.short_code for network in self.carriers}
         for number, subscriber in enumerate(self.subscribers):
             if subscriber.carrier not in known:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit import working_folder
-from toolkit.working_folder import copy_originals, write_whole
+from toolkit import local_files
+from toolkit.local_files import copy_originals, write_whole
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_tools_of_a_checkout_are_not_copied(source: Path, tmp_path: Path) -> Non
 
 
 def test_an_installed_package_has_its_own_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working_folder, "_PACKAGE", tmp_path / "toolkit")
-    assert working_folder.originals() == tmp_path / "toolkit" / "_lab"
+    monkeypatch.setattr(local_files, "_PACKAGE", tmp_path / "toolkit")
+    assert local_files.originals() == tmp_path / "toolkit" / "_lab"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no modes of files")

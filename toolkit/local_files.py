@@ -1,6 +1,6 @@
-"""Folders of notebooks and data: a checkout, the installed package, or a copy in a person's own folder.
+"""Files on this machine: the default folders, copies of notebooks and data, and files that are written atomically.
 
-And files that are written whole or not at all.
+The originals of notebooks and data are in the checkout, or in the installed package.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ FOLDERS = ("notebooks", "data")
 
 _PACKAGE = Path(__file__).resolve().parent
 _RECORD_FILE = ".gateway-toolkit.json"
-_NOT_COPIED = ("__pycache__", "tools")  # a checkout has the tools of the maintainers in data/tools
+_NOT_COPIED = ("__pycache__", "tools")  # data/tools of a checkout is for maintainers
 
 
 def gateway_folder() -> Path:
@@ -37,31 +37,31 @@ def is_checkout() -> bool:
 
 
 def originals() -> Path:
-    """Return the folder of the original ``notebooks`` and ``data``; read only in an installed package."""
+    """Return the folder with the original ``notebooks`` and ``data``: the checkout, or one in the installed package."""
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 
 def copy_originals(source: Path, folder: Path) -> list[str]:
-    """Copy notebooks and data to a folder, and never overwrite a file that a person changed.
+    """Copy notebooks and data to a folder, but never overwrite a file that a person changed.
 
     A file that nobody changed since an earlier copy is updated; a missing file is copied again. Returns the names of
     the files that a person changed and that have a newer original.
     """
     record_file = folder / _RECORD_FILE
-    written, kept = _read_record(record_file), []
+    copied, outdated = _read_record(record_file), []
     for name in _file_names(source):
         original, target = (source / name).read_bytes(), folder / name
         digest = _digest(original)
-        present = _digest(target.read_bytes()) if target.exists() else None
-        if present in (None, digest, written.get(name)):
-            if present != digest:
+        present_digest = _digest(target.read_bytes()) if target.exists() else None
+        if present_digest in (None, digest, copied.get(name)):
+            if present_digest != digest:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(target, original)
-            written[name] = digest
-        elif written.get(name) != digest:
-            kept.append(name)
-    write_whole(record_file, json.dumps(written, indent=1).encode("utf-8"))
-    return kept
+            copied[name] = digest
+        elif copied.get(name) != digest:
+            outdated.append(name)
+    write_whole(record_file, json.dumps(copied, indent=1).encode("utf-8"))
+    return outdated
 
 
 def _file_names(source: Path) -> Iterator[str]:
@@ -72,6 +72,7 @@ def _file_names(source: Path) -> Iterator[str]:
 
 
 def _read_record(path: Path) -> dict[str, str]:
+    """Return the digest of each file at its latest copy."""
     try:
         record = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -82,19 +83,19 @@ def _read_record(path: Path) -> dict[str, str]:
 
 def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a file so that readers see all of it or nothing, even if the disk is full or this process crashes."""
-    beside = path.with_name(f".{path.name}.new")
+    temporary = path.with_name(f".{path.name}.new")
     try:
-        beside.unlink(missing_ok=True)  # a left-over file may have another mode
-        with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
+        temporary.unlink(missing_ok=True)  # a file left by a crash may have another mode
+        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None  # the caller does not know the temporary file
     finally:
-        with suppress(OSError):  # of a folder that cannot be written
-            beside.unlink(missing_ok=True)
+        with suppress(OSError):  # the folder cannot be written
+            temporary.unlink(missing_ok=True)
 
 
 def _digest(content: bytes) -> str:
