@@ -160,7 +160,7 @@ def _operation(
 def _content(request: Request) -> bytes:
     if request.method != "POST":
         return content_of_pairs(request.pairs)
-    is_form = request.fields.get(b"content-type", b"").startswith(b"application/x-www-form-urlencoded")
+    is_form = request.media_type == "application/x-www-form-urlencoded"
     return content_of_form(request.body) if is_form else checked_content(request.body)
 
 
