@@ -61,7 +61,7 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_overdue = False
-        self._is_closed = False
+        self.is_closed = False
 
     @property
     def pid(self) -> int | None:
@@ -95,7 +95,7 @@ class WorkerProcess:
     def close(self) -> None:
         """End the child at once, and start no other child. Call `join` after the last job."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
         self.kill()
 
     def join(self) -> None:
@@ -108,7 +108,7 @@ class WorkerProcess:
             return self._process
         self._end_child()  # no job is to blame
         with self._lock:
-            if self._is_closed:
+            if self.is_closed:
                 raise BrokenPipeError("closed")
             process = self._process = _start_child(self._module)
             self._is_overdue = False
