@@ -64,6 +64,8 @@ class DweetSettings(Table, frozen=True):
     finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
 
     def __post_init__(self) -> None:
+        if not all(map(wire.is_name, self.locks)):
+            raise InvalidArgument("locks: a lock's name must have 1 to 256 bytes of UTF-8 and no control characters")
         if not wire.is_email_address(self.sender):
             raise InvalidArgument("sender: expected one e-mail address, as alerts@example.com")
         if self.smtp is not None:
