@@ -1,8 +1,7 @@
 """Threads that run jobs for an event loop.
 
-When a process ends, Python waits for the threads of executors (also of `asyncio.to_thread`) and ends them before
-gateways stop. Gateways still write while they stop, and a mail server may hold a thread for ever, so they use the
-threads of this module.
+When a process ends, Python first waits for the threads of executors (also of `asyncio.to_thread`), then gateways stop.
+They still write then, and a mail server may hold a thread for ever, so gateways use the threads of this module.
 """
 
 import asyncio

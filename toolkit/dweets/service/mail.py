@@ -19,7 +19,6 @@ from email.header import Header
 from email.message import Message
 from email.policy import compat32
 from email.utils import format_datetime
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -164,7 +163,7 @@ class SmtpDelivery:
         Raises NotDelivered, or OSError if the connection broke while the server received the text.
         """
         thread = WorkerThread("gateway-mail")
-        delivering = thread.run(partial(self._deliver, mail))
+        delivering = thread.run(lambda: self._deliver(mail))
         thread.end(wait=False)  # nor does the process wait at its end: a mail server may hold the thread for ever
         return await delivering
 
