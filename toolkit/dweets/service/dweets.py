@@ -134,9 +134,10 @@ class DweetService:
         self.locks.check_reader(thing, key)
         return self.things.cached(thing, length)
 
-    def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
+    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         self.locks.check_reader(thing, key)
-        return StoredRange(self.things, thing, *_time_range(date, hour))
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        return StoredRange(self.things, thing, newest[0].sequence if newest else 0, *_time_range(date, hour))
 
     async def active_things(self) -> list[tuple[str, bytes]]:
         """Return name and newest dweet of each public thing, the latest active one first."""

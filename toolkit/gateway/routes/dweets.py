@@ -112,7 +112,7 @@ class DweetRoutes(Routes):
         if "date" not in query:
             raise MalformedRequest("date is required")
         kind = query.get("responseType", "json")
-        stored = self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
+        stored = await self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
         if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
         if kind == "csv":
