@@ -38,8 +38,6 @@ class Chart(anywidget.AnyWidget):
         The unit of the values, for all fields or by field.
     marks
         Gaps and outliers to mark in the chart.
-    regular
-        Whether the frame was resampled, so that a missing value interrupts a line.
     height
         Height of the plots in pixels; several panels may need more.
     max_height
@@ -76,7 +74,6 @@ class Chart(anywidget.AnyWidget):
         *,
         unit: Unit = None,
         marks: ChartMarks = NO_MARKS,
-        regular: bool = False,
         height: int = 300,
         max_height: int = 480,
         file_name: str = "chart",
@@ -88,7 +85,7 @@ class Chart(anywidget.AnyWidget):
         close_earlier(self, Chart)
         self.on_msg(self._on_message)
         nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
-        self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
+        self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks)
 
     def draw(
         self,
@@ -100,7 +97,7 @@ class Chart(anywidget.AnyWidget):
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
-        """Show other data, or the text `empty` if there is none. Lines keep their colours, and the range stays."""
+        """Show other data, or `empty` without any; `regular` as in `lines_of`. Colours of lines and the range stay."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
         self._frame, self._gaps = frame, marks.gaps

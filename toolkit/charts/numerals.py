@@ -38,19 +38,13 @@ def distinct_numerals(values: Sequence[float]) -> list[str]:
     >>> distinct_numerals([21.53217, 1234567890, 1234567890.25, 1234567891])
     ['21.53', '1,234,567,890', '1,234,567,890.2', '1,234,567,891']
     """
-    digits = [_FEWEST_DIGITS] * len(values)
-    while True:
-        texts = [_with_digits(float(value), most) for value, most in zip(values, digits, strict=True)]
+    texts = [_with_digits(float(value), _FEWEST_DIGITS) for value in values]
+    for most in range(_FEWEST_DIGITS + 1, _MOST_DIGITS + 1):
         pairs = list(zip(texts, values, strict=True))
-        alike = [
-            place
-            for place, (text, value) in enumerate(pairs)
-            if text and any(text == other and not math.isclose(value, its, rel_tol=_ROUNDING) for other, its in pairs)
-        ]
-        if not alike or max(digits[place] for place in alike) == _MOST_DIGITS:
-            return texts
-        for place in alike:
-            digits[place] += 1
+        for place, (text, value) in enumerate(pairs):
+            if text and any(text == other and not math.isclose(value, its, rel_tol=_ROUNDING) for other, its in pairs):
+                texts[place] = _with_digits(float(value), most)
+    return texts
 
 
 def _with_digits(value: float, most: int) -> str:
