@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 import pytest
 from ipywidgets.widgets.widget import _instances
@@ -378,6 +379,27 @@ def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd
         HistoryExplorer()
     with pytest.raises(InvalidArgument):
         HistoryExplorer(tk, frame=weather)
+
+
+def test_a_frame_is_given_by_name(weather: pd.DataFrame) -> None:
+    with pytest.raises(InvalidArgument, match="frame="):
+        HistoryExplorer(weather)
+
+
+def test_things_that_are_numbers_are_said(weather: pd.DataFrame) -> None:
+    explorer = HistoryExplorer(frame=weather.assign(thing=5))
+    assert "Name every thing with text: frame.astype(" in explorer.status.value
+    assert isinstance(explorer.error, InvalidArgument)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "America/New_York"])
+def test_all_years_of_the_calendar_are_shown(zone: str | None) -> None:
+    times = pd.DatetimeIndex(np.array(["0001-01-01T12", "2026-01-01", "9999-12-31T12"], "datetime64[us]"))
+    frame = pd.DataFrame({"celsius": [1.0, 2.0, 3.0]}, index=times.tz_localize(zone).rename("created"))
+    explorer = HistoryExplorer(frame=frame)
+    assert explorer.frame["celsius"].tolist() == [1.0, 2.0, 3.0]
+    explorer.start.value = "2000"
+    assert explorer.frame["celsius"].tolist() == [2.0, 3.0]
 
 
 def test_frames_without_time_or_numbers_are_said() -> None:

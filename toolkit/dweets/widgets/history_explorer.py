@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -123,8 +124,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         chosen = {name: getattr(self, name).value for name in _CHOICES}
         return View(
             **chosen,
-            gap_factor=self.gap_factor.value if self.mark_gaps.value else None,
-            threshold=self.threshold.value if self.mark_outliers.value else None,
+            gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
+            threshold=self.threshold.value if self.mark_outliers.value else math.inf,
         )
 
     @property
