@@ -286,6 +286,8 @@ REFUSED = {
     "a text as a field": lambda frame: outliers(frame, ["weather"]),
     "a column that is not there": lambda frame: statistics(frame, "humidity"),
     "a rule that is none": lambda frame: resample(frame, "fortnight"),
+    "a rule of no time": lambda frame: resample(frame, "0h"),
+    "a rate in intervals of no time": lambda frame: rate(frame, "0min"),
     "an aggregation that is none": lambda frame: resample(frame, "1D", "mode"),
     "a time axis of words": lambda frame: on_time_axis(frame, "weather"),
     "a time axis that is not there": lambda frame: on_time_axis(frame, "at"),

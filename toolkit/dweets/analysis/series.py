@@ -155,7 +155,7 @@ def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[s
     ascending = frame[fields].sort_index(kind="stable").astype("float64")
     try:
         bins = ascending.resample(rule)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
     found = {}
     for name, (field, how) in columns.items():

@@ -155,7 +155,7 @@ class DweetClient(PublicNames):
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            ThingNames in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress
             Show a progress bar if there is more than one day to read.
 
