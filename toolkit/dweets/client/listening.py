@@ -148,7 +148,7 @@ class Listener(Closable):
             attempts += 1
             try:
                 stream = self._open_stream(self.position)
-            except (Unreachable, ServiceFailure):
+            except (Unreachable, ServiceFailure, UnexpectedReply):  # the last one from a proxy whose gateway is gone
                 if time.monotonic() - began >= self._patience:
                     raise
                 continue
