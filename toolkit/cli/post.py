@@ -13,7 +13,7 @@ from toolkit.cli.process import json_text, stdin, terminal_safe, write_text
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_name
 from toolkit.dweets.content import checked_content, coerced
-from toolkit.errors import MalformedRequest, ToolkitError, Unreachable
+from toolkit.errors import MalformedRequest, ToolkitError, Unreachable, counted
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -85,12 +85,12 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
             first, last = lines[0][0], lines[len(contents) - 1][0]
             where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
             raise click.ClickException(
-                f"{where}: {terminal_safe(str(error))}{unknown}; before that {_count_text(sent)} sent"
+                f"{where}: {terminal_safe(str(error))}{unknown}; sent before that: {counted(sent, 'dweet')}"
             ) from None
         sent += len(receipts)
         yield receipts
         if refusal:
-            raise click.ClickException(f"{refusal}; before that {_count_text(sent)} sent")
+            raise click.ClickException(f"{refusal}; sent before that: {counted(sent, 'dweet')}")
 
 
 def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
@@ -117,7 +117,3 @@ def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
             reason = error.message if error.status == 413 else "this is not valid JSON"
             return contents, f"line {number:,}: {reason}"
     return contents, None
-
-
-def _count_text(count: int) -> str:
-    return f"{count:,} dweet{'s were' if count != 1 else ' was'}"
