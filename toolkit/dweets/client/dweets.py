@@ -40,9 +40,9 @@ class DweetClient(PublicNames):
     A `key` (a `Secret` or plain text) is needed for locked things only; no output shows the key. With a missing or
     wrong key, a call for a locked thing raises KeyRejected.
 
-    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots, missing
-    values are NA, and a content that is no object is in the column ``content``. A frame has columns for the 200 most
-    frequent names, and a warning says how many names are left out; ``columns=`` selects any number of other names.
+    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots (a key of
+    this name goes first), missing values are NA, and a content that is no object is in the column ``content``. A frame
+    has columns for the 200 most frequent names; a warning says how many are left out, ``columns=`` selects any others.
     """
 
     def __init__(self, session: HttpSession) -> None:
