@@ -337,12 +337,12 @@ def test_the_last_five_hundred(call: Caller, thing: str) -> None:
 
 def test_a_batch_is_taken_whole_or_not_at_all(call: Caller, thing: str) -> None:
     answer = json.loads(call("POST", f"/dweets/for/{thing}", b'1\n\n 2 \r\n{"a":\n3').body)
-    assert answer == {"this": "failed", "with": 400, "because": "line 3: the body is not valid JSON"}
+    assert answer == {"this": "failed", "with": 400, "because": "line 4: the body is not valid JSON"}
     answer = json.loads(call("POST", f"/dweets/for/{thing}", b'1\n"' + b"x" * 65536 + b'"').body)
     assert answer == {"this": "failed", "with": 413, "because": "line 2: a dweet holds at most 65536 bytes"}
     for body in (b"", b"\n\n", b"1\n" * 10_001, b"1" + b"\n" * 20_001):
         answer = json.loads(call("POST", f"/dweets/for/{thing}", body).body)
-        assert answer["because"] == "send 1 to 10000 dweets, one JSON value a line"
+        assert answer["because"] == "send 1 to 10000 dweets, one JSON value per line"
     assert call("GET", f"/get/latest/dweet/for/{thing}").body == NOT_FOUND
 
 

@@ -33,13 +33,14 @@ def checked_content(body: bytes) -> bytes:
 
 
 def checked_batch(body: bytes) -> list[bytes]:
-    """Split a body of one JSON value per line; an error names the line."""
-    # Counted first, because splitting millions of blank lines would take a second.
-    lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") <= _MAX_BATCH_LINES else []
+    """Split a body of one JSON value per line. Blank lines are skipped; an error names the line, counted from 1."""
+    lines: list[tuple[int, bytes]] = []
+    if body.count(b"\n") <= _MAX_BATCH_LINES:  # splitting a body of millions of blank lines would take a second
+        lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
-        raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")
+        raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value per line")
     contents = []
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         try:
             contents.append(checked_content(line))
         except MalformedRequest as error:
