@@ -25,7 +25,7 @@ from tqdm import tqdm
 import toolkit
 from tests.gateway_process import GatewayProcess
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.tables import Row
+from toolkit.dweets.archive.parquet_files import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 
 THINGS, ROWS = 1_000, 10_000

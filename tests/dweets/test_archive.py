@@ -25,8 +25,8 @@ import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.dweets.archive_rows_made import START, archived, contents, numbers, rows
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.files import all_files, folder_name, thing_files
-from toolkit.dweets.archive.tables import LONGEST_TEXT, Footer, Row
+from toolkit.dweets.archive.file_names import all_files, folder_name, thing_files
+from toolkit.dweets.archive.parquet_files import LONGEST_TEXT, Footer, Row
 from toolkit.dweets.archive.writer import ArchiveWriter, FileLimits
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, InvalidArgument

@@ -16,7 +16,7 @@ import toolkit
 from tests.mail_server import eventually
 from toolkit.connection import Connection
 from toolkit.dweets.client import listening
-from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader, encode_event, encode_frame
+from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader, encode_event, encode_frame
 from toolkit.errors import (
     Conflict,
     KeyRejected,

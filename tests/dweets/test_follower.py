@@ -13,9 +13,9 @@ import pytest
 
 from tests.dweets.archive_rows_made import archived, numbers, rows
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.files import Position, missing_between
+from toolkit.dweets.archive.file_names import Position, missing_between
 from toolkit.dweets.archive.follower import Batch, Follower, Progress
-from toolkit.dweets.archive.tables import Row
+from toolkit.dweets.archive.parquet_files import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.service import archiving
 from toolkit.dweets.service.archiving import StoreSource

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import raw_exchange
 from tests.dweets.conftest import Caller, RawStream
 from tests.mail_server import eventually
-from toolkit.dweets.stream import encode_frame
+from toolkit.dweets.stream_format import encode_frame
 from toolkit.gateway import Gateway
 from toolkit.gateway.connections import LIMITS
 from toolkit.outside_world import Timings

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import raw_call
 from toolkit import LiveDweets
 from toolkit.connection import Connection
-from toolkit.dweets.archive.tables import Row, table_of
+from toolkit.dweets.archive.parquet_files import Row, table_of
 from toolkit.errors import InvalidArgument
 
 ROWS, NAMES = 150, 1_000

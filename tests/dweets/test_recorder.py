@@ -33,7 +33,7 @@ from tests.ports import free_port
 from tests.redis_servers import fresh_url
 from tests.test_cli import called
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.files import thing_files
+from toolkit.dweets.archive.file_names import thing_files
 from toolkit.dweets.service.archiving import Archiving
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable

@@ -20,7 +20,7 @@ from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail, SmtpDelivery
 from toolkit.dweets.service.storage import SPACE, Changes, encode_record
-from toolkit.dweets.stream import encode_frame
+from toolkit.dweets.stream_format import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.outside_world import OutsideWorld, Timings
 from toolkit.stores import Store

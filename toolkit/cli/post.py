@@ -11,7 +11,7 @@ import orjson
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, stdin, terminal_safe, write_text
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_name
+from toolkit.dweets.checked_values import checked_name
 from toolkit.dweets.content import checked_content, coerced
 from toolkit.errors import MalformedRequest, ToolkitError, Unreachable, counted
 

@@ -21,12 +21,12 @@ from tqdm.auto import tqdm
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.dweets.archive.files import ArchiveFile, all_files, gaps_of, thing_files
+from toolkit.dweets.archive.file_names import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import running_followers
+from toolkit.dweets.archive.parquet_files import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
-from toolkit.dweets.archive.tables import Footer, Row, read_footer, read_rows, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
+from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted

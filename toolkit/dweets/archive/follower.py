@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from toolkit.dweets.archive.files import Position, missing_between
-from toolkit.dweets.archive.tables import Row
+from toolkit.dweets.archive.file_names import Position, missing_between
+from toolkit.dweets.archive.parquet_files import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 from toolkit.public_names import Closable, PublicNames

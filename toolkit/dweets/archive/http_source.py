@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 
 from toolkit.dweets.archive.follower import Batch, Follower, Progress
-from toolkit.dweets.archive.tables import Row
+from toolkit.dweets.archive.parquet_files import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
-from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet
+from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, StreamedDweet
 from toolkit.errors import ConnectionClosed, InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 

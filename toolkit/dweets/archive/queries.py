@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive.tables import BASE, Footer, common_schema, conformed, fits, read_rows
+from toolkit.dweets.archive.parquet_files import BASE, Footer, common_schema, conformed, fits, read_rows
 from toolkit.errors import ExtraMissing, InvalidArgument
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import filelock
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive.files import (
+from toolkit.dweets.archive.file_names import (
     UNFINISHED,
     ArchiveFile,
     Position,
@@ -27,7 +27,7 @@ from toolkit.dweets.archive.files import (
     leftover_files,
     thing_files,
 )
-from toolkit.dweets.archive.tables import Row, joined_tables, last_row, read_footer, table_of, write_file
+from toolkit.dweets.archive.parquet_files import Row, joined_tables, last_row, read_footer, table_of, write_file
 from toolkit.errors import ArchiveUnusable
 from toolkit.public_names import Closable
 

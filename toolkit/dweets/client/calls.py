@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import Key, checked_name
+from toolkit.dweets.checked_values import Key, checked_name
 from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, UnexpectedReply, counted, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, StrOrSecret

@@ -12,7 +12,14 @@ import pandas as pd
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
+from toolkit.dweets.checked_values import (
+    Key,
+    checked_addresses,
+    checked_date,
+    checked_keys,
+    checked_name,
+    checked_names,
+)
 from toolkit.dweets.client.alerts import alert_frame, backtested_frame, backtested_records
 from toolkit.dweets.client.calls import DweetCalls, checked_records
 from toolkit.dweets.client.listening import Listener, collected

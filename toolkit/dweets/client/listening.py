@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from toolkit.dweets.arguments import checked_count
-from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
+from toolkit.dweets.checked_values import checked_count
+from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 from toolkit.public_names import Closable, PublicNames

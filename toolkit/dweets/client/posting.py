@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.dweets.arguments import Key, checked_name, checked_times
+from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller

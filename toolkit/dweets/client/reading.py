@@ -11,10 +11,10 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import Key, checked_count
+from toolkit.dweets.checked_values import Key, checked_count
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_frame import times_of
-from toolkit.dweets.stream import EventReader
+from toolkit.dweets.stream_format import EventReader
 from toolkit.errors import warn_caller
 from toolkit.frames import TimeLike, utc_range
 

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from toolkit.dweets.archive.files import all_files
+from toolkit.dweets.archive.file_names import all_files
 from toolkit.dweets.archive.follower import Batch, Follower, Progress
-from toolkit.dweets.archive.tables import Row
+from toolkit.dweets.archive.parquet_files import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of

@@ -12,7 +12,7 @@ from typing import Protocol
 from toolkit.dweets import wire
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.things import Things, journal_of
-from toolkit.dweets.stream import Encoder
+from toolkit.dweets.stream_format import Encoder
 from toolkit.errors import NotFound
 from toolkit.stores import Entry
 

@@ -13,7 +13,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
-from toolkit.dweets.arguments import Key, checked_date
+from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
 
 if TYPE_CHECKING:

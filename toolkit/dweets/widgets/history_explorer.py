@@ -18,7 +18,7 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
-from toolkit.dweets.arguments import Key
+from toolkit.dweets.checked_values import Key
 from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
 from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted

@@ -16,7 +16,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.series import kind_of
 from toolkit.dweets.analysis.series import put_on_time_axis
-from toolkit.dweets.arguments import Key, checked_name, checked_names
+from toolkit.dweets.checked_values import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings

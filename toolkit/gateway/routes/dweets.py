@@ -11,7 +11,7 @@ from toolkit.dweets.content import checked_batch, checked_content, content_of_fo
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit.dweets.service.things import BATCH_BYTES, CachedThing
-from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
+from toolkit.dweets.stream_format import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream

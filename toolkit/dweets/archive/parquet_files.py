@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from toolkit.dweets.archive.files import ArchiveFile
+from toolkit.dweets.archive.file_names import ArchiveFile
 from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns
 from toolkit.errors import ArchiveUnusable
 
