@@ -52,7 +52,7 @@ KIB = 1024
         f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
         f"it stops after {FAULTS_TO_STOP} in a row",
         f"| addresses of an alert | {dweets.MAX_RECIPIENTS} |",
-        f"| mails of a lock | {dweets.ALERTS_A_DAY} a day |",
+        f"| mails of a lock | {dweets.ALERTS_PER_DAY} a day |",
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {HandwritingSettings().render_seconds:g} s of CPU time (`render_seconds`), {MEMORY_BYTES // KIB**2} MiB",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",

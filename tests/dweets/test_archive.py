@@ -374,7 +374,7 @@ def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path) -> None:
     with ArchiveWriter(tmp_path) as writer:
         for first in range(1, 2_001, 10):
             writer.append("t", rows(first, first + 9))
-            writer.join("t")
+            writer.merge("t")
             files = thing_files(tmp_path, "t")
             assert len(files) <= FileLimits().small_files + 1
             written |= {file.path: file.rows for file in files}
@@ -442,7 +442,7 @@ for turn in range(int(sys.argv[2]), int(sys.argv[3])):
             writer.clean()
             for first in range(1, 61, 20):
                 writer.append("t", rows(first, first + 19))
-            writer.join("t", fully=True)
+            writer.merge("t", fully=True)
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -468,7 +468,7 @@ def test_ended_at_any_step_nothing_is_there_twice(tmp_path: Path) -> None:
         with ArchiveWriter(folder) as writer:  # the next writer goes on, and leaves nothing behind
             writer.clean()
             writer.append("t", rows(1, 80))
-            writer.join("t", fully=True)
+            writer.merge("t", fully=True)
         assert numbers(Archive(folder), "t") == list(range(1, 81))
         assert len([path for path in folder.rglob("*") if path.is_file()]) == 2, "one file, and the lock"
     assert seen == sorted(seen)
@@ -482,7 +482,7 @@ def test_readers_see_a_whole_beginning_while_a_writer_works(tmp_path: Path) -> N
         with ArchiveWriter(tmp_path, seconds_to_remove=0.0) as writer:  # as soon as a reader may meet it
             for first in range(1, 1_501, 10):
                 writer.append("t", rows(first, first + 9))
-                writer.join("t")
+                writer.merge("t")
         done.set()
 
     def read() -> None:
@@ -660,7 +660,7 @@ def test_many_random_pieces(tmp_path: Path) -> None:
                 piece = rows(max(first - 3, 1), first + luck.randrange(40))
                 expected[thing] += [row.sequence for row in piece if row.sequence > last]
                 writer.append(thing, piece)
-                writer.join(thing, fully=luck.random() < 0.1)
+                writer.merge(thing, fully=luck.random() < 0.1)
     archive = Archive(tmp_path)
     assert {thing: numbers(archive, thing) for thing in expected} == expected
     missing = {thing: its[-1] - len(its) for thing, its in expected.items()}

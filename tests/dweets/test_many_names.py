@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import raw_call
 from toolkit import LiveDweets
 from toolkit.connection import Connection
-from toolkit.dweets.archive.parquet_files import Row, table_of
+from toolkit.dweets.archive.parquet_files import Row, table_of_rows
 from toolkit.errors import InvalidArgument
 
 ROWS, NAMES = 150, 1_000
@@ -60,7 +60,7 @@ def test_an_archive_file_of_many_names_fits_the_memory() -> None:
     rows = [Row(n, n, None, written(content)) for n, content in enumerate(attack(), 1)]
 
     def write() -> None:
-        table = table_of("t", rows)
+        table = table_of_rows("t", rows)
         assert "celsius" in table.column_names
         assert len(table.column_names) == 206
 
@@ -131,7 +131,7 @@ def test_a_key_with_a_dot_goes_before_nested_keys(tk: Connection, content: objec
             with pytest.warns(UserWarning, match="a content has 'a.b' as a key and as nested keys"):
                 assert read()["a.b"].tolist() == read(columns=["a.b"])["a.b"].tolist() == [1, 3, 4][: 1 + len(others)]
     rows = [Row(number, number, None, written(each)) for number, each in enumerate([content, *others], 1)]
-    assert table_of("t", rows).column("a.b").to_pylist() == [1, 3, 4][: len(rows)]
+    assert table_of_rows("t", rows).column("a.b").to_pylist() == [1, 3, 4][: len(rows)]
 
 
 def test_columns_of_a_content_with_a_thing_of_its_own(tk: Connection) -> None:

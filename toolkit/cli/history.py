@@ -46,12 +46,12 @@ def history(
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
         raise click.UsageError("give one of --csv, --parquet and --json")
-    from toolkit.dweets.client.reading import Selection, kept_records
+    from toolkit.dweets.client.reading import Selection, read_history
 
     calls = dweet_calls(url)
     if (since, until, last) == (None, None, None):
         last = HISTORY_LENGTH
-    records = kept_records(calls, thing, key, Selection.checked(last, since, until), sys.stderr.isatty())
+    records = read_history(calls, thing, key, Selection.checked(last, since, until), sys.stderr.isatty())
     if not records:
         raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
     if as_json:

@@ -1,8 +1,8 @@
 """Section A, thing messaging: dweets, streams, locks and alerts.
 
-Read ``wire`` first (the protocol), then one side: ``service`` (the gateway), ``client`` (Python calls), ``analysis``
-(of a history), ``widgets`` or ``archive`` (years of history). Both sides use ``stream``, ``conditions`` and the
-``content`` modules.
+Read ``wire`` first (the protocol), then one of the folders: ``service`` (the gateway), ``client`` (Python calls),
+``analysis`` (of a history), ``widgets`` or ``archive`` (years of history). Gateway and client both use
+``stream_format``, ``conditions`` and the ``content`` modules.
 
 The analysis of a history needs no connection: ``toolkit.dweets.gaps(frame)``, or ``frame.dweets.gaps()``.
 """

@@ -1,4 +1,4 @@
-"""Checks of a caller's arguments, before anything is sent or written."""
+"""Check arguments before anything is sent or written: return the checked value, or raise InvalidArgument."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def checked_name(thing: str) -> str:
 
 
 def checked_names(things: str | Iterable[str]) -> list[str]:
-    """Return the names of one thing or of several, each once."""
+    """Return the names as a list without duplicates; a text is one name."""
     return [checked_name(name) for name in ([things] if isinstance(things, str) else dict.fromkeys(things))]
 
 
 def checked_date(date: TimeLike) -> str:
-    """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument if there is no such day."""
+    """Return a day as ``YYYY-MM-DD``; InvalidArgument if there is no such day."""
     if not isinstance(date, str):
         from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
 
         return f"{utc_timestamp(date, 'date'):%Y-%m-%d}"
     try:
-        return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")
+        return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")  # strftime writes 0999 as 999
     except ValueError:
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
 
 
-def checked_addresses(who: str | Iterable[str]) -> str:
-    """Return e-mail addresses as one comma-separated text, or raise InvalidArgument if one is not valid."""
+def joined_addresses(who: str | Iterable[str]) -> str:
+    """Check e-mail addresses, and join them with commas."""
     addresses = who if isinstance(who, str) else ",".join(who)
     try:
         wire.checked_recipients(addresses)
@@ -53,15 +53,15 @@ def checked_addresses(who: str | Iterable[str]) -> str:
 
 
 def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str, Key]:
-    """Return the key of each thing; `key` is one key for all things, or a table of keys by thing."""
+    """Return the key of each thing; `key` is one key for all things, or a mapping of names to keys."""
     keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
     if unknown := set(keys) - set(names):
-        raise InvalidArgument(f"key has keys of things that are not recorded: {', '.join(sorted(unknown))}")
+        raise InvalidArgument(f"key names things that are not recorded: {', '.join(sorted(unknown))}")
     return {name: keys.get(name) for name in names}
 
 
 def checked_count(n: int) -> int:
-    """Return a number of dweets, or raise InvalidArgument if the number is not positive."""
+    """Return `n`, a number of dweets; InvalidArgument if it is below 1."""
     if n < 1:
         raise InvalidArgument(f"n must be at least 1, not {n}")
     return int(n)

@@ -2,7 +2,7 @@
 
 Each evaluation has its own context without host objects: a condition cannot read files, use the network, or keep data
 for the next dweet. The engine ignores its time limit in native loops and while it converts an error to a string; in
-these cases, the kernel ends the process.
+these cases, the kernel ends the process at its limit of CPU time.
 """
 
 import re
@@ -21,18 +21,18 @@ PROCESS_BYTES = 48 * 1024 * 1024
 SECONDS = 0.05
 #: CPU seconds of one evaluation or compilation, after which the kernel ends the process.
 CPU_SECONDS = 0.5
-#: Seconds after which a job ends early, so that other conditions get their turn.
+#: After this many seconds a job evaluates no further content, so that other conditions get their turn.
 JOB_SECONDS = 0.25
 #: Longer messages of alerts are truncated.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
 # Only this many characters of a thrown string are read, because the string may have megabytes.
 _MAX_FAULT_CHARACTERS = 1_000
-#: The engine returns this in place of a function; it equals neither true nor false.
+#: The engine returns this number for a condition that returns a function; in Python it equals neither True nor False.
 _FUNCTION_RESULT = 2
 
-# The binding cannot convert every value to Python: not a concatenated string (a rope in the engine), half a surrogate
-# pair or a BigInt. So the engine converts the result, with methods that were saved before the condition runs.
+# The binding cannot convert some values to Python: a concatenated string (a rope in the engine), half a surrogate pair
+# or a BigInt. So the engine converts the result, with methods that were saved before the condition runs.
 _EVALUATION_SCRIPT = f"""
 ((condition, slice, wellFormed, replaceAll) => dweets => {{
     const result = condition(dweets[0]);
@@ -44,12 +44,12 @@ _EVALUATION_SCRIPT = f"""
     name => Function.prototype.call.bind(String.prototype[name])))
 """
 
-# A source could leave a single wrapper: "1) || (2" closes the parenthesis and opens another one, and the Function
-# constructor of QuickJS accepts "}), (function(){". So it must compile in two wrappers that it would have to leave in
-# different ways: by ")" or "]"; for a body by "}" followed by "," or "}" in an object, but by neither in a script.
+# A source could break out of a single wrapper: "1) || (2" closes the parenthesis and opens another one; the Function
+# constructor of QuickJS accepts "}), (function(){". So a source must compile in two wrappers that end differently: an
+# expression in "(" and "["; a body in an object, where "," or "}" follows its "}", and in a script, where neither may.
 _EXPRESSION_WRAPPERS = ("(function(dweet){ return (%s\n) })", "(function(dweet){ return [%s\n] })")
 _BODY_WRAPPERS = ("({ condition(dweet) {%s\n} })", "function condition(dweet) {%s\n}")
-# In a script, a return outside of a nested function is a syntax error, which the parser finds before anything runs.
+# In a script, a return outside of a function is a syntax error, found before `throw 0` runs: 0 means no return.
 _RETURN_TEST, _NO_RETURN_ERROR = "throw 0;\n%s", "0"
 _END_OF_STATEMENT = re.compile(r";(?:[;\s]|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+\Z", re.DOTALL)
 _NO_VALUE_FAULT = (
@@ -65,7 +65,7 @@ _NULL_FAULT = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of
 
 #: A source, and contents as JSON (None: only compile).
 Job = tuple[str, Sequence[bytes] | None]
-#: For one content: the message if the condition is met, the fault, whether it returned a text, true or false.
+#: For one content: the message (None: not met), the fault (or None), whether the result is a text, true or false.
 Outcome = tuple[str | None, str | None, bool]
 
 
@@ -75,8 +75,8 @@ def main() -> None:
 
 
 def work(job: Job) -> Iterator[Outcome | str | float | None]:
-    """Yield an outcome per content, or the fault of the compilation; then the CPU seconds used."""
-    began, until = time.process_time(), time.monotonic() + JOB_SECONDS
+    """Yield the outcome of each content in time, or the fault of a compilation; then the CPU seconds used."""
+    began, deadline = time.process_time(), time.monotonic() + JOB_SECONDS
     source, contents = job
     limit_cpu(CPU_SECONDS)
     compiled = compiled_condition(source)
@@ -88,13 +88,13 @@ def work(job: Job) -> Iterator[Outcome | str | float | None]:
         outcome = _evaluate(compiled, content)
         limit_cpu(0)
         yield outcome
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             break
     yield time.process_time() - began
 
 
 class CompiledCondition(NamedTuple):
-    """A JavaScript function expression, or why the source is not a condition."""
+    """A JavaScript function expression; `fault` says why its source is not a condition (None: it is one)."""
 
     function: str
     fault: str | None = None
@@ -102,7 +102,7 @@ class CompiledCondition(NamedTuple):
 
 @lru_cache(256)
 def compiled_condition(source: str) -> CompiledCondition:
-    """Compile an expression or a function body; if neither compiles, read ``+`` as a space, as some clients send."""
+    """Compile an expression or a function body; if neither compiles, try spaces for ``+``, as in a form."""
     compiled = _compile(source)
     if compiled.fault is not None and "+" in source:
         spaced = _compile(source.replace("+", " "))
@@ -124,7 +124,7 @@ def _compile(source: str) -> CompiledCondition:
 def _compile_fault(wrappers: Sequence[str], source: str) -> str | None:
     for wrapper in wrappers:
         try:
-            # A source that leaves its wrapper runs here, so each wrapper has its own context.
+            # A source that breaks out of its wrapper runs here, so each wrapper has its own context.
             _new_context().eval(wrapper % source)
         except (quickjs.JSException, quickjs.StackOverflow) as error:
             return _first_line(error)
@@ -136,7 +136,7 @@ def _evaluate(compiled: CompiledCondition, content: bytes) -> Outcome:
         return None, f"it doesn't compile: {compiled.fault}", False
     context = _new_context()
     try:
-        # Inside an array, because the binding would convert a string to Python and fail on half a surrogate pair.
+        # In an array, because the binding would convert a content that is a string, and fail on half a surrogate pair.
         dweets = context.parse_json(f"[{content.decode('utf-8')}]")
         value = context.eval(_EVALUATION_SCRIPT % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:

@@ -24,15 +24,15 @@ _ENGINE_MODULE = "toolkit.dweets.condition_engine"
 #: Wall-clock limit of a job, far above the CPU limit of the child: only a starved or suspended child exceeds it.
 WALL_SECONDS = 30.0
 #: At most this many contents are evaluated in one job.
-CONTENTS_A_JOB = 200
+CONTENTS_PER_JOB = 200
 _CRASHES_TO_STOP = 2
-# CPU seconds charged to a condition that killed the child: its CPU limit and the start of the next child.
+# CPU seconds that a condition is charged if its child dies: the CPU limit, and the start of the next child.
 _SECONDS_CHARGED = 0.6
 _MAX_CRASHED_SOURCES = 1_000
-#: Seconds to wait if a child was killed from outside before its first verdict; the last pause is repeated.
+#: Seconds to wait after each child in a row that was killed from outside before its first verdict.
 RESTART_PAUSES = (0.1, 0.5, 1.0, 5.0)
 _ATTEMPTS_TO_COMPILE = 3
-#: A condition that cannot be evaluated this often in a row is stopped until the alert is set again.
+#: After this many faults in a row, a condition is not evaluated until its alert is set again.
 FAULTS_TO_STOP = 20
 _UNREADABLE_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _OVERRUN_FAULT = "it ran past its limit of CPU time and had to be killed"
@@ -42,10 +42,10 @@ _CRASH_FAULT = "the process that ran it crashed or hung twice"
 class Verdict(NamedTuple):
     """The result of a condition for one dweet."""
 
-    message: str | None  #: the text of the alert; None if the condition is not met
-    fault: str | None = None  #: why it could not be evaluated
-    returned: bool = False  #: it returned a text, true or false
-    stops: bool = False  #: it must not be evaluated again
+    message: str | None  #: the text of the alert; None if the condition is not met, or has a fault
+    fault: str | None = None  #: why the condition could not be evaluated
+    returned: bool = False  #: whether the condition returned a text, true or false
+    stops: bool = False  #: whether the condition must not be evaluated again
 
     @property
     def met(self) -> bool:
@@ -56,7 +56,7 @@ class ConditionWorker(Closable):
     """Compiles and evaluates conditions in a child process. Calls block; only one thread at a time may call.
 
     A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
-    outside, the condition is tried again.
+    outside, the condition may be tried again.
     """
 
     def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
@@ -70,14 +70,14 @@ class ConditionWorker(Closable):
         return self._process.pid
 
     def check_compiles(self, source: str) -> None:
-        """Raise MalformedRequest if a condition does not compile, and reset the count of its crashes."""
+        """Forget the crashes of a condition, and raise MalformedRequest if the condition does not compile."""
         if (fault := self._compile_fault(source)) is not None:
             raise MalformedRequest(f"the condition doesn't compile: {fault}")
 
     def evaluate(self, source: str, contents: Sequence[bytes]) -> list[Verdict]:
-        """Evaluate contents in order, until the time is up or the child dies."""
+        """Return the verdicts of the first contents, in order, until the time of the job is up or the child dies."""
         try:
-            outcomes = self._run_job(source, contents[:CONTENTS_A_JOB])
+            outcomes = self._run_job(source, contents[:CONTENTS_PER_JOB])
         except WorkerDied as died:
             fault = self._reason_to_stop(source, died)
             verdicts = [Verdict(*outcome) for outcome in died.answers]
@@ -85,7 +85,7 @@ class ConditionWorker(Closable):
         return [Verdict(*outcome) for outcome in outcomes]
 
     def stop(self) -> None:
-        """End the child at once, and start no other; any thread may call this. Call `close` after the last call."""
+        """Kill the child, and never start another one; any thread may call this. `close` is still needed afterwards."""
         self._process.stop()
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class ConditionWorker(Closable):
 
     def _reason_to_stop(self, source: str, died: WorkerDied) -> str | None:
         """Return why this condition is stopped, or None if it may be tried again."""
-        # The owner sees an overrun in the status of the alert, and a gateway that stops ends the process itself.
+        # Two cases need no warning: the owner sees an overrun in the status of the alert, and `stop` kills the child.
         level = logging.INFO if died.death is Death.CPU_LIMIT or self._process.is_stopped else logging.WARNING
         log.log(level, "the process that evaluates alert conditions ended: %s", died)
         if died.death is Death.CPU_LIMIT:

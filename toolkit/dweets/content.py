@@ -21,7 +21,7 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 def checked_content(body: bytes) -> bytes:
-    """Return a body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
+    """Strip a body; MalformedRequest if it is too large, has NaN or over 1,024 levels, or is no JSON at all."""
     content = body.strip(b" \t\r\n")
     if len(content) > MAX_DWEET_BYTES:
         raise too_large()
@@ -52,12 +52,12 @@ def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
     """Return query or form pairs as a JSON object; the last value of a name wins."""
     content = {name: coerced(value) for name, value in pairs if name not in NOT_CONTENT}
     try:
-        written = orjson.dumps(content)
+        encoded = orjson.dumps(content)
     except orjson.JSONEncodeError:
         raise MalformedRequest("names and values must be UTF-8") from None
-    if len(written) > MAX_DWEET_BYTES:
+    if len(encoded) > MAX_DWEET_BYTES:
         raise too_large()
-    return written
+    return encoded
 
 
 def content_of_form(body: bytes) -> bytes:
@@ -69,7 +69,7 @@ def content_of_form(body: bytes) -> bytes:
 
 
 def coerced(text: str) -> object:
-    """Return a number, boolean or null if the text is one; a number that no float represents exactly stays text."""
+    """Return a number, boolean or null if the text is one; a number with more digits than a float keeps stays text."""
     if text in _JSON_WORDS:
         return _JSON_WORDS[text]
     if len(text) > _MAX_NUMBER_CHARACTERS or _JSON_NUMBER.fullmatch(text) is None:
@@ -81,13 +81,13 @@ def coerced(text: str) -> object:
 
 
 def content_of(record: bytes) -> bytes:
-    # Count from the time, which has a fixed length: the name of the thing may contain the word "content".
+    # Find the time, which has a fixed length, and not "content", which may be part of the thing's name.
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]
 
 
 @lru_cache(128)  # the list of active things is polled
-def keywords_of(record: bytes) -> list[str]:
-    """Return the names of the fields of a dweet record."""
+def content_names(record: bytes) -> list[str]:
+    """Return the names at the top of the content of a dweet record; none if the content is no object."""
     content = orjson.loads(content_of(record))
     return list(content) if isinstance(content, dict) else []

@@ -1,7 +1,7 @@
 """Dweets as DataFrames: nested content in typed columns.
 
-``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column of values of one type is int64, float64,
-boolean or str; integers with missing values are Int64; any other column is object.
+``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column of values of one type is int64, float64
+(also with integers up to 2**53), boolean or str; integers with missing values are Int64; other columns are object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
-from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns, named_leaves
+from toolkit.dweets.content_leaves import MOST_COLUMNS, frequent_leaf_columns, named_leaf_columns
 from toolkit.errors import UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame, utc_from_iso
 
@@ -28,7 +28,7 @@ _TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 def history_frame(
     records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False
 ) -> pd.DataFrame:
-    """Return records as a frame with index ``created`` and a typed column for each leaf; `with_thing` also sorts."""
+    """Return a frame with index ``created`` and a column for each leaf; `with_thing` adds ``thing``, sorts by time."""
     things = None
     if with_thing:
         records = sorted(records, key=itemgetter("created"))
@@ -40,25 +40,26 @@ def content_frame(
     contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
 ) -> pd.DataFrame:
     if columns is None:
-        leaves, left_out, shared = leaf_columns(contents)
+        leaves, left_out, ambiguous = frequent_leaf_columns(contents)
         if left_out:
             warn_caller(
                 f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are left out, because a frame "
                 f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"
             )
-        if shared:
-            warn_caller(f"a content has {shared[0][:80]!r} as a key and as nested keys: the column has the key's value")
+        if ambiguous:
+            name = repr(ambiguous[0][:80])
+            warn_caller(f"a content has {name} as a key and as nested keys: the column has the key's value")
     else:
         names = [columns] if isinstance(columns, str) else list(columns)
         if things is not None:
             names = ["thing" if name == "content.thing" else name for name in names if name != "thing"]
-        leaves = named_leaves(contents, names)
-    found: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
+        leaves = named_leaf_columns(contents, names)
+    typed: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
     if things is not None:
-        if "thing" in found:  # the content also has a field called "thing"
-            found["content.thing"] = found.pop("thing")
-        found = {"thing": pd.array(things, dtype="str"), **found}
-    return pd.DataFrame(found, index=times, copy=False)
+        if "thing" in typed:  # a field of the content, which must not replace the name of the thing
+            typed["content.thing"] = typed.pop("thing")
+        typed = {"thing": pd.array(things, dtype="str"), **typed}
+    return pd.DataFrame(typed, index=times, copy=False)
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -75,19 +76,19 @@ def times_of(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
 
 
 def _typed_column(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
-    kinds = set(map(type, values))
-    gaps = type(None) in kinds
-    kinds.discard(type(None))
-    if kinds == {float} or (kinds == {int, float} and all(abs(v) <= 2**53 for v in values if type(v) is int)):
+    types = set(map(type, values))
+    has_missing = type(None) in types
+    types.discard(type(None))
+    if types == {float} or (types == {int, float} and all(abs(v) <= 2**53 for v in values if type(v) is int)):
         return np.array(values, dtype="float64")
-    if kinds == {int}:
-        with suppress(OverflowError):  # more than 64 bits: objects
-            return pd.array(values, dtype="Int64") if gaps else np.array(values, dtype="int64")
-    if kinds == {bool} and not gaps:  # five times as fast as pd.array
+    if types == {int}:
+        with suppress(OverflowError):  # integers of more than 64 bits become objects
+            return pd.array(values, dtype="Int64") if has_missing else np.array(values, dtype="int64")
+    if types == {bool} and not has_missing:  # five times as fast as pd.array
         return pd.arrays.BooleanArray(np.array(values, dtype="bool"), np.zeros(len(values), dtype="bool"))
-    if kinds == {bool}:
+    if types == {bool}:
         return pd.array(values, dtype="boolean")
-    if kinds == {str}:
+    if types == {str}:
         return pd.arrays.ArrowStringArray(pa.array(values, type=pa.large_string()), dtype=_TEXT_DTYPE)  # type: ignore[call-arg]
     array: np.ndarray[Any, Any] = np.empty(len(values), dtype="object")
     array[:] = values

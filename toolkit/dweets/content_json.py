@@ -1,4 +1,4 @@
-"""Write values and rows of a frame as JSON contents, in batches that a gateway accepts as one request."""
+"""Encode a Python value, or each row of a frame, as the JSON content of a dweet; split contents into requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument
 from toolkit.frames import check_columns_differ
 
-ROWS_A_REQUEST = 1_000
+ROWS_PER_REQUEST = 1_000
 _ROW_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
@@ -32,10 +32,10 @@ def content_bytes(content: Any) -> bytes:  # noqa: ANN401
 
 def row_contents(frame: pd.DataFrame) -> list[bytes]:
     """Encode each row of a frame: dotted columns are nested, missing values left out, a named index is included."""
-    named = any(name is not None for name in frame.index.names)
-    if named and not set(frame.index.names).isdisjoint(frame.columns):
+    has_named_index = any(name is not None for name in frame.index.names)
+    if has_named_index and not set(frame.index.names).isdisjoint(frame.columns):
         raise InvalidArgument("the index and a column have the same name: rename one of them")
-    table = frame.reset_index() if named else frame
+    table = frame.reset_index() if has_named_index else frame
     check_columns_differ(table)
     if not all(isinstance(name, str) for name in table.columns):
         raise InvalidArgument(
@@ -43,22 +43,22 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
             "frame.set_axis(frame.columns.map(str), axis='columns')"
         )
     paths = [name.split(".") for name in table.columns]
-    columns = [_json_values(table.iloc[:, place]) for place in range(len(paths))]
+    columns = [_json_values(table.iloc[:, number]) for number in range(len(paths))]
     rows = zip(*columns, strict=True) if columns else [()] * len(table)
     try:
         return _checked_sizes([_row_content(paths, row) for row in rows])
     except (orjson.JSONEncodeError, TypeError):
-        faults = filter(None, map(_fault, table.columns, columns))
+        faults = filter(None, map(_column_fault, table.columns, columns))
         raise InvalidArgument("; ".join(faults) or "a row is nested too deeply") from None
 
 
 def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Split contents into batches, limited in rows and bytes."""
+    """Split contents into batches, each small enough (in rows and bytes) for one request."""
     batch: list[bytes] = []
     size = 0
     for content in contents:
         size += len(content) + 1
-        if batch and (len(batch) == ROWS_A_REQUEST or size > wire.MAX_BATCH_BYTES):
+        if batch and (len(batch) == ROWS_PER_REQUEST or size > wire.MAX_BATCH_BYTES):
             yield batch
             batch, size = [], len(content) + 1
         batch.append(content)
@@ -86,12 +86,12 @@ def _row_content(paths: Sequence[Sequence[str]], row: Sequence[Any]) -> bytes:
     content: dict[str, Any] = {}
     for path, value in zip(paths, row, strict=True):
         if value is not None:
-            _nest(content, path, value)
+            _set_nested(content, path, value)
     return orjson.dumps(content, _json_value, _ROW_OPTIONS)
 
 
-def _fault(name: str, values: Sequence[Any]) -> str:
-    """Say why a column cannot be written; nothing if it can."""
+def _column_fault(name: str, values: Sequence[Any]) -> str:
+    """Return why a column cannot be written; an empty text if it can."""
     try:
         orjson.dumps({name: values}, _json_value, _ROW_OPTIONS)
     except (orjson.JSONEncodeError, TypeError) as error:
@@ -100,16 +100,16 @@ def _fault(name: str, values: Sequence[Any]) -> str:
 
 
 def _json_value(value: object) -> object:
-    """Convert a value of pandas or numpy that orjson cannot write."""
+    """Convert a value that orjson cannot write itself, or raise TypeError with advice."""
     if isinstance(value, pd.Timestamp):
         return value.isoformat()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write a slice with steps
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write values[::2]
         return value.tolist()
     advice = "a text or a number" if not hasattr(value, "to_dict") else "its to_dict(), or a frame with post_frame"
     raise TypeError(f"it holds {described(value)}: send {advice}")
 
 
-def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa: ANN401
+def _set_nested(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa: ANN401
     for name in path[:-1]:
         inner = content.setdefault(name, {})
         if not isinstance(inner, dict):

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-#: Only the most frequent names get a column: one for every name of every row could exceed the memory.
+#: Only the most frequent names get a column: a column for every name of every row could exceed the memory.
 MOST_COLUMNS = 200
+# Contents nest up to 1,024 levels, but Python limits recursion: the fast path is only for less depth.
+_MAX_DEPTH = 200
 
 _Column = list[Any]
 # (number of the parent node, key) -> number of the node; the root is 0. Names are built only for leaves that get a
@@ -15,11 +17,12 @@ _Column = list[Any]
 _NodeNumbers = dict[tuple[int, str], int]
 
 
-def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int, list[str]]:
-    """Return the most frequent leaves, in order of appearance, and the number of leaves that were left out.
+def frequent_leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int, list[str]]:
+    """Return a column for each of the most frequent leaves, how many leaves have no column, and the ambiguous names.
 
-    A missing value is None. A content that is not an object is a leaf named ``content``. The third result has the names
-    that two leaves of one content share, as ``a.b`` in ``{"a.b": 1, "a": {"b": 2}}``: the key with the dot counts.
+    Columns are in order of appearance; None is a missing value. A content that is an empty object or no object is a
+    leaf named ``content``. A name is ambiguous if two leaves of one content have it, as ``a.b`` in ``{"a.b": 1, "a":
+    {"b": 2}}``; then the column has the value of the key with the dot, here 1.
     """
     try:
         return _leaves_of_same_keys(contents, ""), 0, []
@@ -27,17 +30,17 @@ def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int, list
         return _leaves_of_any_keys(contents)
 
 
-def named_leaves(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Column]:
+def named_leaf_columns(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Column]:
     objects = [content if type(content) is dict and content else {"content": content} for content in contents]
     return {name: [_leaf(content, name) for content in objects] for name in names}
 
 
 def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
-    """Return the leaf with this dotted name; keys may contain dots too."""
+    """Return the leaf with this dotted name, or None; keys may contain dots too."""
     value = content.get(name)
     if value is not None and not (type(value) is dict and value):
         return value
-    for dot in (place for place, sign in enumerate(name) if sign == "."):
+    for dot in (position for position, character in enumerate(name) if character == "."):
         inner = content.get(name[:dot])
         if type(inner) is dict and (value := _leaf(inner, name[dot + 1 :])) is not None:
             return value
@@ -45,19 +48,19 @@ def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _leaves_of_same_keys(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
-    """Fast path for contents with the same keys, five times as fast; KeyError or TypeError for other contents."""
+    """Return the columns of contents with equal keys, five times as fast; KeyError or TypeError for other contents."""
     first = contents[0] if contents else None
-    # An empty object has no leaves: it is a value by itself.
-    if not (first and type(first) is dict) or {*map(len, contents)} != {len(first)} or prefix.count(".") > MOST_COLUMNS:
+    # An empty object has no leaves: it is a leaf itself.
+    if not (first and type(first) is dict) or {*map(len, contents)} != {len(first)} or prefix.count(".") > _MAX_DEPTH:
         raise KeyError
     columns: dict[str, _Column] = {}
     for key in first:
         values = [content[key] for content in contents]
-        nested = dict in map(type, values)
-        found = _leaves_of_same_keys(values, f"{prefix}{key}.") if nested else {prefix + key: values}
-        if len(columns) + len(found) > MOST_COLUMNS or not columns.keys().isdisjoint(found):
+        is_nested = dict in map(type, values)
+        leaves = _leaves_of_same_keys(values, f"{prefix}{key}.") if is_nested else {prefix + key: values}
+        if len(columns) + len(leaves) > MOST_COLUMNS or not columns.keys().isdisjoint(leaves):
             raise KeyError
-        columns |= found
+        columns |= leaves
     return columns
 
 
@@ -65,42 +68,41 @@ def _leaves_of_any_keys(contents: Sequence[Any]) -> tuple[dict[str, _Column], in
     nodes: _NodeNumbers = {}
     rows = [_leaves_of_content(content, nodes) for content in contents]
     counts = Counter(chain.from_iterable(rows))
-    kept = set(heapq.nlargest(MOST_COLUMNS, counts, key=counts.__getitem__))
-    keys = {place: key for key, place in nodes.items()}
-    paths = {leaf: _path(leaf, keys) for leaf in counts if leaf in kept}
+    frequent = set(heapq.nlargest(MOST_COLUMNS, counts, key=counts.__getitem__))
+    keys = {node: parent_and_key for parent_and_key, node in nodes.items()}
+    paths = {leaf: _path(leaf, keys) for leaf in counts if leaf in frequent}
     columns: dict[str, _Column] = {".".join(path): [] for path in paths.values()}
-    shared = []
-    # A key may be flat in one place and nested in another. The last one counts, which is the first that `_leaf` finds.
-    for leaf, path in sorted(paths.items(), key=lambda each: [*map(len, each[1][:-1]), -1], reverse=True):
+    ambiguous = []
+    # Several paths may have one name, as ("a.b",) and ("a", "b"). The last one wins, which is the first for `_leaf`.
+    for leaf, path in sorted(paths.items(), key=lambda item: [*map(len, item[1][:-1]), -1], reverse=True):
         name, values = ".".join(path), [row.get(leaf) for row in rows]
-        if same := columns[name]:
-            shared += [name for both in zip(same, values, strict=True) if None not in both][:1]
-            values = [old if new is None else new for old, new in zip(same, values, strict=True)]
+        if earlier := columns[name]:
+            ambiguous += [name for both in zip(earlier, values, strict=True) if None not in both][:1]
+            values = [old if new is None else new for old, new in zip(earlier, values, strict=True)]
         columns[name] = values
-    return columns, len(counts) - len(kept), shared
+    return columns, len(counts) - len(frequent), ambiguous
 
 
 def _leaves_of_content(content: Any, nodes: _NodeNumbers) -> dict[int, Any]:  # noqa: ANN401
-    """Return the leaves of one content by node, in order. Not recursive, because contents nest up to 1,024 levels."""
-    row: dict[int, Any] = {}
-    objects = [(0, iter((content if type(content) is dict and content else {"content": content}).items()))]
-    while objects:
-        above, items = objects[-1]
+    """Return the leaves of one content by node, in order, without recursive calls; number new nodes in `nodes`."""
+    leaves: dict[int, Any] = {}
+    open_objects = [(0, iter((content if type(content) is dict and content else {"content": content}).items()))]
+    while open_objects:
+        parent, items = open_objects[-1]
         for key, value in items:
-            at = (above, key)
-            place = nodes.get(at) or nodes.setdefault(at, len(nodes) + 1)
+            node = nodes.get((parent, key)) or nodes.setdefault((parent, key), len(nodes) + 1)
             if type(value) is dict and value:
-                objects.append((place, iter(value.items())))
+                open_objects.append((node, iter(value.items())))
                 break
-            row[place] = value
+            leaves[node] = value
         else:
-            objects.pop()
-    return row
+            open_objects.pop()
+    return leaves
 
 
-def _path(leaf: int, keys: dict[int, tuple[int, str]]) -> list[str]:
+def _path(node: int, keys: dict[int, tuple[int, str]]) -> list[str]:
     path = []
-    while leaf:
-        leaf, key = keys[leaf]
+    while node:  # 0 is the root
+        node, key = keys[node]
         path.append(key)
     return path[::-1]

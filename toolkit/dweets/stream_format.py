@@ -1,8 +1,8 @@
-r"""The two forms of a live stream: chunk frames for old clients, server-sent events for browsers and this toolkit.
+r"""The two formats of a live stream: chunk frames for old clients, server-sent events for browsers and this toolkit.
 
 A frame is ``<hex length>\r\n"<the dweet as JSON, encoded again as a JSON string>"\r\n``, all ASCII. The length counts
-the quoted string and starts with a zero. Some old clients read byte by byte and parse each line as JSON: they take the
-zero for a number and find the string after it, however long it is.
+the quoted string and starts with a zero. Some old clients read byte by byte and parse each line as JSON: for them, the
+zero is a number, and the string follows, however long the string is.
 """
 
 import json
@@ -25,13 +25,12 @@ EVENT_HEARTBEAT = b":\n\n"
 
 class StreamedDweet(NamedTuple):
     record: bytes
-    sequence: int | None  # frames have none
+    sequence: int | None  # None in a frame
 
 
 def encode_frame(sequence: int, record: bytes) -> bytes:
     text = json.dumps(record.decode("utf-8")).encode("ascii")
-    length = b"%x" % len(text)
-    return b"0%b\r\n%b\r\n" % (length.rjust(3, b"0"), text)
+    return b"0%03x\r\n%b\r\n" % (len(text), text)
 
 
 def encode_event(sequence: int, record: bytes) -> bytes:
@@ -51,13 +50,13 @@ class FrameReader:
         self._in_frame = False
 
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
-        """Yield each complete dweet; a line with any JSON value but a string is a heartbeat."""
+        """Yield each complete dweet; a frame with any JSON value but a string is a heartbeat."""
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\r\n")
         if len(self._buffer) > _MAX_LINE_BYTES:
             raise ValueError("a frame is too long")
         for line in lines:
-            # Split by lines, not by the length: servers count it differently, and a JSON string holds no line end.
+            # Split by lines: servers count the length in different ways, and a JSON string has no line end.
             if not self._in_frame:
                 if line and _FRAME_LENGTH.fullmatch(line) is None:
                     raise ValueError("a frame begins with its length in hexadecimal digits")
@@ -70,7 +69,7 @@ class FrameReader:
 
 
 class EventReader:
-    """Parse server-sent events from pieces of any size and remember the last id."""
+    """Parse server-sent events from pieces of any size, and keep the last id in `last_id`."""
 
     def __init__(self) -> None:
         self._buffer = b""

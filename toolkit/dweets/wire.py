@@ -62,12 +62,12 @@ MAX_BATCH_DWEETS = 10_000
 MAX_THING_BYTES = 256
 MAX_CONDITION_CHARACTERS = 2_000
 MAX_RECIPIENTS = 20
-ALERTS_A_DAY = 100
+ALERTS_PER_DAY = 100
 MAX_CSV_COLUMNS = 200
 
 #: Our own header on every response: how many dweets of a thing the gateway keeps.
 RETENTION_HEADER = "X-Dweet-Retention"
-#: Our own header on stored dweets, if older ones of the range were deleted: ``<number>; before=<oldest kept>``.
+#: Our own header if the gateway has deleted some stored dweets of the range: ``<number>; before=<oldest kept>``.
 GONE_HEADER = "X-Dweet-Gone"
 
 
@@ -143,8 +143,8 @@ def failed(error: ServiceError) -> bytes:
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
-    kind = _CLASS_OF_TEXT.get(text) or class_of_status(status)
-    return kind(text, status=status, service="dweets", request=request)
+    error_class = _CLASS_OF_TEXT.get(text) or class_of_status(status)
+    return error_class(text, status=status, service="dweets", request=request)
 
 
 def dweet_record(thing: str, at: int, content: bytes) -> bytes:

@@ -26,11 +26,11 @@ P = ParamSpec("P")
 def _as_method(
     function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
 ) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
-    """Turn a function of a frame into a method of the accessor, with the same docstring and other parameters."""
+    """Turn a function of a frame into a method of the accessor; docstring and all other parameters stay."""
 
     @wraps(function)
-    def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
-        return function(self._frame, *args, **named)
+    def method(self: DweetAccessor, /, *args: P.args, **options: P.kwargs) -> pd.DataFrame:
+        return function(self._frame, *args, **options)
 
     return method
 
@@ -114,17 +114,17 @@ class DweetAccessor:
         mark: bool = True,
         height: int = 300,
     ) -> Chart:
-        """Show the fields over time as a widget: point at it, drag to zoom, double click for everything.
+        """Show the fields over time as a widget: hover to read values, drag to zoom, double-click to show everything.
 
         Parameters
         ----------
         fields
             Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
-            numbers. Fields of unlike magnitude or unit have panels of their own.
+            numbers. Fields that differ in magnitude or unit have separate panels.
         unit
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
-            Shade gaps and ring outliers.
+            Shade gaps, and circle outliers.
         height
             Height of the plot in pixels, at least 100; several panels may need more.
 

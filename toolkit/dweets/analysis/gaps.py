@@ -34,19 +34,19 @@ def gaps(
         A column: only rows with a value in this column count, so missing values are gaps too, also at the start and at
         the end. None counts all rows.
     longer_than
-        A length of time, such as ``"2h"``; it replaces `factor`.
+        A length of time, such as ``"2h"``, instead of `factor`.
     factor
-        Above 1. With 1.5, one missing measurement of a regular series is a gap.
+        A number above 1. With 1.5, one missing measurement of a regular series is a gap.
     until
-        The end of the observation, such as ``pd.Timestamp.now("UTC")``: silence up to it is a gap too. None takes the
-        last time in the frame, of all things.
+        The end of the observation, such as ``pd.Timestamp.now("UTC")``: if the rows end before, that is a gap too.
+        None: the last time of all things in the frame.
 
     Returns
     -------
     pandas.DataFrame
-        One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it, or where the rows
-        begin or the observation ends), ``length`` (timedelta), ``missing`` (int64, how many measurements would have
-        fit; 1 if the rows have only one time, whose spacing is unknown).
+        One row per gap, ascending: ``start`` (the last time before the gap, or the first of all times), ``end`` (the
+        first time after it, or the end of the observation), ``length`` (timedelta), ``missing`` (int64, how many
+        measurements would have fit; 1 if the rows have only one time, whose spacing is unknown).
 
     Warns
     -----
@@ -93,32 +93,33 @@ def find_gaps(
         end = frame.index.max() if until is None else _comparable_time(until, frame.index)
         return _gaps_of_one(rows, field, limit, factor, end)
 
-    return of_each_thing(frame, find).reset_index(drop=True)
+    return analyse_each_thing(frame, find).reset_index(drop=True)
 
 
 def _gaps_of_one(
     frame: pd.DataFrame, field: str | None, limit: float | None, factor: float, end: pd.Timestamp
 ) -> pd.DataFrame:
-    rows = _distinct_times(frame.index)
-    times = rows if field is None else _distinct_times(frame.index[frame[field].notna()])
-    usual = float(np.median(np.diff(rows.asi8))) if len(rows) > 1 else 1.0
-    before = rows[:1] if len(times) == 0 or times[0] > rows[0] else rows[:0]
-    after = pd.DatetimeIndex([end]).as_unit("us") if len(rows) and not (len(times) and end <= times[-1]) else rows[:0]
+    row_times = _distinct_times(frame.index)
+    times = row_times if field is None else _distinct_times(frame.index[frame[field].notna()])
+    usual = float(np.median(np.diff(row_times.asi8))) if len(row_times) > 1 else 1.0
+    before = row_times[:1] if len(times) == 0 or times[0] > row_times[0] else row_times[:0]
+    ends_early = len(row_times) > 0 and not (len(times) and end <= times[-1])
+    after = pd.DatetimeIndex([end] if ends_early else row_times[:0]).as_unit("us")
     points = pd.DatetimeIndex(before.append([times, after]))
     spacing = np.diff(points.asi8)
-    fit, silence = np.rint(spacing / usual).astype("int64") - 1, spacing.astype("float64")
-    fit[:1] += len(before)
-    fit[-1:] += len(after)
-    # A row without a value at one of the two ends is a missing measurement by itself.
+    missing, silence = np.rint(spacing / usual).astype("int64") - 1, spacing.astype("float64")
+    missing[:1] += len(before)
+    missing[-1:] += len(after)
+    # At one of the two ends, a row without a value is itself a missing measurement.
     silence[:1] += usual * len(before)
-    silence[-1:] += usual * after.isin(rows).sum()
-    wide = np.flatnonzero(silence > factor * usual if limit is None else spacing > limit)
+    silence[-1:] += usual * after.isin(row_times).sum()
+    positions = np.flatnonzero(silence > factor * usual if limit is None else spacing > limit)
     return pd.DataFrame(
         {
-            "start": points[wide],
-            "end": points[wide + 1],
-            "length": pd.to_timedelta(spacing[wide], unit="us").as_unit("us"),
-            "missing": np.maximum(fit[wide], 1) if len(rows) > 1 else 1,
+            "start": points[positions],
+            "end": points[positions + 1],
+            "length": pd.to_timedelta(spacing[positions], unit="us").as_unit("us"),
+            "missing": np.maximum(missing[positions], 1) if len(row_times) > 1 else 1,
         }
     )
 
@@ -138,19 +139,19 @@ def _microseconds(length: Duration) -> float:
 
 def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
     """Return a time that can be compared with the index; a time without a zone gets the zone of the index."""
-    zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
+    index_zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
     try:
         read = pd.Timestamp(moment)
-        if pd.isna(read) or (zone is None and read.tzinfo is not None):
+        if pd.isna(read) or (index_zone is None and read.tzinfo is not None):
             raise ValueError
-        return read.tz_localize(zone) if read.tzinfo is None else read
+        return read.tz_localize(index_zone) if read.tzinfo is None else read
     except (ValueError, TypeError):
-        kind = "without a zone, as those of the frame" if zone is None else "such as 2026-01-31T12:00Z"
-        raise InvalidArgument(f"until must be a time, {kind}") from None
+        advice = "without a zone, as those of the frame" if index_zone is None else "such as 2026-01-31T12:00Z"
+        raise InvalidArgument(f"until must be a time, {advice}") from None
 
 
-def of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of the results."""
+def analyse_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """Analyse the rows of each thing separately; ``thing`` is the first column of the results, if `frame` has it."""
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise InvalidArgument("this needs a DatetimeIndex: try on_time_axis(frame, column) or pd.to_datetime(index)")
     check_columns_differ(frame)

@@ -1,7 +1,7 @@
 """Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames.
 
-A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. If it has a
-column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front. A frame without a
+A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` returns. If it has a
+column ``thing``, each thing is analysed separately, and ``thing`` is the first column of the results. A frame without a
 DatetimeIndex, a field that is no numeric column, and a parameter out of its range raise InvalidArgument.
 """
 
@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.series import NUMBERS, chosen_columns
-from toolkit.dweets.analysis.gaps import of_each_thing
+from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 
@@ -27,9 +27,9 @@ AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
 # Factors from a deviation to sigma: a standard normal has a MAD of 0.6745 and a mean absolute deviation of 0.7979.
 _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_WINDOWS_A_PIECE = 65_536
-# With fewer points, a series has no outliers: its spread is not known well enough.
-_FEWEST_POINTS = 8
+_WINDOWS_PER_CHUNK = 65_536
+# A series with fewer values has no outliers, because its spread is not known well enough.
+_MIN_VALUES = 8
 _ISO_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
@@ -40,9 +40,9 @@ def outliers(
     """Find values far from the median of their neighbours (a Hampel filter).
 
     The score of a value is its distance from the median of the `window` values around it, in robust standard
-    deviations: 1.4826 times the median absolute deviation of that window, or, where more than half of the window is
-    the same value, 1.2533 times its mean absolute deviation. So a slow season is no outlier, and outliers cannot hide
-    each other as they do with mean and standard deviation.
+    deviations: 1.4826 times the median absolute deviation of that window, or, if more than half of the window is the
+    same value, 1.2533 times its mean absolute deviation. So slow seasonal changes are no outliers, and outliers cannot
+    hide each other as they do with mean and standard deviation.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ def outliers(
         Numeric columns; None for all of them. Missing values are skipped; a field with fewer than eight values has no
         outliers.
     window
-        How many values are compared, at least 3; the nearest ones at the ends of the series.
+        The number of values in a window, at least 3; at the ends of the series, the nearest values.
     threshold
-        Scores above it are outliers. In normal noise (windows of 25), 5 marks 1 value of 2,000, and 4 marks 1 of 450;
-        a skewed measure such as rain has many by nature.
+        Scores above it are outliers. In normal noise (windows of 25), 5 marks 1 of 2,000 values, and 4 marks 1 of 450;
+        a skewed measure such as rain has many outliers by nature.
 
     Returns
     -------
     pandas.DataFrame
-        One row an outlier, by field and time: index as in `frame`, ``field``, ``value``, ``expected`` (the median),
-        ``score``.
+        One row per outlier, by field and then by time: index as in `frame`, ``field``, ``value``, ``expected`` (the
+        median), ``score``.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def outliers(
     if window < 3 or not threshold > 0:
         raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
     chosen = chosen_columns(frame, fields, NUMBERS)
-    return of_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
+    return analyse_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
 
 
 def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, threshold: float) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
     parts = [pd.DataFrame(nothing, ascending.index[:0])]
     for field in fields:
         values = ascending[field].dropna()
-        if len(values) < _FEWEST_POINTS:
+        if len(values) < _MIN_VALUES:
             continue
         expected, score = hampel(values.to_numpy(dtype="float64"), window)
         far = score > threshold
@@ -96,12 +96,12 @@ def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, A
     window = min(window, length)
     windows = sliding_window_view(values, window)
     medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _WINDOWS_A_PIECE):  # the deviations of all windows would need too much memory
-        piece = slice(start, start + _WINDOWS_A_PIECE)
-        medians[piece] = np.median(windows[piece], axis=1)
-        deviations = np.abs(windows[piece] - medians[piece, None])
+    for start in range(0, len(windows), _WINDOWS_PER_CHUNK):  # all deviations at once would need too much memory
+        chunk = slice(start, start + _WINDOWS_PER_CHUNK)
+        medians[chunk] = np.median(windows[chunk], axis=1)
+        deviations = np.abs(windows[chunk] - medians[chunk, None])
         mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-        sigmas[piece] = np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
+        sigmas[chunk] = np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
     nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
     expected, sigma = medians[nearest], sigmas[nearest]
     distance = np.abs(values - expected)
@@ -130,8 +130,8 @@ def resample(
     Returns
     -------
     pandas.DataFrame
-        The fields, float64 (int64 for count); an interval without values is NA, also with ``sum``. With a list of
-        aggregations, a column for each field and aggregation: ``celsius.min``, ``celsius.max``.
+        The fields, float64; an interval without values is NA, also with ``sum``, but 0 (int64) with ``count``. With a
+        list of aggregations, a column for each field and aggregation: ``celsius.min``, ``celsius.max``.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def resample(
         columns = {field: (field, how) for field in chosen}
     else:
         columns = {f"{field}.{name}": (field, name) for field in chosen for name in how}
-    return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, columns))
+    return analyse_each_thing(frame, lambda rows: _resampled_one(rows, rule, columns))
 
 
 def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[str, Aggregation]]) -> pd.DataFrame:
@@ -157,11 +157,11 @@ def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[s
         bins = ascending.resample(rule)
     except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
-    found = {}
+    results = {}
     for name, (field, how) in columns.items():
         values = bins[field].sum(min_count=1) if how == "sum" else getattr(bins[field], how)()
-        found[name] = values.astype("int64" if how == "count" else "float64")
-    return pd.DataFrame(found, index=bins.size().index)
+        results[name] = values.astype("int64" if how == "count" else "float64")
+    return pd.DataFrame(results, index=bins.size().index)
 
 
 @checked_arguments
@@ -172,7 +172,7 @@ def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
 
 @checked_arguments
 def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """Describe the fields: one row a field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
+    """Describe the fields: one row per field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
 
     Examples
     --------
@@ -182,17 +182,17 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     [[2.0, 1.0, 15.0]]
     """
     chosen = chosen_columns(frame, fields, NUMBERS)
-    return of_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
+    return analyse_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
 
 
 def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
-    kinds = {name: "int64" if name in ("count", "missing") else "float64" for name in STATISTICS}
+    dtypes = {name: "int64" if name in ("count", "missing") else "float64" for name in STATISTICS}
     if not fields:
-        return declared_frame([], {"field": "str", **kinds})
+        return declared_frame([], {"field": "str", **dtypes})
     described = frame[list(fields)].astype("float64").describe().T
     described["missing"] = len(frame) - described["count"]
     described.insert(0, "field", described.index.astype("str"))
-    return described[["field", *STATISTICS]].astype(kinds).reset_index(drop=True)
+    return described[["field", *STATISTICS]].astype(dtypes).reset_index(drop=True)
 
 
 def time_columns(frame: pd.DataFrame) -> list[str]:

@@ -1,5 +1,5 @@
-"""Years of dweets in a folder of Parquet files.
+"""The archive: a folder of Parquet files with all dweets of years.
 
-Read ``files`` first (the folder and its file names), then ``tables`` and ``writer`` (how rows are stored). A
+Read ``file_names`` first, then ``parquet_files`` and ``writer`` (how rows are stored). A
 ``follower`` archives the dweets of a source; ``archive`` has the public class.
 """

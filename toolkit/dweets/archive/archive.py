@@ -1,4 +1,4 @@
-"""Years of dweets in a folder, as frames: what ``tk.dweets.archive(folder)`` returns."""
+"""Read an archive as frames, and add frames: `Archive`, which ``tk.dweets.archive(folder)`` returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -23,8 +23,8 @@ import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweet
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.file_names import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import running_followers
-from toolkit.dweets.archive.parquet_files import Footer, Row, read_footer, read_rows, table_of, table_with
-from toolkit.dweets.archive.queries import ArchiveQueries, partitions
+from toolkit.dweets.archive.parquet_files import Footer, Row, read_footer, read_rows, table_of_columns, table_of_rows
+from toolkit.dweets.archive.queries import ArchiveQueries, dask_frame
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
@@ -45,9 +45,9 @@ _GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), 
 _GAPS |= {"after": _DAY, "before": _DAY}
 _TIME = pa.timestamp("us", "UTC")
 _HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
-# If a writer joins files while they are read, they are listed again, for at most this many seconds.
+# A writer may merge files while they are read. Then reading starts again, for at most this many seconds.
 _SECONDS_TO_READ = 30.0
-# Frames that are encoded while a file is being synced.
+# `add_frames` encodes some frames while the files of others are synced.
 _THREADS = 4
 
 
@@ -63,8 +63,8 @@ class Archive:
     InvalidArgument
         There is no such folder.
     ArchiveUnusable
-        Of every method: a file is damaged or does not belong here (the message names it), or another process writes
-        to the archive at the same time.
+        A file is damaged or does not belong here (the message names it); or a method that writes finds that another
+        process is writing to the archive.
 
     Examples
     --------
@@ -92,29 +92,29 @@ class Archive:
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
-        # By process: after a fork, a connection of DuckDB would wait for threads that only its own process has.
+        # By process ID: a DuckDB connection needs its threads, which a forked process does not have.
         self._queries: dict[int, ArchiveQueries] = {}
         self._writing = threading.RLock()
 
     def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
-        return Archive, (self.folder,)  # for other processes: what is open stays in this one
+        return Archive, (self.folder,)  # for other processes, without connections and locks
 
     def __repr__(self) -> str:
         try:
             things = all_files(self.folder)
         except ArchiveUnusable:
             return f"<Archive in {self.folder}, damaged>"
-        files = [file for its in things.values() for file in its]
+        files = list(chain.from_iterable(things.values()))
         if not files:
             return f"<Archive in {self.folder}, empty>"
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        held = f"{counted(sum(file.rows for file in files), 'dweet')} of {counted(len(things), 'thing')}"
-        return f"<Archive in {self.folder}: {held}, {first} to {last}>"
+        counts = f"{counted(sum(file.rows for file in files), 'dweet')} of {counted(len(things), 'thing')}"
+        return f"<Archive in {self.folder}: {counts}, {first} to {last}>"
 
     def things(self) -> pd.DataFrame:
-        """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
-        by_thing = groupby(self._retry(self._files), key=lambda footer: footer.file.thing)
-        return declared_frame([_thing_row(thing, list(its)) for thing, its in by_thing], _THINGS)
+        """Return one row per thing, sorted by name: thing, first, last (UTC), dweets, missing, files, bytes."""
+        by_thing = groupby(self._retry(self._read_footers), key=lambda footer: footer.file.thing)
+        return declared_frame([_thing_row(thing, list(footers)) for thing, footers in by_thing], _THINGS)
 
     def gaps(self) -> pd.DataFrame:
         """Return the gaps: dweets that the server had deleted before they were archived.
@@ -122,13 +122,14 @@ class Archive:
         Returns
         -------
         pandas.DataFrame
-            Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
-            missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
+            One row per gap: thing; epoch (1, plus 1 each time the server restarted its sequence numbers); first, last
+            (missing sequence numbers) and missing (how many); after and before: the days (UTC) of the last dweet before
+            the gap (NaT if there is none) and of the first dweet after it.
         """
         rows = [
-            (thing, after.epoch, first, last, last - first + 1, before and before.last_day, after.first_day)
-            for thing, its in all_files(self.folder).items()
-            for first, last, before, after in gaps_of(its)
+            (thing, later.epoch, first, last, last - first + 1, earlier and earlier.last_day, later.first_day)
+            for thing, files in all_files(self.folder).items()
+            for first, last, earlier, later in gaps_of(files)
         ]
         return pd.DataFrame(rows, columns=list(_GAPS)).astype(_GAPS)
 
@@ -141,7 +142,7 @@ class Archive:
         until: TimeLike | None = None,
         columns: Columns = None,
     ) -> pd.DataFrame:
-        """Return archived dweets, as ``tk.dweets.history`` does for those that the gateway has.
+        """Return archived dweets, as ``tk.dweets.history`` returns those that a gateway keeps.
 
         Parameters
         ----------
@@ -157,20 +158,19 @@ class Archive:
         Returns
         -------
         pandas.DataFrame
-            Oldest first, with the same index, columns and dtypes; no rows for a thing that is not archived.
+            Oldest first, with the index, columns and dtypes of ``tk.dweets.history``; no rows for an unknown thing.
         """
         start, end = utc_range(since, until)
         names = checked_names(things)
-        table = self._retry(
-            lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end, n) for name in names)])
-        )
+        tables = self._retry(lambda: [self._history_table(name, start, end, n) for name in names])
+        table = pa.concat_tables([_HISTORY.empty_table(), *tables])
         times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
         if not times.is_monotonic_increasing:  # several things, a clock that was set back, or a frame added late
             order = pc.sort_indices(table.column("created"))  # the sort is stable
             table, times = table.take(order), times[order.to_numpy()]
         contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-        of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
-        return content_frame(contents, times, of_rows, columns)
+        names_of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
+        return content_frame(contents, times, names_of_rows, columns)
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
@@ -178,11 +178,11 @@ class Archive:
         Parameters
         ----------
         query
-            Columns: thing, sequence, created (UTC), day, transaction, content (JSON text), and one for each number,
-            boolean or short text in the contents, named as in `history`. Quote a name with a dot: ``"air.celsius"``.
-            If a content has a ``thing`` or ``created`` itself, that is ``"content.thing"``.
+            Columns: thing, sequence, created (UTC), day, transaction, content (JSON text), and one for each name
+            of numbers, booleans or short texts in the contents, as in `history`. Quote a name with a dot:
+            ``"air.celsius"``. A ``thing``, ``created``, ... inside a content is ``"content.thing"`` and so on.
         parameters
-            The values of ``?`` in the query, or by name of ``$name``.
+            A list of values for each ``?`` in the query, or a dict of values for each ``$name``.
 
         Raises
         ------
@@ -190,14 +190,14 @@ class Archive:
             DuckDB rejects the query; the message says why.
         """
         queries = self._queries.setdefault(os.getpid(), ArchiveQueries())
-        return self._retry(lambda: queries.sql(query, self._files(), parameters))
+        return self._retry(lambda: queries.sql(query, self._read_footers(), parameters))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
 
         It has the columns of `sql`, sorted by thing and sequence. Only the columns that are used are read.
         """
-        return self._retry(lambda: partitions(self._files()))
+        return self._retry(lambda: dask_frame(self._read_footers()))
 
     def add_frame(self, thing: str, frame: pd.DataFrame, *, if_exists: IfExists = "error") -> int:
         """Append a frame to a thing, each row as one dweet, and return the number of rows that were added.
@@ -208,7 +208,7 @@ class Archive:
             Its index is the time of each dweet: an ascending DatetimeIndex, in UTC if it has no time zone. The columns
             become the content as in ``tk.dweets.post_frame``. After an InvalidArgument nothing was written.
         if_exists
-            What to do where rows are not later than the last dweet of the thing, as when a cell runs again: ``"error"``
+            What to do with rows that are not later than the newest dweet, as when a cell runs again: ``"error"``
             refuses the frame (InvalidArgument), ``"skip"`` adds only the later rows, ``"append"`` adds all of them.
         """
         return self.add_frames([(thing, frame)], if_exists=if_exists)
@@ -222,7 +222,7 @@ class Archive:
         ----------
         frames
             Pairs of a thing and its frame; a generator, if not all frames fit into memory. If one cannot be added,
-            those before it are stored completely.
+            all frames before it are stored, and perhaps some after it.
         progress
             Show a progress bar.
         """
@@ -239,7 +239,7 @@ class Archive:
             return count + sum(future.result() for future in running.values())
 
     def flush(self) -> int:
-        """Write what the recorder or the gateway of this process has received, without waiting for its next turn.
+        """Write what the recorder or the gateway of this process has received, without waiting for its next write.
 
         Returns
         -------
@@ -249,8 +249,7 @@ class Archive:
         Raises
         ------
         InvalidArgument
-            Nothing in this process writes to the archive. Another process writes every 10 seconds, if not told
-            otherwise.
+            Nothing in this process writes to the archive. Recorders elsewhere write every 10 seconds by default.
         """
         if (follower := running_followers.get(self.folder.resolve())) is None:
             raise InvalidArgument(
@@ -260,18 +259,18 @@ class Archive:
         return follower.flush()
 
     def compact(self) -> pd.DataFrame:
-        """Join small files and return `things`. Recorders and gateways do so by themselves, a little later."""
+        """Merge small files and return `things`. Recorders and gateways merge files too, a little later."""
         with self._writing, ArchiveWriter(self.folder) as writer:
             writer.compact()
         return self.things()
 
-    def _files(self) -> list[Footer]:
-        files = [file for its in all_files(self.folder).values() for file in its]
-        # A file never changes, and those that were joined into others are forgotten.
+    def _read_footers(self) -> list[Footer]:
+        files = chain.from_iterable(all_files(self.folder).values())
+        # A file never changes. Files that were merged into others are forgotten.
         self._footers = footers = {file: self._footers.get(file) or read_footer(file) for file in files}
         return list(footers.values())
 
-    def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp, n: int | None) -> pa.Table:
+    def _history_table(self, thing: str, start: pd.Timestamp, end: pd.Timestamp, n: int | None) -> pa.Table:
         created = pc.field("created")
         wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
         tables = [_HISTORY.empty_table()]
@@ -286,7 +285,7 @@ class Archive:
     def _retry(self, read: Callable[[], T]) -> T:
         end = time.monotonic() + _SECONDS_TO_READ
         while time.monotonic() < end:
-            with suppress(FileNotFoundError):  # a file was joined into another one after it was listed
+            with suppress(FileNotFoundError):  # a file was merged into another one after it was listed
                 return read()
         raise ArchiveUnusable(f"files of the archive {self.folder} keep disappearing while they are read")
 
@@ -294,8 +293,8 @@ class Archive:
 def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     return {
         "thing": thing,
-        "first": pd.Timestamp(min(footer.first for footer in footers), unit="us", tz="UTC"),
-        "last": pd.Timestamp(max(footer.last for footer in footers), unit="us", tz="UTC"),
+        "first": pd.Timestamp(min(footer.earliest for footer in footers), unit="us", tz="UTC"),
+        "last": pd.Timestamp(max(footer.latest for footer in footers), unit="us", tz="UTC"),
         "dweets": sum(footer.file.rows for footer in footers),
         "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([footer.file for footer in footers])),
         "files": len(footers),
@@ -304,7 +303,7 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
 
 
 def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
-    # Rounded as in the archive; else a stored row would seem later by some nanoseconds.
+    # Rounded as in the archive; otherwise a stored row would seem some nanoseconds later.
     utc = pd.to_datetime(checked_times(frame), utc=True).as_unit("us")
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")
@@ -318,19 +317,19 @@ def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists
         frame, utc = frame.iloc[stored:], utc[stored:]
     if len(frame):
         first, times = writer.position(thing).sequence + 1, utc.asi8
-        writer.append_table(thing, _table_of_contents(frame.reset_index(drop=True), thing, first, times))
+        writer.append_table(thing, _arrow_table(frame.reset_index(drop=True), thing, first, times))
     return len(frame)
 
 
-def _table_of_contents(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    if content.columns.is_unique and all(_is_plain(name, content[name]) for name in content.columns):
-        return _column_by_column(content, thing, first, times)
+def _arrow_table(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
+    if content.columns.is_unique and all(_can_write_whole(name, content[name]) for name in content.columns):
+        return _table_by_column(content, thing, first, times)
     contents = row_contents(content)
     numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
-    return table_of(thing, [Row(number, at, None, written) for number, at, written in numbered])
+    return table_of_rows(thing, [Row(number, at, None, written) for number, at, written in numbered])
 
 
-def _is_plain(name: object, column: pd.Series[Any]) -> bool:
+def _can_write_whole(name: object, column: pd.Series[Any]) -> bool:
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False
     if column.dtype.kind == "f":
@@ -338,7 +337,7 @@ def _is_plain(name: object, column: pd.Series[Any]) -> bool:
     return column.dtype.kind in "iu" and np.can_cast(column.dtype, "int64")  # uint64 may be larger
 
 
-def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
+def _table_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
     pieces: list[pa.Array | str] = []
     leaves: dict[str, pa.Array] = {}
     for name in content.columns:
@@ -349,4 +348,4 @@ def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any)
     written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
     sequences = pa.array(np.arange(first, first + len(content)))
     created = pa.array(times).cast(_TIME)
-    return table_with(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)
+    return table_of_columns(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)

@@ -6,8 +6,8 @@
     FOLDER/thing=kitchen/2026-01-01_2026-03-31.e1.000000000001-000000002160.parquet
     FOLDER/thing=kitchen/2026-04-01_2026-04-01.e1.000000002161-000000002184.parquet
 
-A name holds the first and last day (UTC), the epoch and the range of sequence numbers, which has no gap. A file is
-written under another name, synced and renamed, so names always match the rows, and no other index is needed. A joined
+A name holds the first and last day (UTC), the epoch and the range of sequence numbers, without a gap. A file is
+written under another name, synced and renamed, so names always match the rows, and no other index is needed. A merged
 file covers the files it was made of until those are removed; readers ignore covered files.
 
 A server numbers the dweets of a thing 1, 2, 3, ... If it restarts its numbers, because it is another server or has lost
@@ -27,11 +27,11 @@ UNFINISHED = ".unfinished"
 _PREFIX = "thing="
 _DAY = r"(\d{4}-\d{2}-\d{2})"
 _NAME = re.compile(rf"{_DAY}_{_DAY}\.e(\d+)\.(\d+)-(\d+)\.parquet")
-# Most file systems limit a name to 255 bytes; an escaped name of a thing may be longer.
+# Most file systems limit a name to 255 bytes; the escaped name of a thing may be longer, so it is cut into pieces.
 _LONGEST_PIECE = 200
-# After a failover, a Redis store continues at the next multiple of this, which is not a gap.
-_NUMBERS_AN_EPOCH = 1_000_000_000
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+# After a failover, a Redis store continues above the next multiple of this number; the numbers between are no gap.
+_FAILOVER_MULTIPLE = 1_000_000_000
+_PLAIN_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class ArchiveFile(NamedTuple):
@@ -59,21 +59,21 @@ class Position(NamedTuple):
 
 def missing_between(last: int, first: int) -> tuple[int, int] | None:
     """Return the first and last number missing between two consecutive rows, or None."""
-    start = max(last + 1, (first - 1) // _NUMBERS_AN_EPOCH * _NUMBERS_AN_EPOCH + 1)
+    start = max(last + 1, (first - 1) // _FAILOVER_MULTIPLE * _FAILOVER_MULTIPLE + 1)
     return (start, first - 1) if start < first else None
 
 
 def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFile | None, ArchiveFile]]:
-    """Yield the gaps of a thing: first and last missing number, the file before it (or None) and the file after it."""
-    for before, file in zip([None, *files], files, strict=False):
-        last = before.last if before is not None and before.epoch == file.epoch else 0
+    """Yield for each gap of a thing its first and last number, the file before it (or None) and the file after it."""
+    for earlier, file in zip([None, *files], files, strict=False):
+        last = earlier.last if earlier is not None and earlier.epoch == file.epoch else 0
         if missing := missing_between(last, file.first):
-            yield *missing, before, file
+            yield *missing, earlier, file
 
 
 def folder_name(thing: str) -> str:
-    """Return the folder of a thing, with a name valid on every file system; long names become nested folders."""
-    text = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in thing.encode("utf-8"))
+    """Return the path of a thing's folder, valid on every file system; a long name becomes nested folders."""
+    text = "".join(chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02x}" for byte in thing.encode("utf-8"))
     pieces = [text[start : start + _LONGEST_PIECE] for start in range(0, len(text), _LONGEST_PIECE)]
     return _PREFIX + "~/".join(pieces)
 
@@ -87,25 +87,25 @@ def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:
 
 
 def all_files(folder: Path) -> dict[str, list[ArchiveFile]]:
-    found = {thing: drop_covered(_listed(place, thing)) for place, thing in _thing_folders(folder)}
-    return {thing: found[thing] for thing in sorted(found) if found[thing]}
+    files = {thing: drop_covered(_listed(path, thing)) for path, thing in _thing_folders(folder)}
+    return {thing: files[thing] for thing in sorted(files) if files[thing]}
 
 
 def leftover_files(folder: Path) -> Iterator[Path]:
-    for place, thing in _thing_folders(folder):
-        kept = {file.path for file in thing_files(folder, thing)}
-        yield from (path for path in _paths(place) if path.suffix in (".parquet", UNFINISHED) and path not in kept)
+    for subfolder, thing in _thing_folders(folder):
+        used = {file.path for file in thing_files(folder, thing)}
+        yield from (path for path in _paths(subfolder) if path.suffix in (".parquet", UNFINISHED) and path not in used)
 
 
 def drop_covered(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
-    # Of files with the same first number the longest comes first, so a file that ends before it is covered.
-    kept: list[ArchiveFile] = []
+    # In this order only an earlier file can cover a file: of those with the same first number, the longest comes first.
+    uncovered: list[ArchiveFile] = []
     for file in sorted(files, key=lambda file: (file.epoch, file.first, -file.last)):
-        if not kept or (file.epoch, file.first) > (kept[-1].epoch, kept[-1].last):
-            kept.append(file)
-        elif file.last > kept[-1].last:
-            raise ArchiveUnusable(f"{file.path} and {kept[-1].path.name} overlap: move one of them away")
-    return kept
+        if not uncovered or (file.epoch, file.first) > (uncovered[-1].epoch, uncovered[-1].last):
+            uncovered.append(file)
+        elif file.last > uncovered[-1].last:
+            raise ArchiveUnusable(f"{file.path} and {uncovered[-1].path.name} overlap: move one of them away")
+    return uncovered
 
 
 def _thing_folders(folder: Path, parent: str = "") -> Iterator[tuple[Path, str]]:
@@ -124,15 +124,15 @@ def _thing_folders(folder: Path, parent: str = "") -> Iterator[tuple[Path, str]]
         yield path, thing
 
 
-def _listed(place: Path, thing: str) -> list[ArchiveFile]:
-    # While files are joined, a listing may miss the old names and the new one: list again if the folder changed.
+def _listed(folder: Path, thing: str) -> list[ArchiveFile]:
+    # While files are merged, a listing may miss the old names and the new one: list again if the folder changed.
     while True:
         try:
-            before = place.stat().st_mtime_ns
+            before = folder.stat().st_mtime_ns
         except FileNotFoundError:
             return []
-        files = [_parsed(path, thing) for path in _paths(place) if path.suffix == ".parquet"]
-        if place.stat().st_mtime_ns == before:
+        files = [_parsed(path, thing) for path in _paths(folder) if path.suffix == ".parquet"]
+        if folder.stat().st_mtime_ns == before:
             return files
 
 

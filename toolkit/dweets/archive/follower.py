@@ -17,12 +17,13 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
 from toolkit.public_names import Closable, PublicNames
 
-#: The number of an epoch, and consecutive new rows of the epoch.
+#: The number of an epoch, and new rows of the epoch in ascending order.
 Batch = tuple[int, Sequence[Row]]
 #: The followers of this process, by resolved folder.
 running_followers: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
-# A pause is this many times as long as the write before, so with very many things the files become larger.
-_PAUSE_FACTOR = 4.0
+# Unless it is woken, the follower waits at least this many times as long as its last write took. So with very many
+# things, it writes fewer but larger files.
+_MIN_PAUSE_PER_WRITE = 4.0
 
 
 class Progress:
@@ -31,7 +32,7 @@ class Progress:
     def __init__(self, thing: str, position: Position, last: Row | None, log: logging.Logger) -> None:
         self.thing = thing
         self.epoch, self.sequence = position
-        self._mark = last and _mark(last)
+        self._signature = last and _signature(last)
         self._log = log
 
     @property
@@ -40,26 +41,26 @@ class Progress:
         return max(self.sequence - 1, 0)
 
     def recognises(self, first: Row | None) -> bool:
-        """Whether the server has the archived rows, given its first row after `resume_after`."""
+        """Whether the server has the archived rows; `first` is its first row after `resume_after` (None: no row)."""
         if self.sequence == 0:
             return True
         if first is None or first.sequence < self.sequence:
             return False
-        return first.sequence > self.sequence or _mark(first) == self._mark
+        return first.sequence > self.sequence or _signature(first) == self._signature
 
     def advance(self, row: Row) -> None:
-        """Go on to a row, and log the gap before it."""
+        """Move the position to a row, and log a gap before the row."""
         if missing := missing_between(self.sequence, row.sequence):
             self._log.warning("%s: gap: the server has deleted the dweets %d to %d", self.thing, *missing)
-        self.sequence, self._mark = row.sequence, _mark(row)
+        self.sequence, self._signature = row.sequence, _signature(row)
 
     def start_epoch(self) -> None:
-        """Begin again at number 1, since the server has other rows than the archive."""
-        self.epoch, self.sequence, self._mark = self.epoch + 1, 0, None
+        """Begin again at number 1, because the server has other rows than the archive."""
+        self.epoch, self.sequence, self._signature = self.epoch + 1, 0, None
         self._log.warning("%s: the server restarted its sequence numbers; starting epoch %d", self.thing, self.epoch)
 
 
-def _mark(row: Row) -> tuple[int, int]:
+def _signature(row: Row) -> tuple[int, int]:
     # A hash, because contents may be large. An event stream may change line ends between JSON tokens.
     return row.at, hash(b" ".join(row.content.split()))
 
@@ -70,7 +71,7 @@ class Source(Protocol):
     received: int  #: rows that were collected so far; 0 if the source collects none
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
-        """Begin where each thing is archived, or raise a ToolkitError if the server refuses a thing.
+        """Start after the last archived row of each thing; ToolkitError if the server refuses a thing.
 
         The source collects rows in bounded memory; `wake` makes the follower write them soon.
         """
@@ -79,7 +80,7 @@ class Source(Protocol):
         """Return the things that have rows to archive; unless `complete`, some may be left out for speed."""
 
     def batches(self, thing: str) -> Generator[Batch]:
-        """Yield the rows of a thing that are not archived. A batch is on disk when the next one is asked for."""
+        """Yield the rows of a thing that are not archived. The caller writes each batch before it asks for the next."""
 
     def stop(self) -> None:
         """Collect no more rows."""
@@ -100,7 +101,7 @@ class Follower(PublicNames, Closable):
         self._seconds = seconds
         self._log = log
         self.dweets = 0
-        self._logged = ""
+        self._logged_error = ""
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._flushing = threading.Lock()
         self._writer = ArchiveWriter(folder)
@@ -139,19 +140,19 @@ class Follower(PublicNames, Closable):
         return self.dweets
 
     def _archive(self, thing: str) -> None:
-        before = self.dweets
+        count_before = self.dweets
         with closing(self._source.batches(thing)) as batches:
             for epoch, rows in batches:
                 self._writer.append(thing, rows, epoch)
                 self.dweets += len(rows)
-        if self.dweets > before:
-            self._writer.join(thing)
+        if self.dweets > count_before:
+            self._writer.merge(thing)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until this number of dweets is received (else TimedOut), write them and return `dweets`."""
-        until = time.monotonic() + timeout
+        """Wait until this number of dweets is received, write them, return `dweets`; TimedOut at timeout or `close`."""
+        deadline = time.monotonic() + timeout
         while self.received < dweets:
-            if self._stopped.wait(0.01) or time.monotonic() > until:
+            if self._stopped.wait(0.01) or time.monotonic() > deadline:
                 raise TimedOut(f"{self.received:,} of {counted(dweets, 'dweet')} received after {timeout:g} s")
         return self.flush()
 
@@ -186,10 +187,10 @@ class Follower(PublicNames, Closable):
             began = time.monotonic()
             try:
                 self._write(complete=False)
-                self._logged = ""
+                self._logged_error = ""
             except (ArchiveUnusable, StoreUnavailable) as error:
-                if str(error) != self._logged:
+                if str(error) != self._logged_error:
                     self._log.error("%s; nothing is lost, trying again", error)
-                self._logged = str(error)
+                self._logged_error = str(error)
                 self._stopped.wait(self._seconds)
-            pause = max(self._seconds, _PAUSE_FACTOR * (time.monotonic() - began))
+            pause = max(self._seconds, _MIN_PAUSE_PER_WRITE * (time.monotonic() - began))

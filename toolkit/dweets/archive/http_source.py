@@ -21,18 +21,18 @@ from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
 
-#: Opens the stream of a thing after a sequence number; None for new dweets only.
+#: Opens the stream of a thing with the dweets after this sequence number; if it is None, with new dweets only.
 OpenStream = Callable[[int | None], HttpStream]
 
-# When the buffer holds this many times the rows of a write, or this many bytes, the streams wait.
+# The streams wait while the buffer holds the rows of this many writes, or this many bytes.
 _MOST_WRITES = 4
 _MOST_BYTES = 64 * 1024 * 1024
 _UNIX_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _CREATED_LENGTH = len("2026-01-01T00:00:00.000Z")
 
 
-def recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, rows: int) -> Follower:
-    """Record things to an archive every `seconds` or `rows`; raises a ToolkitError if the server refuses one."""
+def start_recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, rows: int) -> Follower:
+    """Write to an archive after `seconds`, or after `rows` dweets; ToolkitError if the server refuses a thing."""
     if not streams:
         raise InvalidArgument("name at least one thing to record")
     if not (seconds > 0 and rows > 0):
@@ -44,9 +44,9 @@ class HttpSource:
     """Collects the dweets of things in a buffer, and asks for a write after `rows` of them."""
 
     def __init__(self, streams: Mapping[str, OpenStream], rows: int) -> None:
-        self.received = self._waiting = self._bytes = 0
-        self._open_stream = streams
-        self._due = rows
+        self.received = self._row_count = self._byte_count = 0
+        self._stream_openers = streams
+        self._rows_per_write = rows
         self._rows: dict[str, list[tuple[int, Row]]] = {thing: [] for thing in streams}
         self._changed = threading.Condition()
         self._stopped = threading.Event()
@@ -55,7 +55,7 @@ class HttpSource:
 
     def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
         self._wake = wake
-        for thing in self._open_stream:
+        for thing in self._stream_openers:
             self._last_number(thing)  # raises if the server refuses the thing
             progress = Progress(thing, writer.position(thing), writer.last(thing), log)
             self._threads.append(threading.Thread(target=self._receive, args=(progress,), daemon=True))
@@ -64,15 +64,15 @@ class HttpSource:
 
     def _put(self, thing: str, epoch: int, row: Row) -> None:
         with self._changed:
-            while self._waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
+            while self._row_count >= _MOST_WRITES * self._rows_per_write or self._byte_count >= _MOST_BYTES:
                 if self._stopped.is_set():
-                    return  # the next recorder gets it, because it is not archived
+                    return  # the next recorder receives this row, because it is not archived
                 self._changed.wait()
             self._rows[thing].append((epoch, row))
             self.received += 1
-            self._waiting += 1
-            self._bytes += len(row.content)
-            if self._waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
+            self._row_count += 1
+            self._byte_count += len(row.content)
+            if self._row_count >= self._rows_per_write or self._byte_count >= _MOST_BYTES // 2:
                 self._wake()
 
     def things(self, *, complete: bool) -> Iterable[str]:  # always complete: the buffer holds all that was received
@@ -80,13 +80,13 @@ class HttpSource:
 
     def batches(self, thing: str) -> Generator[Batch]:
         waiting = self._rows[thing].copy()
-        for epoch, numbered in groupby(waiting, key=itemgetter(0)):
-            rows = [row for _, row in numbered]
+        for epoch, pairs in groupby(waiting, key=itemgetter(0)):
+            rows = [row for _, row in pairs]
             yield epoch, rows
-            with self._changed:  # they stay in the buffer until they are on disk
+            with self._changed:  # the rows stay in the buffer until they are on disk
                 del self._rows[thing][: len(rows)]
-                self._waiting -= len(rows)
-                self._bytes -= sum(len(row.content) for row in rows)
+                self._row_count -= len(rows)
+                self._byte_count -= sum(len(row.content) for row in rows)
                 self._changed.notify_all()
 
     def stop(self) -> None:
@@ -110,16 +110,16 @@ class HttpSource:
                 log.error("%s is no longer recorded: %s", progress.thing, error)
                 return
             except ToolkitError as error:
-                now = str(error), progress.sequence  # the same error is logged again after new rows
-                if now != logged and not self._stopped.is_set():
+                news = str(error), progress.sequence  # the same error is logged again after new rows
+                if news != logged and not self._stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
                     log.log(level, "%s: %s; trying again", progress.thing, error)
-                logged = now
+                logged = news
             self._stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
 
     def _resume(self, progress: Progress) -> bool:
-        """Receive rows until the stream ends; False if the server has other rows than the archive."""
+        """Receive rows until the stream ends; return False if the server has other rows than the archive."""
         if self._last_number(progress.thing) < progress.sequence:
             return False
         with closing(self._read(progress.thing, progress.resume_after)) as pieces:
@@ -134,7 +134,7 @@ class HttpSource:
         return True
 
     def _last_number(self, thing: str) -> int:
-        """Return the number of the server's last dweet; raises a ToolkitError if it refuses the thing."""
+        """Return the number of the last dweet on the server; ToolkitError if the server refuses the thing."""
         with closing(self._read(thing, None)) as pieces:
             for last, _ in pieces:
                 if last is not None:
@@ -142,8 +142,8 @@ class HttpSource:
         raise Unreachable(f"the stream of {thing} ended before it began")
 
     def _read(self, thing: str, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
-        """Yield the last sequence number and the rows of each piece of the stream."""
-        stream = self._streams[thing] = self._open_stream[thing](since)
+        """Yield the last sequence number so far (or None) and the rows of each piece of the stream."""
+        stream = self._streams[thing] = self._stream_openers[thing](since)
         reader = EventReader()
         try:
             if "event-stream" not in stream.content_type:

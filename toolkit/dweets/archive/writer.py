@@ -27,7 +27,7 @@ from toolkit.dweets.archive.file_names import (
     leftover_files,
     thing_files,
 )
-from toolkit.dweets.archive.parquet_files import Row, joined_tables, last_row, read_footer, table_of, write_file
+from toolkit.dweets.archive.parquet_files import Row, last_row, merged_tables, read_footer, table_of_rows, write_parquet
 from toolkit.errors import ArchiveUnusable
 from toolkit.public_names import Closable
 
@@ -36,13 +36,13 @@ class FileLimits(NamedTuple):
     rows_to_end_a_day: int = 65_536  # a file with at least this many rows ends with its day
     most_rows: int = 1_048_576
     most_bytes: int = 256 * 1024 * 1024
-    small_files: int = 16  # this many may accumulate at the end of a thing before they are joined
+    small_files: int = 16  # this many may accumulate at the end of a thing before they are merged
 
 
 class ArchiveWriter(Closable):
     """Appends to an archive. The folder is created if missing and locked until `close`.
 
-    Joined files are removed after `seconds_to_remove`, because a reader may have listed them but not opened them yet.
+    After a merge, the old files are removed `seconds_to_remove` later: a reader may have listed but not opened them.
     """
 
     def __init__(self, folder: Path, limits: FileLimits | None = None, seconds_to_remove: float = 60.0) -> None:
@@ -67,17 +67,17 @@ class ArchiveWriter(Closable):
         return last_row(file) if (file := self._last_file(thing)) else None
 
     def newest(self, thing: str) -> pd.Timestamp | None:
-        """Return the latest time of all rows; the last row may have an earlier one."""
+        """Return the latest time of all rows, or None; the last row may have an earlier time."""
         files = thing_files(self.folder, thing)
         last_day = max((file.last_day for file in files), default="")
-        times = [read_footer(file).last for file in files if file.last_day == last_day]
+        times = [read_footer(file).latest for file in files if file.last_day == last_day]
         return pd.Timestamp(max(times), unit="us", tz="UTC") if times else None
 
     def _last_file(self, thing: str) -> ArchiveFile | None:
         return next(reversed(thing_files(self.folder, thing)), None)
 
     def append(self, thing: str, rows: Sequence[Row], epoch: int | None = None) -> None:
-        """Add rows in ascending order of their numbers, to the current or a new epoch; skip stored ones.
+        """Add rows in ascending order of their numbers to an epoch (None: the current one); skip stored rows.
 
         After ArchiveUnusable, append the same rows again later.
         """
@@ -85,41 +85,41 @@ class ArchiveWriter(Closable):
         epoch = position.epoch if epoch is None else epoch
         stored = position.sequence if epoch == position.epoch else 0
         for run in _runs([row for row in rows if row.sequence > stored]):
-            self._write(thing, epoch, run[0].sequence, run[-1].sequence, [table_of(thing, run)])
+            self._write(thing, epoch, run[0].sequence, run[-1].sequence, [table_of_rows(thing, run)])
 
     def append_table(self, thing: str, table: pa.Table) -> None:
-        """Add a table with the columns of a file, whose numbers continue the position."""
+        """Add a table with the columns of an archive file; its sequence numbers must continue those of the thing."""
         epoch, sequence = self.position(thing)
         self._write(thing, epoch, sequence + 1, sequence + table.num_rows, [table])
 
-    def join(self, thing: str, *, fully: bool = False) -> None:
-        """Join small files: all of them if `fully`, else only where it pays."""
-        for files in _groups_to_join(thing_files(self.folder, thing), self._limits, fully=fully):
-            self._write(thing, files[0].epoch, files[0].first, files[-1].last, joined_tables(files))
-            later = time.monotonic() + self._seconds_to_remove
-            self._removable += [(later, file.path) for file in files]
+    def merge(self, thing: str, *, fully: bool = False) -> None:
+        """Merge small files: all of them if `fully`, otherwise only those that are worth the work."""
+        for files in _groups_to_merge(thing_files(self.folder, thing), self._limits, fully=fully):
+            self._write(thing, files[0].epoch, files[0].first, files[-1].last, merged_tables(files))
+            removal = time.monotonic() + self._seconds_to_remove
+            self._removable += [(removal, file.path) for file in files]
         self._remove_until(time.monotonic())
 
     def compact(self) -> None:
         self.clean()
         for thing in all_files(self.folder):
-            self.join(thing, fully=True)
+            self.merge(thing, fully=True)
 
     def clean(self) -> None:
         for path in list(leftover_files(self.folder)):
             _remove(path)
 
     def _write(self, thing: str, epoch: int, first: int, last: int, tables: Iterable[pa.Table]) -> None:
-        place = self.folder / folder_name(thing)
-        unfinished = place / f"{epoch}.{first}{UNFINISHED}"
+        thing_folder = self.folder / folder_name(thing)
+        unfinished = thing_folder / f"{epoch}.{first}{UNFINISHED}"
         try:
-            if not place.is_dir():
-                place.mkdir(parents=True)
-                for parent in place.relative_to(self.folder).parents:
+            if not thing_folder.is_dir():
+                thing_folder.mkdir(parents=True)
+                for parent in thing_folder.relative_to(self.folder).parents:
                     _sync_folder(self.folder / parent)
-            days = write_file(unfinished, tables, last - first + 1)
-            os.replace(unfinished, place / file_name(*days, epoch, first, last))
-            _sync_folder(place)
+            days = write_parquet(unfinished, tables, last - first + 1)
+            os.replace(unfinished, thing_folder / file_name(*days, epoch, first, last))
+            _sync_folder(thing_folder)
         except (OSError, pa.ArrowException) as error:
             _remove(unfinished)
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
@@ -134,11 +134,11 @@ class ArchiveWriter(Closable):
         self._lock.release()
 
 
-def _groups_to_join(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: bool) -> Iterator[list[ArchiveFile]]:
-    """Yield groups of neighbours that should be one file.
+def _groups_to_merge(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: bool) -> Iterator[list[ArchiveFile]]:
+    """Yield groups of neighbouring files that should be one file.
 
-    The last group still grows. Unless `fully`, its files are joined only if as many rows follow them, so that a row is
-    rewritten a logarithmic number of times.
+    The last group still grows. Unless `fully`, files at its start stay as they are while fewer rows follow them than
+    they have, so that a row is rewritten a logarithmic number of times.
     """
     groups: list[list[ArchiveFile]] = []
     rows = size = 0
@@ -150,9 +150,9 @@ def _groups_to_join(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: 
         groups[-1].append(file)
     if groups and not fully:
         group = groups.pop()
-        behind = sum(file.rows for file in group)
+        rows_after = sum(file.rows for file in group)
         is_due = len(group) > limits.small_files
-        while group and group[0].rows > (behind := behind - group[0].rows):
+        while group and group[0].rows > (rows_after := rows_after - group[0].rows):
             group = group[1:]
         groups += [group] if is_due else []
     yield from (group for group in groups if len(group) > 1)
@@ -165,7 +165,7 @@ def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, li
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Split the rows at gaps."""
+    """Split the rows at gaps of their sequence numbers."""
     if any(after.sequence <= before.sequence for before, after in pairwise(rows)):
         raise ValueError("rows must be in ascending order of their sequence numbers")
     for _, run in groupby(enumerate(rows), key=lambda numbered: numbered[1].sequence - numbered[0]):
@@ -175,13 +175,13 @@ def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
 def _sync_folder(folder: Path) -> None:
     if os.name != "posix":
         return  # Windows cannot open a folder; it syncs the entry with the file
-    number = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # open elsewhere: readers ignore it, and the next writer removes it
+    with contextlib.suppress(OSError):  # the file is open elsewhere: readers ignore it, and the next writer removes it
         os.unlink(path)

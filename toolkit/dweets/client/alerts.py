@@ -25,13 +25,12 @@ ALERT_COLUMNS = {
     "allowed_today": "int64",
 }
 _RESULT_COLUMNS = {"alert.met": "bool", "alert.message": "str", "alert.mails": "bool", "alert.fault": "str"}
-#: The contents as JSON (None: nested too deeply), the thing of each, and their history.
-_Rows = tuple[Sequence[bytes | None], Sequence[Any], pd.DataFrame]
+#: The contents as JSON (None: nested too deeply), the thing of each content, and the frame to put the results into.
+_BacktestInput = tuple[Sequence[bytes | None], Sequence[Any], pd.DataFrame]
 _TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evaluated here")
 
 
 def alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return alerts with their status, one row each."""
     try:
         return declared_frame([_alert_row(record) for record in records], ALERT_COLUMNS)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -43,29 +42,27 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "thing": record["thing"],
         "condition": record["condition"],
-        "recipients": ", ".join(each["address"] for each in record["recipients"]),
+        "recipients": ", ".join(recipient["address"] for recipient in record["recipients"]),
         "open": status.get("open", False),
         "message": status.get("message", ""),
         "since": pd.to_datetime(status.get("since"), utc=True),
         "sent_today": status.get("alerts_sent_today", 0),
-        "allowed_today": status.get("alerts_allowed_today", wire.ALERTS_A_DAY),
+        "allowed_today": status.get("alerts_allowed_today", wire.ALERTS_PER_DAY),
     }
 
 
-def backtested_records(
-    condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns
-) -> pd.DataFrame:
-    """Evaluate a condition on the dweets of one thing; return their history with four result columns in front."""
+def backtest_records(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
+    """Evaluate a condition on the dweets of one thing; return the history with four result columns in front."""
 
-    def rows() -> _Rows:
+    def backtest_input() -> _BacktestInput:
         records = read()
         contents = [_encoded_content(record["content"]) for record in records]
         return contents, [""] * len(records), history_frame(records, columns)
 
-    return _backtested(condition, rows)
+    return _backtest(condition, backtest_input)
 
 
-def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
+def backtest_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate a condition on each row of a frame; each thing in a column ``thing`` has its own alert."""
     frame = frame.drop(columns=list(_RESULT_COLUMNS), errors="ignore")
     check_columns_differ(frame)
@@ -74,11 +71,11 @@ def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
         values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
         things = frame["thing"].tolist()
     contents = row_contents(values)
-    return _backtested(condition, lambda: (contents, things, frame))
+    return _backtest(condition, lambda: (contents, things, frame))
 
 
-def _backtested(condition: str, read: Callable[[], _Rows]) -> pd.DataFrame:
-    """Evaluate the contents of each thing in a child process; read them if the condition compiles."""
+def _backtest(condition: str, read: Callable[[], _BacktestInput]) -> pd.DataFrame:
+    """Evaluate the contents of each thing in a child process; call `read` only if the condition compiles."""
     with ConditionWorker() as worker:
         try:
             worker.check_compiles(condition)
@@ -88,15 +85,16 @@ def _backtested(condition: str, read: Callable[[], _Rows]) -> pd.DataFrame:
         verdicts, mails = [_TOO_DEEP_VERDICT] * len(contents), [False] * len(contents)
         by_thing = pd.Series(range(len(contents))).groupby(pd.Series(things, dtype="object"), dropna=False, sort=False)
         for _, rows in by_thing:
-            written = [row for row in rows if contents[row] is not None]
-            evaluated = evaluate_all(worker, condition, [contents[row] or b"" for row in written])
-            for row, verdict in zip(written, evaluated, strict=True):
+            encoded = [row for row in rows if contents[row] is not None]
+            evaluated = evaluate_all(worker, condition, [contents[row] or b"" for row in encoded])
+            for row, verdict in zip(encoded, evaluated, strict=True):
                 verdicts[row] = verdict
-            for row, mailed in zip(rows, _causes_mail([verdicts[row] for row in rows]), strict=True):
+            for row, mailed in zip(rows, _which_mail([verdicts[row] for row in rows]), strict=True):
                 mails[row] = mailed
     _warn_if_useless(condition, [content for content in contents if content is not None], verdicts)
-    found = [(each.met, each.message, mailed, each.fault) for each, mailed in zip(verdicts, mails, strict=True)]
-    results = pd.DataFrame(found, history.index, list(_RESULT_COLUMNS)).astype(_RESULT_COLUMNS)
+    pairs = zip(verdicts, mails, strict=True)
+    cells = [(verdict.met, verdict.message, mailed, verdict.fault) for verdict, mailed in pairs]
+    results = pd.DataFrame(cells, history.index, list(_RESULT_COLUMNS)).astype(_RESULT_COLUMNS)
     return pd.concat([results, history], axis=1)
 
 
@@ -121,11 +119,11 @@ def _warn_if_useless(condition: str, contents: Sequence[bytes], verdicts: Sequen
         )
 
 
-def _causes_mail(verdicts: Sequence[Verdict]) -> list[bool]:
+def _which_mail(verdicts: Sequence[Verdict]) -> list[bool]:
     """Return for each verdict whether it causes a mail: it opens the alert or changes the alert's message."""
-    mails, open_with = [], None
+    mails, open_message = [], None  # None: the alert is not open
     for verdict in verdicts:
-        mails.append(verdict.met and verdict.message != open_with)
+        mails.append(verdict.met and verdict.message != open_message)
         if verdict.fault is None:
-            open_with = verdict.message
+            open_message = verdict.message
     return mails

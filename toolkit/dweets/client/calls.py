@@ -17,7 +17,7 @@ Query = Mapping[str, StrOrSecret | None]
 
 
 class Answer(NamedTuple):
-    """The data of a success response, and which dweets the server has deleted, if that concerns the requested range."""
+    """The data of a success response, and the deleted dweets that may be in the requested range (None: no such)."""
 
     data: Any
     deleted: wire.DeletedDweets | None
@@ -45,8 +45,8 @@ class DweetCalls:
         headers: dict[str, StrOrSecret] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
         data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
-        told = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
-        self.retention = int(told) if told.isascii() and told.isdigit() else self.retention
+        retention = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
+        self.retention = int(retention) if retention.isascii() and retention.isdigit() else self.retention
         return Answer(data, wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower())))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
@@ -59,15 +59,14 @@ class DweetCalls:
     def records_and_deleted(
         self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None
     ) -> tuple[list[dict[str, Any]], wire.DeletedDweets | None]:
-        """Return records, oldest first, and which dweets the server has deleted; no records for an unknown thing."""
+        """Return records, oldest first, and the deleted dweets as in `Answer`; no records for an unknown thing."""
         try:
-            found, deleted = self.call(endpoint, {"thing": thing}, key, query)
+            records, deleted = self.call(endpoint, {"thing": thing}, key, query)
         except NotFound:
             return [], None
-        return checked_records(found)[::-1], deleted
+        return checked_records(records)[::-1], deleted
 
     def warn_of_deleted(self, deleted: wire.DeletedDweets, thing: str) -> None:
-        """Warn that the server has deleted dweets of a thing."""
         warn_caller(
             f"the gateway has deleted {counted(deleted.number, 'dweet')} of {thing!r}, all before {deleted.before}; "
             f"some may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of "
@@ -79,23 +78,23 @@ class DweetCalls:
         return checked_records(self.call(wire.POST_DWEETS, {"thing": thing}, key, body=b"\n".join(contents)).data)
 
     def active_things(self) -> list[dict[str, str]]:
-        """Return the public things that were active last, with their keywords as one text."""
-        found = self.call(wire.GET_STATS, {}).data
+        """Return the public things that were active last; the keywords of each thing are one comma-separated text."""
+        data = self.call(wire.GET_STATS, {}).data
         try:
-            things = found["active_things"]
-            return [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
+            things = data["active_things"]
+            return [{"thing": entry["thing"], "keywords": ", ".join(entry["keywords"])} for entry in things]
         except (KeyError, TypeError):
             raise UnexpectedReply("the response does not hold active things") from None
 
     def stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
-        """Open the live stream of a thing, from after the sequence number `since`; None for new dweets only."""
+        """Open the live stream of a thing with the dweets after the sequence number `since`; None: new dweets only."""
         values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
         query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
             _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
-        if "text/html" in reply.content_type:  # it would end at once, again and again
+        if "text/html" in reply.content_type:  # the page would end at once, after each reconnection again
             reply.close()
             raise UnexpectedReply(f"the response to {wire.LISTEN} is a web page, not a stream of dweets")
         return reply
@@ -105,13 +104,13 @@ def _with_key(key: Key, query: Query | None) -> Query:
     return {**(query or {}), "key": None if key is None else Secret(key)}
 
 
-def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    """Return `found` unchanged, or raise UnexpectedReply if it is not a list of dweets."""
+def checked_records(records: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    """Return `records` unchanged, or raise UnexpectedReply if they are not a list of dweets."""
     try:
         # Check by column: a loop over hundreds of records would take much of the time of the call.
-        things, times, _ = (list(map(itemgetter(name), found)) for name in wire.DWEET_FIELDS)
-        if type(found) is list and {*map(type, things), *map(type, times)} <= {str}:
-            return found
+        things, times, _ = (list(map(itemgetter(name), records)) for name in wire.DWEET_FIELDS)
+        if type(records) is list and {*map(type, things), *map(type, times)} <= {str}:
+            return records
     except (KeyError, TypeError):
         pass
     raise UnexpectedReply("the response does not hold dweets with thing, created and content")

@@ -12,19 +12,12 @@ import pandas as pd
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.checked_values import (
-    Key,
-    checked_addresses,
-    checked_date,
-    checked_keys,
-    checked_name,
-    checked_names,
-)
-from toolkit.dweets.client.alerts import alert_frame, backtested_frame, backtested_records
+from toolkit.dweets.checked_values import Key, checked_date, checked_keys, checked_name, checked_names, joined_addresses
+from toolkit.dweets.client.alerts import alert_frame, backtest_frame, backtest_records
 from toolkit.dweets.client.calls import DweetCalls, checked_records
-from toolkit.dweets.client.listening import Listener, collected
+from toolkit.dweets.client.listening import Listener, collect_records
 from toolkit.dweets.client.posting import Playback, post_rows
-from toolkit.dweets.client.reading import Selection, kept_records
+from toolkit.dweets.client.reading import Selection, read_history
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, NotFound
@@ -44,12 +37,12 @@ LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 class DweetClient(PublicNames):
     """Thing messaging: post, read, listen, lock, alert. Use it as ``tk.dweets``.
 
-    A `key` (a `Secret` or plain text) is needed for locked things only; no output shows the key. With a missing or
-    wrong key, a call for a locked thing raises KeyRejected.
+    A `key` (a `Secret` or plain text) is needed for locked things only; no output shows the key. A call for a locked
+    thing raises KeyRejected if the key is missing or wrong.
 
-    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots (a key of
-    this name goes first), missing values are NA, and a content that is no object is in the column ``content``. A frame
-    has columns for the 200 most frequent names; a warning says how many are left out, ``columns=`` selects any others.
+    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots (a key
+    with the same dots wins), missing values are NA, and a content that is no object is in the column ``content``. A
+    frame has the 200 most frequent names as columns; a warning says how many are left out, ``columns=`` selects others.
     """
 
     def __init__(self, session: HttpSession) -> None:
@@ -103,9 +96,9 @@ class DweetClient(PublicNames):
         key: Key = None,
         progress: bool = True,
     ) -> pd.DataFrame:
-        """Send each row as one dweet, in order, up to 1,000 rows a request: ``POST /dweets/for/{thing}``.
+        """Send each row as one dweet, in order, up to 1,000 rows per request: ``POST /dweets/for/{thing}``.
 
-        Returns one row a dweet, as `post` does. A warning says if the frame is longer than what the gateway keeps.
+        Returns one row per dweet, as `post` does. A warning says if the frame has more rows than the gateway keeps.
 
         Parameters
         ----------
@@ -120,22 +113,22 @@ class DweetClient(PublicNames):
         return receipt_frame(post_rows(self._calls, thing, frame, thing_column, key, progress))
 
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
-        """Play a frame back as a live thing: send each row, as in `post_frame`, when its time has come.
+        """Play a frame back as a live thing: send each row, as in `post_frame`, at its time.
 
-        The `Playback` runs in the background: ``.wait()`` waits for the end, ``.close()`` stops, ``.sent`` counts rows.
+        The `Playback` runs in the background: ``.wait()`` waits for its end, ``.close()`` ends it, ``.sent`` counts.
 
         Parameters
         ----------
         frame
             A frame with an ascending DatetimeIndex.
         speed
-            How many times faster than recorded, above 0; ``float("inf")`` sends all rows at once.
+            1 is the recorded speed, 2 is twice as fast; above 0. ``float("inf")`` sends all rows at once.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
 
     def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
-        """Return the newest dweet as in `history`, no row if there is none: ``GET /get/latest/dweet/for/{thing}``."""
+        """Return the newest dweet as in `history`; no row without a dweet: ``GET /get/latest/dweet/for/{thing}``."""
         return history_frame(self._calls.records(wire.GET_LATEST, thing, key), columns)
 
     def history(
@@ -156,7 +149,7 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         things
-            One name, or several: then a column ``thing`` tells them apart.
+            One name, or several; with several, the frame has a column ``thing``.
         n
             How many of the newest dweets of each thing; None for all. Up to 500 take one request.
         since, until
@@ -180,7 +173,7 @@ class DweetClient(PublicNames):
         0
         """
         selection = Selection.checked(n, since, until)
-        return _history_of_each(things, columns, lambda name: kept_records(self._calls, name, key, selection, progress))
+        return _history_of_each(things, columns, lambda name: read_history(self._calls, name, key, selection, progress))
 
     def stored(
         self, things: ThingNames, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
@@ -219,12 +212,12 @@ class DweetClient(PublicNames):
         since
             A sequence number (see `Listener.position`): first replay the dweets after it. None: only new dweets.
         patience
-            Seconds without a connection after which the listener raises Unreachable.
+            Seconds without a connection after which the listener raises the last error, usually Unreachable.
 
         Returns
         -------
         Listener
-            Yields `Dweet`; reconnects and resumes without loss or duplicate; ``.close()`` from any thread ends it.
+            Yields each `Dweet`, reconnects and resumes without loss or duplicate; any thread may ``.close()`` it.
         """
         return Listener(lambda position: self._calls.stream(thing, key, position), since, patience)
 
@@ -238,7 +231,7 @@ class DweetClient(PublicNames):
         key: Key = None,
     ) -> pd.DataFrame:
         """Listen until `n` dweets have come or `seconds` have passed, and return them as in `history`."""
-        return history_frame(collected(lambda: self.listen(thing, key=key), n, seconds), columns)
+        return history_frame(collect_records(lambda: self.listen(thing, key=key), n, seconds), columns)
 
     def archive(self, folder: str | os.PathLike[str]) -> Archive:
         """Open the archive in a folder that `record`, ``toolkit record`` or ``Gateway(archive=...)`` writes.
@@ -258,7 +251,7 @@ class DweetClient(PublicNames):
         seconds: float = 10.0,
         rows: int = 10_000,
     ) -> Follower:
-        """Write every dweet of some things to an archive, beginning with the oldest one that the gateway still has.
+        """Write all dweets of some things to an archive, beginning with the oldest ones that the gateway still has.
 
         Parameters
         ----------
@@ -292,11 +285,11 @@ class DweetClient(PublicNames):
         ...     tk.dweets.archive(folder).history("kitchen")["celsius"].tolist()
         [21.5]
         """
-        from toolkit.dweets.archive.http_source import recorder
+        from toolkit.dweets.archive.http_source import start_recorder
 
         keys = checked_keys(checked_names(things), key)
-        streams = {name: partial(self._calls.stream, name, own) for name, own in keys.items()}
-        return recorder(streams, absolute_path(folder), seconds, rows)
+        streams = {name: partial(self._calls.stream, name, thing_key) for name, thing_key in keys.items()}
+        return start_recorder(streams, absolute_path(folder), seconds, rows)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.
@@ -312,7 +305,7 @@ class DweetClient(PublicNames):
         return declared_frame([{"thing": thing, "lock": lock, "locked": True}], LOCK_COLUMNS)
 
     def unlock(self, thing: str, *, key: Key) -> pd.DataFrame:
-        """Unlock a thing with its master key: ``GET /unlock/{thing}``. This removes the alert."""
+        """Unlock a thing with its master key: ``GET /unlock/{thing}``. This also removes its alert."""
         self._calls.call(wire.UNLOCK, {"thing": thing}, key)
         return declared_frame([{"thing": thing, "locked": False}], LOCK_COLUMNS)
 
@@ -322,7 +315,7 @@ class DweetClient(PublicNames):
         return declared_frame([{"lock": lock, "locked": False}], LOCK_COLUMNS)
 
     def set_alert(self, thing: str, *, who: str | Sequence[str], condition: str, key: Key) -> pd.DataFrame:
-        """Set the alert of a locked thing, return it as `get_alert`: ``GET /alert/{who}/when/{thing}/{condition}``.
+        """Set the alert of a locked thing, return it as in `get_alert`: ``GET /alert/{who}/when/{thing}/{condition}``.
 
         Parameters
         ----------
@@ -338,9 +331,9 @@ class DweetClient(PublicNames):
         ThingNotLocked, KeyRejected
             An alert needs a locked thing and its master key.
         InvalidArgument, MalformedRequest
-            An address is not valid; or the condition does not compile or returns nothing.
+            An address is not valid; or the condition does not compile or has no value.
         """
-        values = {"who": checked_addresses(who), "thing": thing, "condition": condition}
+        values = {"who": joined_addresses(who), "thing": thing, "condition": condition}
         return alert_frame([self._calls.call(wire.SET_ALERT, values, key).data])
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
@@ -378,7 +371,7 @@ class DweetClient(PublicNames):
             As in `set_alert`; it runs in a process on this machine. As in the gateway, the condition is stopped after
             20 failures in a row or too much CPU time: then the rest of ``alert.fault`` repeats the last fault.
         date
-            A day as in `stored`; None for the last 500 dweets. Neither `date` nor `columns` fits a frame.
+            A day as in `stored`; None for the last 500 dweets. Leave out `date`, `columns` and `key` for a frame.
 
         Returns
         -------
@@ -391,10 +384,10 @@ class DweetClient(PublicNames):
         if isinstance(thing, pd.DataFrame):
             if (date, columns, key) != (None,) * 3:
                 raise InvalidArgument("date, columns and key are for the name of a thing, not for a frame")
-            return backtested_frame(condition, thing)
+            return backtest_frame(condition, thing)
         endpoint = wire.GET_HISTORY if date is None else wire.GET_STORED
         query = None if date is None else {"date": checked_date(date)}
-        return backtested_records(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
+        return backtest_records(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 
 
 def _history_of_each(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:

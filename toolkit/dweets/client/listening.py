@@ -49,9 +49,9 @@ class Dweet(NamedTuple):
 
 
 class Listener(PublicNames, Closable):
-    """Iterate over the dweets of a thing as they arrive. Made by ``tk.dweets.listen``.
+    """Iterate over the dweets of a thing as they arrive. Returned by ``tk.dweets.listen``.
 
-    It reconnects and resumes after the last dweet. `close` may be called from any thread.
+    The listener reconnects and resumes after the last dweet. `close` may be called from any thread.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Listener(PublicNames, Closable):
         try:
             self._dweets.close()
         except ValueError:
-            return  # another thread is reading: it wakes up and ends the stream
+            return  # another thread is reading: that thread wakes up and ends the stream
         if stream is not None:
             stream.close()
 
@@ -142,7 +142,7 @@ class Listener(PublicNames, Closable):
             raise UnexpectedReply("the stream is not in the form of a dweet stream") from None
 
     def _reconnect(self, attempts: int) -> HttpStream | None:
-        """Open a stream; wait before each attempt but the first one. Return None if the listener is closed."""
+        """Open a stream, or return None if the listener is closed. Wait first if attempts have failed before."""
         began = time.monotonic()
         while not self._closed.wait(RECONNECT_WAITS[min(attempts, len(RECONNECT_WAITS)) - 1] if attempts else 0):
             attempts += 1
@@ -158,8 +158,8 @@ class Listener(PublicNames, Closable):
         return None
 
 
-def collected(listen: Callable[[], Listener], n: int | None, seconds: float | None) -> list[dict[str, Any]]:
-    """Return the records until there are `n` or `seconds` have passed, and close the listener."""
+def collect_records(listen: Callable[[], Listener], n: int | None, seconds: float | None) -> list[dict[str, Any]]:
+    """Return the records of the dweets that arrive, until there are `n` or `seconds` have passed."""
     if n is None and seconds is None:
         raise InvalidArgument("say when to stop: give n, seconds or both")
     if seconds is not None and not seconds >= 0:

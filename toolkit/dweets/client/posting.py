@@ -1,4 +1,4 @@
-"""Post a frame: at once, to one thing or to the things that a column names, or played back as a live thing."""
+"""Post the rows of a frame: at once, to one thing or to those named in a column, or played back as a live thing."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
-from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
+from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
 from toolkit.public_names import Closable, PublicNames
 
@@ -31,20 +31,20 @@ def post_rows(
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _rows_by_thing(thing, frame, thing_column)
-    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # as `HttpSession` would, too late
+    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # `HttpSession` would notice too late
         raise InvalidArgument(f"thing cannot be {min(unsendable)!r}")
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
-    records: list[Receipt] = []
+    receipts: list[Receipt] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
-        records += calls.post_rows(name, batch, key)
+        receipts += calls.post_rows(name, batch, key)
     for name, rows, _ in parts:
         if calls.retention is not None and len(rows) > calls.retention:
             warn_caller(
                 f"{len(rows):,} dweets were sent to {name!r}, but the gateway keeps little more than the last "
                 f"{calls.retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
             )
-    order = np.argsort(np.concatenate([places for _, _, places in parts])) if len(parts) > 1 else range(len(records))
-    return [records[place] for place in order]
+    order = np.argsort(np.concatenate([indices for _, _, indices in parts])) if len(parts) > 1 else range(len(receipts))
+    return [receipts[index] for index in order]
 
 
 def _rows_by_thing(
@@ -62,17 +62,17 @@ def _rows_by_thing(
     if not names.map(lambda name: isinstance(name, str)).all():
         raise InvalidArgument(f"every row of the column {thing_column!r} must be the name of a thing")
     rest = frame.drop(columns=thing_column)
-    places = pd.Series(np.arange(len(frame))).groupby(names.to_numpy(), sort=False).indices
-    return [(str(name), rest.iloc[its], np.asarray(its)) for name, its in places.items()]
+    by_name = pd.Series(np.arange(len(frame))).groupby(names.to_numpy(), sort=False).indices
+    return [(str(name), rest.iloc[indices], np.asarray(indices)) for name, indices in by_name.items()]
 
 
 class Playback(PublicNames, Closable):
-    """Sends rows in the background, each when it is due. Made by ``tk.dweets.replay``.
+    """Sends rows in the background, each when it is due. Returned by ``tk.dweets.replay``.
 
     Attributes
     ----------
     sent : int
-        How many rows were sent so far.
+        How many rows have been sent so far.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Playback(PublicNames, Closable):
         if not speed > 0:
             raise InvalidArgument("speed must be above 0")
         self._contents = row_contents(frame)
-        self._due = ((index - index[0]).total_seconds() / speed).tolist() if len(index) else []
+        self._due_seconds = ((index - index[0]).total_seconds() / speed).tolist() if len(index) else []
         self._post = post
         self._stopped = threading.Event()
         self._failure: Exception | None = None
@@ -97,10 +97,10 @@ class Playback(PublicNames, Closable):
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent, and return how many; raise TimedOut, or the error that ended the playback."""
+        """Wait until the playback ends, and return `sent`; raise TimedOut, or the error that ended the playback."""
         self._thread.join(timeout)
         if self._thread.is_alive():
-            raise TimedOut(f"{self.sent:,} of {counted(len(self._due), 'row')} sent after {timeout:g} s")
+            raise TimedOut(f"{self.sent:,} of {counted(len(self._due_seconds), 'row')} sent after {timeout:g} s")
         if self._failure is not None:
             raise self._failure
         return self.sent
@@ -112,16 +112,16 @@ class Playback(PublicNames, Closable):
 
     def __repr__(self) -> str:
         state = "playing" if self._thread.is_alive() else "ended"
-        return f"<Playback of {counted(len(self._due), 'row')}, {self.sent:,} sent, {state}>"
+        return f"<Playback of {counted(len(self._due_seconds), 'row')}, {self.sent:,} sent, {state}>"
 
     def _play(self) -> None:
         started = time.monotonic()
         try:
             while self.sent < len(self._contents):
-                if self._stopped.wait(max(0.0, self._due[self.sent] - (time.monotonic() - started))):
+                if self._stopped.wait(max(0.0, self._due_seconds[self.sent] - (time.monotonic() - started))):
                     return
-                ready = max(bisect_right(self._due, time.monotonic() - started), self.sent + 1)
-                batch = next(batches(self._contents[self.sent : min(ready, self.sent + ROWS_A_REQUEST)]))
+                ready = max(bisect_right(self._due_seconds, time.monotonic() - started), self.sent + 1)
+                batch = next(batches(self._contents[self.sent : min(ready, self.sent + ROWS_PER_REQUEST)]))
                 self._post(batch)
                 self.sent += len(batch)
         except Exception as error:  # raised again by wait(), in the thread of the caller

@@ -30,14 +30,14 @@ class Selection(NamedTuple):
 
     @classmethod
     def checked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Selection:
-        """Return the selection for arguments of a caller; raise InvalidArgument if one is wrong."""
+        """Return the selection for the arguments of a call; InvalidArgument if one is wrong."""
         return cls(None if n is None else checked_count(n), *utc_range(since, until))
 
     def select(self, records: Sequence[DweetDict]) -> list[DweetDict]:
         """Return the records that belong to the selection; `records` are oldest first."""
         times = times_of(records)
-        kept = list(compress(records, (times >= self.since) & (times < self.until)))
-        return kept if self.n is None else kept[-self.n :]
+        selected = list(compress(records, (times >= self.since) & (times < self.until)))
+        return selected if self.n is None else selected[-self.n :]
 
     def is_complete_in(self, latest: Sequence[DweetDict]) -> bool:
         """Whether the last 500 dweets contain the whole selection."""
@@ -46,38 +46,38 @@ class Selection(NamedTuple):
         return self.since > times_of(latest[:1])[0]
 
 
-def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[DweetDict]:
+def read_history(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[DweetDict]:
     """Return the selected dweets that the gateway keeps, oldest first; warn if the gateway has deleted some of them."""
     latest = calls.records(wire.GET_HISTORY, thing, key)
     if selection.is_complete_in(latest):
         return selection.select(latest)
-    last = times_of(latest[:1])[0].normalize()
-    first = max(_first_day(calls, thing, key, last), selection.since.normalize())
-    days = pd.date_range(first, last)[::-1]
-    days = days[(days < selection.until) | (days == first)]  # the response of the first day has the deleted dweets
-    records = list(compress(latest, times_of(latest) >= last + pd.Timedelta(days=1)))
+    last_day = times_of(latest[:1])[0].normalize()
+    first_day = max(_first_day(calls, thing, key, last_day), selection.since.normalize())
+    days = pd.date_range(first_day, last_day)[::-1]
+    days = days[(days < selection.until) | (days == first_day)]  # the first day's response tells what was deleted
+    records = list(compress(latest, times_of(latest) >= last_day + pd.Timedelta(days=1)))
     deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
         older, deleted = calls.records_and_deleted(wire.GET_STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
         records = older + records
         if selection.n is not None and len(selection.select(records)) >= selection.n:
             break
-    found = selection.select(records)
-    # Some of the deleted dweets may belong to the selection.
-    if deleted and len(found) != selection.n and selection.since < times_of([{"created": deleted.before}])[0]:
+    selected = selection.select(records)
+    # Here, some of the deleted dweets may belong to the selection.
+    if deleted and len(selected) != selection.n and selection.since < times_of([{"created": deleted.before}])[0]:
         calls.warn_of_deleted(deleted, thing)
-    return found
+    return selected
 
 
-def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
-    """Return the day of the oldest dweet, which a stream from the sequence number 0 sends first."""
+def _first_day(calls: DweetCalls, thing: str, key: Key, fallback: pd.Timestamp) -> pd.Timestamp:
+    """Return the day of the oldest dweet, the first in a stream since 0; `fallback` without such a stream."""
     stream, reader = calls.stream(thing, key, 0), EventReader()
     try:
         for piece in stream if "event-stream" in stream.content_type else ():
             for dweet in reader.feed(piece):
                 return times_of([orjson.loads(dweet.record)])[0].normalize()
-        warn_caller(f"the server does not send its oldest dweet of {thing}: none before {otherwise:%Y-%m-%d} is read")
-        return otherwise
+        warn_caller(f"the server does not send its oldest dweet of {thing}: none before {fallback:%Y-%m-%d} is read")
+        return fallback
     finally:
         stream.stop()
         stream.close()

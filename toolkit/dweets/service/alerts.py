@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets import wire
-from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
+from toolkit.dweets.conditions import CONTENTS_PER_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service import storage
 from toolkit.dweets.service.condition_turns import Conditions, Owner
@@ -167,14 +167,14 @@ class _Evaluator:
             return
         alert = self.alert
         async with self._conditions.turn(alert.owner):  # only one alert at a time has many dweets in memory
-            entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
+            entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_PER_JOB)
             contents = [content_of(entry.data) for entry in first_entries(entries)]
             verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)
         for entry, verdict in zip(entries, verdicts, strict=False):
             await self._apply_verdict(entry, verdict)
             if self._is_stopped:
                 return
-        self._has_news |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
+        self._has_news |= len(verdicts) < len(entries) or len(entries) == CONTENTS_PER_JOB
         self._pauses = self._pauses + 1 if entries and not verdicts else 0
         if self._pauses:  # the child was killed from outside
             await asyncio.sleep(RESTART_PAUSES[min(self._pauses, len(RESTART_PAUSES)) - 1])
@@ -203,7 +203,7 @@ class _Evaluator:
         if trigger is not None:
             day = wire.created_text(trigger.at)[:10]
             mails, count_version = await _mails_on(day, self._records, self.alert)
-            if mails < wire.ALERTS_A_DAY:
+            if mails < wire.ALERTS_PER_DAY:
                 mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert.lock)
                 expected[count_key] = count_version
                 changes[count_key] = storage.encode_record(MailCount(day, mails + 1))
@@ -257,7 +257,7 @@ class Alerts:
         alert, evaluator = stored.record, self._evaluators.get(thing)
         message = (evaluator.fault if evaluator is not None else None) or alert.message
         mails_today, _ = await _mails_on(wire.created_text(self._now())[:10], self._records, alert)
-        status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_A_DAY
+        status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_PER_DAY
         return {"status": dict(zip(wire.ALERT_STATUS_FIELDS, status, strict=True)), **alert.response()}
 
     @storage.retry_while_changed

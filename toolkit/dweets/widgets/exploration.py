@@ -1,4 +1,4 @@
-"""The parts of the history explorer that are no widgets: source of the history, view (all choices) and findings."""
+"""What the history explorer needs besides widgets: source of the history, view (all choices), findings (results)."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class HistorySource:
     def names(self) -> list[str]:
         """Return the names of things; from a connection or an archive, those that were active last, newest first."""
         if not self.is_live:
-            found = self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
-            if not all(isinstance(name, str) for name in found):
+            names = self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
+            if not all(isinstance(name, str) for name in names):
                 raise InvalidArgument("name every thing with text: frame.astype({'thing': 'str'})")
-            return found
+            return names
         things = self._client.things()
         if self._is_archive:
             things = things.sort_values(["last", "thing"], ascending=[False, True])
         return list(things["thing"].head(_MOST_THINGS))
 
     def row_count(self, things: Sequence[str], day: str = "") -> int:
-        """Return how many rows `read` would return; 0 if only reading would tell."""
+        """Return how many rows `read` would return; 0 if this is not known before reading."""
         if not self._is_archive or day:
             return 0
-        known = self._client.things()
-        return int(known.loc[known["thing"].isin(things), "dweets"].sum())
+        archived = self._client.things()
+        return int(archived.loc[archived["thing"].isin(things), "dweets"].sum())
 
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
         """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
@@ -77,16 +77,16 @@ class HistorySource:
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
         name, named, options = self._call(things, day)
-        found: pd.DataFrame = getattr(self._client, name)(named, **options, **self._key)
-        return found
+        history: pd.DataFrame = getattr(self._client, name)(named, **options, **self._key)
+        return history
 
     def code(self, things: Sequence[str], day: str = "") -> str:
         """Return the Python code of `read`, with the variable ``tk``, ``archive`` or ``frame`` of a notebook."""
         if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
         name, named, options = self._call(things, day)
-        given = "".join(f", {option}={value!r}" for option, value in options.items())
-        return f"{'archive' if self._is_archive else 'tk.dweets'}.{name}({named!r}{given})"
+        arguments = "".join(f", {option}={value!r}" for option, value in options.items())
+        return f"{'archive' if self._is_archive else 'tk.dweets'}.{name}({named!r}{arguments})"
 
     def _call(self, things: Sequence[str], day: str) -> tuple[str, str | list[str], dict[str, Any]]:
         """Return the method that reads things, its argument, and its options except a key."""
@@ -119,7 +119,7 @@ class View:
     def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
         """Return the first and the last time of the range, in the zone of these times."""
         zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
-        # In another zone than UTC, the ends of the calendar would lie outside of it.
+        # In UTC, because in most other zones the first or the last of these times would be outside of the calendar.
         first, last = (time.tz_localize(zone and "UTC") for time in _ALL_TIMES)
         try:
             if self.start.strip():
@@ -149,7 +149,7 @@ class Findings(NamedTuple):
 
     @property
     def drawn_fields(self) -> list[str]:
-        """The chosen fields; after resampling without truth values and texts, which have no mean."""
+        """The chosen fields; after resampling only numbers, because truth values and texts have no mean."""
         return [name for name in self.view.fields if name in self.whole.columns]
 
     @property
@@ -164,8 +164,8 @@ class Findings(NamedTuple):
     def code(self, source: str) -> str:
         """Return the Python code that computes and draws the frame; `source` is code for the history."""
         view = self.view
-        in_order = ".sort_index(kind='stable')" if "thing" in self.whole.columns else ""
-        cut = f"{in_order}.loc[{view.start or None!r}:{view.end or None!r}]" if view.start or view.end else ""
+        sort = ".sort_index(kind='stable')" if "thing" in self.whole.columns else ""
+        cut = f"{sort}.loc[{view.start or None!r}:{view.end or None!r}]" if view.start or view.end else ""
         resampled = f".dweets.resample({view.rule!r}, {view.how!r}, {self.drawn_fields})" if view.rule else ""
         return (
             f"history = {source}\n"
@@ -177,17 +177,17 @@ class Findings(NamedTuple):
         """Return one sentence about the rows in the range, gaps and outliers; or why there are no rows."""
         if self.frame.empty:
             return _reason_for_no_rows(self, things, day)
-        found = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
+        results = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
         if self.without_time:
-            found += f" · {counted(self.without_time, 'row')} without a time left out"
-        if left := [name for name in self.view.fields if name not in self.drawn_fields]:
-            found += f" · no {self.view.how} of {', '.join(left)}"
-        return f"{counted(len(self.frame), 'row')} {_ends_of(self.frame)} · {found}"
+            results += f" · {counted(self.without_time, 'row')} without a time left out"
+        if left_out := [name for name in self.view.fields if name not in self.drawn_fields]:
+            results += f" · no {self.view.how} of {', '.join(left_out)}"
+        return f"{counted(len(self.frame), 'row')} {_range_text(self.frame)} · {results}"
 
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
-    """Apply a view to a history; InvalidArgument if a choice does not fit the history."""
-    if history.empty:  # the choices may be those of an earlier history
+    """Apply a view to a history; InvalidArgument if a choice does not fit. For no rows, the choices do not matter."""
+    if history.empty:  # these may be the choices of an earlier history
         history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
     timed = put_on_time_axis(history, view.time)
     fields = chosen_columns(timed, view.fields)
@@ -198,7 +198,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     start, end = view.range_in(timed.index)
     gaps = find_gaps(measured, view.gap_factor)
     outliers = series.outliers(whole, numbers, threshold=view.threshold)
-    # The rows of several things follow one another, so a slice by label would fail.
+    # Rows of several things are not in order of time, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
@@ -235,8 +235,8 @@ def _reason_for_no_rows(findings: Findings, things: Sequence[str], day: str) -> 
     if findings.whole.empty:
         return f"No dweet of {named} has a value in {fields}."
     between = f"{view.start or 'the start'} and {view.end or 'the end'}"
-    return f"No dweets between {between}: those of {fields} are {_ends_of(findings.whole)}."
+    return f"No dweets between {between}: those of {fields} are {_range_text(findings.whole)}."
 
 
-def _ends_of(frame: pd.DataFrame) -> str:
+def _range_text(frame: pd.DataFrame) -> str:
     return f"from {frame.index.min():%Y-%m-%d %H:%M} to {frame.index.max():%Y-%m-%d %H:%M}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
 
-#: Up to this many rows are read at once; for more, a person must press Reload.
+#: Up to this many rows are read without asking; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
 _LABEL, _SAVE = "5.8em", "Save on the server"
@@ -46,11 +46,11 @@ class HistoryExplorer(ServiceWidget):
     Parameters
     ----------
     tk
-        A connection, or an archive (``tk.dweets.archive``); None where a `frame` is given.
+        A connection, or an archive (``tk.dweets.archive``); None if a `frame` is given.
     things
-        Names to choose from, all of them chosen at first; None for those that were active last, one of them chosen.
+        Names to choose from, all chosen at first; None for those that were active last, with one chosen.
     frame
-        A history that was read before, or any frame with times; a column ``thing`` tells things apart.
+        A history that was read before, or any frame with times; a column ``thing`` says which rows belong together.
     fields, time, rule, how
         What is chosen at first: columns of numbers, truth values or texts; time axis; resampling of numbers
         (``"1D"``) and its aggregation.
@@ -100,7 +100,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         key: Key = None,
     ) -> None:
         self._source = HistorySource(tk, frame, key)
-        self._named = None if things is None else list(things)
+        self._given_things = None if things is None else list(things)
         self._unit = unit
         super().__init__()
         self._quiet = False
@@ -109,7 +109,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
-        self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of this history
+        self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of `_history`
         self._show_view()
         with self.working("Loading"):
             self._offer_things()
@@ -130,7 +130,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     @property
     def _is_current(self) -> bool:
-        """Whether the findings are those of the current choices: a choice may have failed."""
+        """Whether the findings belong to the current choices; after a failed choice, they belong to earlier ones."""
         return (self._loaded, self._findings.view) == (self._chosen_source, self.view)
 
     @property
@@ -209,18 +209,18 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _offer_things(self) -> None:
         """Offer the things of the source, and keep the choice; the first choice is one active thing or all `things`."""
-        any_of_many = self._named is None and self._source.is_live
-        names = self._source.names() if self._named is None else self._named
-        kept = [name for name in self.things.value if name in names]
+        is_open_choice = self._given_things is None and self._source.is_live
+        names = self._source.names() if self._given_things is None else self._given_things
+        still_there = [name for name in self.things.value if name in names]
         self.things.layout.display = None if names or self._source.is_live else "none"  # a frame of one thing
         with self._without_exploring():
             self.things.options = tuple(names)
-            self.things.value = tuple(kept or (names[:1] if any_of_many else names))
+            self.things.value = tuple(still_there or (names[:1] if is_open_choice else names))
 
-    def _load(self, fields: Sequence[str] | None, time: str | None, *, also_many: bool = False) -> None:
+    def _load(self, fields: Sequence[str] | None, time: str | None, *, even_if_many: bool = False) -> None:
         """Read the chosen things, offer their time axes and fields, and choose `time` and `fields` if they exist."""
         things, day = self._chosen_source
-        if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not also_many:
+        if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not even_if_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
         self._history, self._loaded = self._source.read(things, day), (things, day)
@@ -231,29 +231,29 @@ rows, file, reload_button, download_button, save_button, copy_button
         times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
             raise InvalidArgument("the history has no times: a DatetimeIndex, datetimes or ISO 8601 texts are needed")
-        kept = tuple(name for name in fields or () if name in columns)
+        chosen = tuple(name for name in fields or () if name in columns)
         with self._without_exploring():
             self.time.options, self.fields.options = times, tuple(columns)
             self.time.value = time if time in times else times[0]
-            self.fields.value = kept or tuple(columns[:1])
+            self.fields.value = chosen or tuple(columns[:1])
         self._show_view()
 
     def _check_first_choices(self, fields: Sequence[str] | None, time: str | None) -> None:
         """Raise InvalidArgument if `fields` or `time` do not exist; later choices come from the lists."""
         if missing := [name for name in fields or () if name not in self.fields.options]:
-            there = ", ".join(self.fields.options) or "none"
-            raise InvalidArgument(f"there is no field {', '.join(missing)}; the fields are {there}")
+            available = ", ".join(self.fields.options) or "none"
+            raise InvalidArgument(f"there is no field {', '.join(missing)}; the fields are {available}")
         if time is not None and time != self.time.value:
             raise InvalidArgument(f"{time!r} is no time axis; times are in {', '.join(self.time.options)}")
 
     @in_turn
     def _reload(self, *, asked: bool = False) -> None:
-        """Read the chosen things; if a person asked for it, offer all things again, and read any number of rows."""
+        """Read the chosen things; after a click (`asked`), also offer all things again, and read any number of rows."""
         if not self._quiet:
             with self.working("Loading"):
                 if asked:
                     self._offer_things()
-                self._load(self.fields.value, self.time.value, also_many=asked)
+                self._load(self.fields.value, self.time.value, even_if_many=asked)
 
     # -- showing ----------------------------------------------------------------------------------------------
 
@@ -279,21 +279,21 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._findings = findings = explore(self._history, self.view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        said, view = findings.sentence(*self._loaded), findings.view
-        of_all_times = replace(view, start="", end="")
-        if of_all_times != self._drawn:  # the chart has all times: after a zoom, no data is sent again
+        sentence, view = findings.sentence(*self._loaded), findings.view
+        whole_view = replace(view, start="", end="")
+        if whole_view != self._drawn:  # the chart has all times: after a zoom, no data is sent again
             fields, marks, regular = findings.drawn_fields, findings.marks, bool(view.rule)
-            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=said)
-            self._drawn = of_all_times
+            self.chart.draw(findings.whole, fields, unit=self._unit, marks=marks, regular=regular, empty=sentence)
+            self._drawn = whole_view
         if not zoomed:  # or the chart would jump back while a person pans
             with self._without_exploring():
                 self.chart.visible_range = findings.zoom
         self._tables.show(findings, self.code())
-        self.say(said)
+        self.say(sentence)
 
     @in_turn
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Run `work` for the tables; the status line shows its error, or again the sentence about what is shown."""
+        """Run `work` for the tables; the status line shows its error, otherwise the sentence about the findings."""
         with self.showing_errors():
             work()
             if self._is_current:
@@ -347,6 +347,6 @@ rows, file, reload_button, download_button, save_button, copy_button
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
 
 
-def _factor(what: str, value: float, least: float, tip: str) -> ipywidgets.Widget:
-    number = ipywidgets.BoundedFloatText(value, min=least, max=1e6, step=0.5, description=f"beyond {what} x")
+def _factor(what: str, value: float, minimum: float, tip: str) -> ipywidgets.Widget:
+    number = ipywidgets.BoundedFloatText(value, min=minimum, max=1e6, step=0.5, description=f"beyond {what} x")
     return sized(number, "13.5em", label="9em", tip=tip)

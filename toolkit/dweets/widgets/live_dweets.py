@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.client.dweets import DweetClient
 
-#: Seconds between two drawings: ten a second look smooth.
+#: Seconds between two drawings: ten per second look smooth.
 _DRAWING_PAUSE = 1 / 10
 #: Without new dweets, the rates are shown again after this many seconds.
 _RATE_REFRESH_SECONDS = 1.0
@@ -61,7 +61,7 @@ class LiveDweets(ServiceWidget):
         How many dweets of each thing are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above
         `keep`, or the name of a thing is not valid; the widget itself shows all other errors.
     key
-        For locked things: one key, or a key by thing.
+        For locked things: one key, or a mapping of names to keys.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class LiveDweets(ServiceWidget):
     """
 
     _drawer: threading.Thread | None = None
-    #: When the last page ceased to show the widget.
+    #: When the last page stopped to show the widget; infinite while a page shows it.
     _unseen_since = math.inf
 
     def __init__(
@@ -101,10 +101,10 @@ class LiveDweets(ServiceWidget):
         dweets: DweetClient = service_of(tk, "dweets")
         super().__init__()
         self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
-        self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
+        self._given_fields = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
         self._readings = LiveReadings()
-        #: Whether the widget should listen, also if it has stopped by itself.
+        #: Whether the caller wants the widget to listen, also if it has stopped after an error or without a page.
         self._is_wanted = False
         self._make_controls(names, points, keep)
         self._view_count = 0  # a number, not None, makes pages count how often they show the widget
@@ -125,8 +125,8 @@ class LiveDweets(ServiceWidget):
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
         self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
-        self.fields = CheckList("Fields", self._asked_for, rows=7)
-        self.fields.value = self._asked_for
+        self.fields = CheckList("Fields", self._given_fields, rows=7)
+        self.fields.value = self._given_fields
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
         self.counter = ipywidgets.Label()
         self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
@@ -170,7 +170,7 @@ class LiveDweets(ServiceWidget):
     # -- start, stop --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen, and draw new dweets; after a failure (but not after `stop`) first the missed ones."""
+        """Listen, and draw new dweets; after a failure (but not after `stop`), draw the missed ones first."""
         resume, self._is_wanted = self._is_wanted, True
         self.pause.value = False
         if not self.running:
@@ -229,7 +229,7 @@ class LiveDweets(ServiceWidget):
     def _draw_while_running(self) -> None:
         drawn, is_running = 0, True
         while is_running and self._drawer is threading.current_thread():
-            is_running = self.running  # once more after the last stream has ended, to show its error
+            is_running = self.running  # so the loop runs once more after the last stream has ended, and shows its error
             if self._reader.wait_for_dweets(drawn + 1, _RATE_REFRESH_SECONDS):
                 drawn = self.seen
             self._draw()
@@ -258,10 +258,10 @@ class LiveDweets(ServiceWidget):
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
-        there = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
+        drawable = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
         names = ", ".join(self._readings.fields)
         empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
-        self.chart.draw(timed, there, unit=self._unit, empty=empty)
+        self.chart.draw(timed, drawable, unit=self._unit, empty=empty)
 
     def _offer_fields(self) -> None:
         """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
@@ -270,7 +270,7 @@ class LiveDweets(ServiceWidget):
         new = [name for name in new if name != self._time][: _MOST_OFFERED_FIELDS - len(offered)]
         if not new:
             return
-        numbers = [name for name in new if not self._asked_for and not isinstance(fields[name], str)]
+        numbers = [name for name in new if not self._given_fields and not isinstance(fields[name], str)]
         chosen = (*self.fields.value, *numbers[: max(0, _MOST_DRAWN_FIELDS - len(self.fields.value))])
         self.fields.options = (*offered, *new)
         self.fields.value = chosen
@@ -289,7 +289,7 @@ class LiveDweets(ServiceWidget):
 
     def summary(self) -> str:
         """Return which things and fields it follows."""
-        return f"LiveDweets: {', '.join(self.things.value)}, {', '.join(self._asked_for) or 'all fields'}"
+        return f"LiveDweets: {', '.join(self.things.value)}, {', '.join(self._given_fields) or 'all fields'}"
 
     @in_turn
     def picture(self) -> bytes:

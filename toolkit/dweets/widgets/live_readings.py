@@ -1,4 +1,4 @@
-"""The parts of LiveDweets that are no widgets: threads that read the last dweets of things, and the latest values."""
+"""What LiveDweets needs besides widgets: threads that read the last dweets of things, and the latest values."""
 
 import json
 import threading
@@ -8,23 +8,23 @@ from html import escape
 from typing import Any
 
 from toolkit.dweets.client.listening import Listener
-from toolkit.dweets.content_leaves import leaf_columns
+from toolkit.dweets.content_leaves import frequent_leaf_columns
 from toolkit.errors import ToolkitError
 
 DweetDict = dict[str, Any]
 
 #: Seconds over which the rate of a field is computed.
 _RATE_WINDOW_SECONDS = 60.0
-#: The most arrivals whose times are kept; with more in a minute, the rate is that of a shorter time.
+#: At most this many arrivals are kept per field; with more in a minute, the rate is computed over a shorter time.
 _MOST_ARRIVALS = 200
 #: At most this many fields of all things are kept, because a thing may send new names with each dweet.
 _MOST_READINGS = 1_000
 _MOST_ROWS, _LONGEST_TEXT = 60, 60
-_SECONDS_A_MINUTE = 60.0
+_SECONDS_PER_MINUTE = 60.0
 
 
 class LiveReader:
-    """Listen to things and keep the last `keep` dweets of each; other threads wait for `changed`."""
+    """Listens to things and keeps the last `keep` dweets of each; other threads wait for `changed`."""
 
     def __init__(self, listen: Callable[[str, int | None], Listener], keep: int) -> None:
         self._listen = listen
@@ -41,29 +41,28 @@ class LiveReader:
 
     @property
     def is_running(self) -> bool:
-        """Whether the reader listens to any thing."""
         return bool(self._listeners)
 
     @property
     def has_lost_connection(self) -> bool:
-        """Whether one of the listeners has no connection at the moment."""
+        """Whether one of the streams has no connection at the moment."""
         with self.changed:
             return not all(listener.is_connected for listener, _ in self._listeners.values())
 
     def follow(self, things: Iterable[str], *, resume: bool = False) -> None:
         """Listen to exactly these things; with `resume`, first read the dweets since `stop`."""
         wanted = list(things)
-        self._end(set(self._listeners).difference(wanted))
+        self._stop_listeners(set(self._listeners).difference(wanted))
         with self.changed:
             self._records = {thing: self._records.get(thing) or deque(maxlen=self._keep) for thing in wanted}
             self.failures = {}
         for thing in wanted:
             if thing not in self._listeners:
-                self._begin(thing, self._positions.get(thing) if resume else None)
+                self._start_listener(thing, self._positions.get(thing) if resume else None)
 
     def stop(self) -> None:
         """End all threads, and keep the received dweets."""
-        self._end(self._listeners)
+        self._stop_listeners(self._listeners)
 
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[DweetDict]:
         """Return the last dweets of each of these things, one thing after the other."""
@@ -72,10 +71,9 @@ class LiveReader:
         return [record for records in found for record in records]
 
     def take_new_records(self) -> list[DweetDict]:
-        """Return the records that have arrived since the last call."""
         with self.changed:
-            fresh, self._new_records = self._new_records, []
-            return fresh
+            new_records, self._new_records = self._new_records, []
+            return new_records
 
     def wait_for_dweets(self, dweets: int, timeout: float | None = None) -> bool:
         """Wait until `dweets` dweets have arrived, or the reader has stopped; return whether they have arrived."""
@@ -83,7 +81,7 @@ class LiveReader:
             self.changed.wait_for(lambda: self.seen >= dweets or not self._listeners, timeout)
             return self.seen >= dweets
 
-    def _begin(self, thing: str, since: int | None) -> None:
+    def _start_listener(self, thing: str, since: int | None) -> None:
         try:
             listener = self._listen(thing, since)
         except ToolkitError as error:
@@ -111,7 +109,7 @@ class LiveReader:
                 self._listeners.pop(thing, None)
                 self.changed.notify_all()
 
-    def _end(self, things: Iterable[str]) -> None:
+    def _stop_listeners(self, things: Iterable[str]) -> None:
         with self.changed:
             ending = [self._listeners[thing] for thing in things if thing in self._listeners]
         for listener, _ in ending:
@@ -138,8 +136,8 @@ class LiveReadings:
         contents: dict[str, list[Any]] = {}
         for record in records:
             contents.setdefault(record["thing"], []).append(record["content"])
-        for thing, each in contents.items():
-            for field, column in leaf_columns(each)[0].items():
+        for thing, new_contents in contents.items():
+            for field, column in frequent_leaf_columns(new_contents)[0].items():
                 key, values = (thing, field), [value for value in column if value is not None]
                 if values and (key in self._values or len(self._values) < _MOST_READINGS):
                     self._values[key] = values[-1]
@@ -165,14 +163,14 @@ class LiveReadings:
 
 
 def _rate_text(arrivals: deque[tuple[float, int]], now: float) -> str:
-    """Return how many values arrived per second, or per minute if they are few; forget the old arrivals."""
+    """Return the rate of values per second, or per minute if they are few; drop old arrivals from `arrivals`."""
     while len(arrivals) > 2 and now - arrivals[1][0] > _RATE_WINDOW_SECONDS:
         arrivals.popleft()
     (first, _), *later = arrivals
     if not later or now <= first:
         return "–"
-    a_second = sum(count for _, count in later) / (now - first)
-    return f"{a_second:.1f} / s" if a_second >= 1 else f"{a_second * _SECONDS_A_MINUTE:.1f} / min"
+    per_second = sum(count for _, count in later) / (now - first)
+    return f"{per_second:.1f} / s" if per_second >= 1 else f"{per_second * _SECONDS_PER_MINUTE:.1f} / min"
 
 
 def _value_text(value: Any) -> str:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """The tables under a chart.
 
-The kernel sorts and filters, so this covers all rows, not only those that were sent to the browser. (itables sends
-64 KB of rows and sorts those; its script is 0.7 MB for each table.)
+The kernel sorts and filters all rows, not only those that were sent to the browser. (itables sends 64 KB of rows, and
+sorts only those; its script is 0.7 MB for each table.)
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import button, html_line, html_pane, row, scrolled, sized, text_field
 
-#: Runs the action of a control, and says what went wrong.
+#: Runs the action of a control, and shows its error.
 Attempt = Callable[[Callable[[], None]], None]
 
-_ROWS_A_PAGE = 50
+_ROWS_PER_PAGE = 50
 _MOST_LISTED_ROWS = 200
 _COMPARISON = re.compile(r"\s*(.+?)\s*(<=|>=|==|!=|<|>|=)\s*(.+?)\s*")
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -52,7 +52,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, findings: Findings, code: str) -> None:
-        """Show other findings, and the code that computes them."""
+        """Show new findings, and the code that computes them."""
         self._findings, self._code = findings, code
         self._show()
 
@@ -68,7 +68,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
             self.pane.value = scrolled(statistics_html(self._findings.statistics), caption=name)
         else:
             found = self._findings.gaps if name == "Gaps" else self._findings.outliers
-            self.pane.value = scrolled(listed_html(found), caption=name)
+            self.pane.value = scrolled(findings_html(found), caption=name)
 
 
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
@@ -82,25 +82,25 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
         self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
-        self.before = button("‹", "", "The rows before", lambda: attempt(lambda: self._turn_to(self.page - 1)))
-        self.after = button("›", "", "The rows after", lambda: attempt(lambda: self._turn_to(self.page + 1)))
+        self.before = button("‹", "", "The rows before", lambda: attempt(lambda: self._show_page(self.page - 1)))
+        self.after = button("›", "", "The rows after", lambda: attempt(lambda: self._show_page(self.page + 1)))
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
-            control.observe(lambda _change: attempt(lambda: self._turn_to(0)), "value")
+            control.observe(lambda _change: attempt(lambda: self._show_page(0)), "value")
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, frame: pd.DataFrame) -> None:
-        """Show another frame; the sort column stays if the frame has it."""
+        """Show another frame, sorted by the same column as before, or by its index if it has no such column."""
         self._frame = frame
         names = [str(frame.index.name or "index"), *map(str, frame.columns)]
         if tuple(self.sort.options) != tuple(names):
-            kept = self.sort.value
+            sorted_by = self.sort.value
             self.sort.options = names
-            self.sort.value = kept if kept in names else names[0]
-        self._turn_to(0)
+            self.sort.value = sorted_by if sorted_by in names else names[0]
+        self._show_page(0)
 
-    def _turn_to(self, page: int) -> None:
+    def _show_page(self, page: int) -> None:
         self.page, self.place.value, self.table.value = page, "", ""  # no rows of an earlier filter, if this one fails
         rows = filtered(self._frame, self.filter.value)
         ascending, name = not self.descending.value, self.sort.value
@@ -108,9 +108,9 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
             rows = rows.sort_values(name, ascending=ascending, kind="stable")
         elif not (ascending and rows.index.is_monotonic_increasing):
             rows = rows.sort_index(ascending=ascending, kind="stable")
-        first = page * _ROWS_A_PAGE
-        shown = rows.iloc[first : first + _ROWS_A_PAGE]
-        self.before.disabled, self.after.disabled = page == 0, first + _ROWS_A_PAGE >= len(rows)
+        first = page * _ROWS_PER_PAGE
+        shown = rows.iloc[first : first + _ROWS_PER_PAGE]
+        self.before.disabled, self.after.disabled = page == 0, first + _ROWS_PER_PAGE >= len(rows)
         self.place.value = f"{first + 1:,}–{first + len(shown):,} of {len(rows):,}" if len(rows) else "no row"
         html = shown.reset_index().to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.10g}")
         self.table.value = scrolled(html, caption="Rows")
@@ -125,7 +125,7 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
     if (match := _COMPARISON.fullmatch(words)) and match[1] in flat.columns:
         column, given = flat[match[1]], match[3].strip("'\"")
         try:
-            kept = _OPERATORS[match[2]](column, _comparable(given, column)).fillna(False)
+            is_match = _OPERATORS[match[2]](column, _comparable(given, column)).fillna(False)
         except (KeyError, ValueError, TypeError):
             raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
     elif match or not len(texts.columns):
@@ -133,9 +133,9 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
         example = f"{numbers[-1]} > 20" if len(numbers) else f"{flat.columns[-1]} = word"
         raise InvalidArgument(f"write a comparison such as {example}; the columns are {names}")
     else:
-        found = texts.apply(lambda text: text.str.contains(words.strip(), case=False, regex=False).fillna(False))
-        kept = found.any(axis=1)
-    rows: pd.DataFrame = frame[kept.to_numpy(dtype=bool)]
+        found_in = texts.apply(lambda text: text.str.contains(words.strip(), case=False, regex=False).fillna(False))
+        is_match = found_in.any(axis=1)
+    rows: pd.DataFrame = frame[is_match.to_numpy(dtype=bool)]
     return rows
 
 
@@ -148,18 +148,18 @@ def _comparable(given: str, column: pd.Series[Any]) -> object:
 
 
 def statistics_html(statistics: pd.DataFrame) -> str:
-    """Return statistics as an HTML table; the numbers of a row have enough digits to tell them apart."""
-    names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
+    """Return statistics as an HTML table; numbers of one row have as many digits as it takes to tell them apart."""
+    names = [name for name, dtype in statistics.dtypes.items() if dtype == "float64"]
     texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
     shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
     return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
 
 
-def listed_html(found: pd.DataFrame) -> str:
+def findings_html(findings: pd.DataFrame) -> str:
     """Return gaps or outliers as an HTML table, or the text that there are none."""
-    if found.empty:
+    if findings.empty:
         return "none in this range"
-    rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
+    rows = findings.reset_index() if isinstance(findings.index, pd.DatetimeIndex) else findings
     more = len(rows) - _MOST_LISTED_ROWS
     note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
     return rows.head(_MOST_LISTED_ROWS).to_html(index=False, border=0) + note

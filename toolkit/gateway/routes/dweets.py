@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolkit.dweets import wire
-from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs, keywords_of
+from toolkit.dweets.content import checked_batch, checked_content, content_names, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit.dweets.service.things import BATCH_BYTES, CachedThing
@@ -122,7 +122,7 @@ class DweetRoutes(Routes):
 
     async def _stats(self, request: Request) -> Response:
         newest = await self._service.active_things()
-        things = [{"thing": thing, "keywords": keywords_of(record)} for thing, record in newest]
+        things = [{"thing": thing, "keywords": content_names(record)} for thing, record in newest]
         return _succeeded("getting", "stats", {"active_things": things})
 
     async def _listen(self, request: Request) -> Stream:
