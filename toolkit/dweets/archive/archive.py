@@ -122,9 +122,8 @@ class Archive:
         Returns
         -------
         pandas.DataFrame
-            One row per gap: thing; epoch (1, plus 1 each time the server restarted its sequence numbers); first, last
-            (missing sequence numbers) and missing (how many); after and before: the days (UTC) of the last dweet before
-            the gap (NaT if there is none) and of the first dweet after it.
+            One row per gap: thing, epoch (1, plus 1 for each restart of the server's numbers), first, last (the missing
+            numbers), missing (how many), after, before (days in UTC of the dweets around the gap; NaT at the start).
         """
         rows = [
             (thing, later.epoch, first, last, last - first + 1, earlier and earlier.last_day, later.first_day)

@@ -21,8 +21,7 @@ from toolkit.public_names import Closable, PublicNames
 Batch = tuple[int, Sequence[Row]]
 #: The followers of this process, by resolved folder.
 running_followers: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
-# Unless it is woken, the follower waits at least this many times as long as its last write took. So with very many
-# things, it writes fewer but larger files.
+# Unless it is woken, the follower waits at least this many times as long as its last write took: for larger files.
 _MIN_PAUSE_PER_WRITE = 4.0
 
 

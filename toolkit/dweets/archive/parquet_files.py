@@ -37,8 +37,7 @@ BASE = pa.schema(
 )
 _ROWS_PER_GROUP = 65_536
 _BYTES_PER_GROUP = 64 * 1024 * 1024
-#: Longer texts are in the content only.
-LONGEST_TEXT = 256
+LONGEST_TEXT = 256  #: longer texts are in the content only
 _LONGEST_NAME = 256
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 # If a column has two types, the one with the higher rank wins.

@@ -31,6 +31,7 @@ _TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evalua
 
 
 def alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return alerts with their status, one row per alert."""
     try:
         return declared_frame([_alert_row(record) for record in records], ALERT_COLUMNS)
     except (AttributeError, KeyError, TypeError, ValueError):

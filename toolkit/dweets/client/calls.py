@@ -67,6 +67,7 @@ class DweetCalls:
         return checked_records(records)[::-1], deleted
 
     def warn_of_deleted(self, deleted: wire.DeletedDweets, thing: str) -> None:
+        """Warn that the server has deleted dweets of a thing."""
         warn_caller(
             f"the gateway has deleted {counted(deleted.number, 'dweet')} of {thing!r}, all before {deleted.before}; "
             f"some may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of "

@@ -41,6 +41,7 @@ class LiveReader:
 
     @property
     def is_running(self) -> bool:
+        """Whether the reader listens to a thing."""
         return bool(self._listeners)
 
     @property
@@ -67,10 +68,11 @@ class LiveReader:
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[DweetDict]:
         """Return the last dweets of each of these things, one thing after the other."""
         with self.changed:
-            found = [list(self._records.get(thing, ()))[-(count or self._keep) :] for thing in things]
-        return [record for records in found for record in records]
+            by_thing = [list(self._records.get(thing, ()))[-(count or self._keep) :] for thing in things]
+        return [record for records in by_thing for record in records]
 
     def take_new_records(self) -> list[DweetDict]:
+        """Return the records that have arrived since the last call."""
         with self.changed:
             new_records, self._new_records = self._new_records, []
             return new_records

@@ -31,7 +31,6 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 
-
 _TABLE_TOOLTIPS = {
     "Statistics": "Count, mean, spread and quantiles of each field",
     "Rows": "The rows that are shown, to sort and filter",
@@ -67,8 +66,8 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         elif name == "Statistics":
             self.pane.value = scrolled(statistics_html(self._findings.statistics), caption=name)
         else:
-            found = self._findings.gaps if name == "Gaps" else self._findings.outliers
-            self.pane.value = scrolled(findings_html(found), caption=name)
+            shown = self._findings.gaps if name == "Gaps" else self._findings.outliers
+            self.pane.value = scrolled(findings_html(shown), caption=name)
 
 
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
