@@ -13,8 +13,6 @@ from msgspec import Struct, to_builtins
 from toolkit import errors
 from toolkit.identity.wire import MAX_BODY_BYTES, OPERATIONS
 
-# -- statuses ----------------------------------------------------------------------------------------------
-
 
 class StatusRow(NamedTuple):
     http: int

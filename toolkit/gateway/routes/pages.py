@@ -36,9 +36,9 @@ _MAX_DEPTH = 20
 
 _TEXT = b"text/plain; charset=utf-8"
 _HTML = b"text/html; charset=utf-8"
-_CACHED_FOR_A_YEAR: Header = (b"cache-control", b"public, max-age=31536000, immutable")
-_NOT_CACHED: Header = (b"cache-control", b"no-store")
-_PAGE_HEADERS: tuple[Header, ...] = (_NOT_CACHED, (b"vary", b"accept"), (b"referrer-policy", b"no-referrer"))
+_IMMUTABLE: Header = (b"cache-control", b"public, max-age=31536000, immutable")
+_NO_STORE: Header = (b"cache-control", b"no-store")
+_PAGE_HEADERS: tuple[Header, ...] = (_NO_STORE, (b"vary", b"accept"), (b"referrer-policy", b"no-referrer"))
 _GATEWAY_FOLDER = Path(__file__).parents[1]
 _CONTENT_TYPES = {".css": b"text/css; charset=utf-8", ".js": b"text/javascript; charset=utf-8"}
 _TAGS = {".css": '<link rel="stylesheet" href="{}">', ".js": '<script type="module" src="{}"></script>'}
@@ -78,9 +78,7 @@ class PageRoutes(Routes):
         try:
             text = importlib.metadata.metadata("gateway-toolkit")["Description"]
         except importlib.metadata.PackageNotFoundError:
-            raise NotFound(
-                "the README is not served, because this toolkit is not installed: open README.md in its source folder"
-            ) from None
+            raise NotFound("this toolkit is not installed as a package: read README.md in its source folder") from None
         return Response(200, text.encode("utf-8"), _TEXT, _PAGE_HEADERS)
 
 
@@ -90,17 +88,13 @@ def _static_file(request: Request) -> Response:
         raise NotFound("there is no such file", status=404)
     content_type, body = files[request.values["name"]]
     # Another version is served too: during an update, a page of one gateway may load files from another gateway.
-    return Response(
-        200, body, content_type, (_CACHED_FOR_A_YEAR if request.values["version"] == version else _NOT_CACHED,)
-    )
+    return Response(200, body, content_type, (_IMMUTABLE if request.values["version"] == version else _NO_STORE,))
 
 
 @cache
 def _static_files() -> tuple[str, dict[str, tuple[bytes, bytes]]]:
-    """Return the version of the static files, and the content type and body of each file by name.
-
-    All files have one version, since scripts import each other by relative URLs, which contain the version.
-    """
+    """Return the version of the static files, and the content type and body of each file by name."""
+    # All files have one version, since scripts import each other by URLs relative to /static/VERSION/.
     texts = {path.name: path.read_text("utf-8") for path in (_GATEWAY_FOLDER / "static").iterdir()}
     texts |= {"chart.js": chart_module(), "chart.css": chart_styles()}
     version = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
@@ -137,9 +131,7 @@ def _card(dweet_json: bytes) -> str:
     # Not by `leaf_columns`: it visits every leaf, which takes half a second for a hundred contents of an attacker.
     leaves = list(islice(_leaves(value), MAX_VALUES_PER_THING + 1))
     shown = leaves[:MAX_VALUES_PER_THING]
-    values = "".join(
-        f"<dt>{_shortened_html(name)}</dt><dd>{_shortened_html(_value_text(value))}</dd>" for name, value in shown
-    )
+    values = "".join(f"<dt>{_short_html(name)}</dt><dd>{_short_html(_value_text(value))}</dd>" for name, value in shown)
     rest = '<p class="more">and more</p>' if len(leaves) > MAX_VALUES_PER_THING else ""
     return (
         f'<li><h3>{_thing_link(thing)}</h3><time datetime="{created}">{created[:19].replace("T", " ")} UTC</time>'
@@ -157,8 +149,8 @@ def _leaves(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str
 
 def _thing_link(thing: str) -> str:
     if thing in (".", ".."):  # browsers treat these as parts of a relative path, even if encoded
-        return _shortened_html(thing)
-    return f'<a href="/follow/{quote(thing, safe="")}">{_shortened_html(thing)}</a>'
+        return _short_html(thing)
+    return f'<a href="/follow/{quote(thing, safe="")}">{_short_html(thing)}</a>'
 
 
 def _value_text(value: object) -> str:
@@ -170,7 +162,7 @@ def _value_text(value: object) -> str:
         return "nested too deeply to be shown"
 
 
-def _shortened_html(text: str) -> str:
+def _short_html(text: str) -> str:
     # <bdi>: a right-to-left text must not change the order of the text around it.
     short = text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[:MAX_TEXT_CHARACTERS]}…"
     return f"<bdi>{escape(short)}</bdi>"

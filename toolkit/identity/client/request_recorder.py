@@ -199,7 +199,7 @@ def _checked_response(
 
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
     """Return the possible states of the flow after a response with this status."""
-    # The state may have changed with time before the request, which may be the cause of the refusal.
+    # The refusal may come from a transition with time, such as an expiry, before the request.
     events = (event, Event.TIME) if status else (event,)
     rows = [row for row in TRANSITIONS if row.event in events and row.status == status]
     # If the flow has expired or been revoked, no row matches the states that the client knew.

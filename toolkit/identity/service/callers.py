@@ -83,8 +83,8 @@ class IdentitySettings(Table, frozen=True):
 def find_caller(api_client_id: object, callers: Sequence[Caller]) -> Caller:
     """Return the enabled caller with this ApiClientId; an unknown id and a disabled caller raise the same error."""
     # Compares the id with every caller's id in constant time, so that response times do not help to guess an id.
-    given = Secret(api_client_id if type(api_client_id) is str else "")
-    matches = [caller for caller in callers if caller.api_client_id == given and given]
+    sent_id = Secret(api_client_id if type(api_client_id) is str else "")
+    matches = [caller for caller in callers if caller.api_client_id == sent_id and sent_id]
     if not matches or not matches[0].enabled:
         raise refusal(1005)
     return matches[0]

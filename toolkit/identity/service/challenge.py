@@ -29,9 +29,9 @@ _ZIP_PATTERN = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
 
 def is_right_answer(answer: str, subscriber: Subscriber) -> bool:
     # Accepts full-width digits, surrounding spaces and ZIP+4.
-    typed = _ZIP_PATTERN.fullmatch(unicodedata.normalize("NFKC", answer).strip())
-    given = typed[1] if typed else ""
-    return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
+    match = _ZIP_PATTERN.fullmatch(unicodedata.normalize("NFKC", answer).strip())
+    zip_code = match[1] if match else ""
+    return hmac.compare_digest(zip_code.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
 
 
 class WrongAnswers(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +41,7 @@ class WrongAnswers(msgspec.Struct, frozen=True, array_like=True):
     times: tuple[int, ...] = ()
 
     def still_counted(self, now: int) -> WrongAnswers:
-        """Return what still counts at `now` (ms); an expired lock or an hour without any resets `in_a_row`."""
+        """Return what counts at `now` (ms); an expired lock or an hour without wrong answers resets `in_a_row`."""
         times = tuple(time for time in self.times if time > now - _HOUR_MS)
         is_reset = not times or (self.in_a_row >= MAX_ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
         return WrongAnswers(0 if is_reset else self.in_a_row, times)

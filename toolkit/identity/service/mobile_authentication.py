@@ -223,12 +223,10 @@ class MobileAuthentication:
 
     async def revoke(self, alias: str) -> bool:
         key = _live_code_key(alias)
-        live_hash = await self._records.get(_SECRETS_SPACE, key)
-        if live_hash in (None, _REVOKED_MARK):
+        stored = await self._records.get(_SECRETS_SPACE, key)
+        if stored in (None, _REVOKED_MARK):
             return False
-        return await self._write(
-            {key: live_hash}, {key: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000
-        )
+        return await self._write({key: stored}, {key: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000)
 
     async def store_if_unchanged(self, snapshot: Values, authentication: Authentication) -> bool:
         """Store an authentication unless another request has changed the record since `snapshot` was read."""

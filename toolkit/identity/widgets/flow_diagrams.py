@@ -18,7 +18,6 @@ _BOX_SIZE = (90.0, 22.0)
 # In the diagram of an attack, the attacker is the leftmost participant.
 _ATTACKER, _CALLER, _GATEWAY, _CARRIER, _PHONE = range(5)
 _PARTICIPANTS = ("attacker", "your program", "gateway", "carrier", "phone")
-# The position of each participant's line, from the left.
 _PARTICIPANTS_X_IN_FLOW = (0.0, 46.0, 296.0, 408.0, 502.0)
 _PARTICIPANTS_X_IN_ATTACK = (46.0, 142.0, 318.0, 408.0, 502.0)
 #: The width of a letter, to cut a text that is longer than the arrow.
@@ -74,7 +73,7 @@ def in_words(states: Iterable[State]) -> str:
 
 
 def states_drawing(current: Iterable[State]) -> Drawing:
-    """Draw all states, the `current` ones filled, and all transitions except those of a repeated getEligibility."""
+    """Draw all states, the `current` ones filled, and the transitions that `state_arrows` returns."""
     filled = frozenset(current)
     drawing = Drawing(WIDTH, _STATES_HEIGHT, f"State diagram, the flow is {in_words(filled)}")
     for start, end in state_arrows():
@@ -156,7 +155,7 @@ def _messages_of(entry: Entry) -> list[_Message]:
 
 
 def state_arrows() -> list[tuple[State, State]]:
-    """Return the transitions that are drawn as arrows."""
+    """Return the transitions that are drawn as arrows; not those of a repeated getEligibility."""
     repeated = {row for row in TRANSITIONS if row.event is Event.ELIGIBILITY and row.state is not State.FINISHED}
     rows = [row for row in TRANSITIONS if row not in repeated and row.next not in _TEXT_INSTEAD_OF_ARROWS]
     return sorted({(row.state, row.next) for row in rows if row.state is not row.next})

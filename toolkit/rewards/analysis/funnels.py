@@ -65,9 +65,9 @@ def funnel(
         result = pd.DataFrame(table, columns=[by, *_FUNNEL_COLUMNS])
     else:
         last_steps = _last_steps(moments, counted)
-        known = _rows_in_sessions(rows) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
-        known_units = _last_steps(known.assign(funnel_step=-1), counted).index
-        # If a rewarded unit is not known, then `sessions` is incomplete.
+        known_rows = _rows_in_sessions(rows) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
+        known_units = _last_steps(known_rows.assign(funnel_step=-1), counted).index
+        # The step session is left out if a rewarded unit is missing in `sessions`.
         if len(known_units) and last_steps.index[last_steps > 0].isin(known_units).all():
             last_steps, names = last_steps.reindex(known_units, fill_value=-1), ["session", *names]
         result = pd.DataFrame(_step_rows(last_steps, names), columns=_FUNNEL_COLUMNS)
@@ -93,11 +93,11 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     1.5
     """
     moments = _rows_in_sessions(without_tests(decisions, ("device", "session_id")))
-    known = _last_steps(moments.assign(funnel_step=0), "session").index
+    session_ids = _last_steps(moments.assign(funnel_step=0), "session").index
     if sessions is not None:
-        listed = without_tests(sessions, ("device", "session_id"))
-        known = known.union(_last_steps(listed.assign(funnel_step=-1), "session").index)
-    return share(len(moments), len(known))
+        all_sessions = without_tests(sessions, ("device", "session_id"))
+        session_ids = session_ids.union(_last_steps(all_sessions.assign(funnel_step=-1), "session").index)
+    return share(len(moments), len(session_ids))
 
 
 def _choose_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:

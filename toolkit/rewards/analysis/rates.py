@@ -53,12 +53,12 @@ def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.D
     return rows
 
 
-def check_columns(frame: pd.DataFrame, needed: Sequence[str], what: str) -> None:
+def check_columns(frame: pd.DataFrame, needed: Sequence[str], frame_name: str) -> None:
     """Raise InvalidArgument if a column is missing or not unique, or a needed device or moment_id has no value."""
     if missing := [name for name in needed if name not in frame.columns]:
-        raise InvalidArgument(f"the {what} have no column {', '.join(missing)}")
+        raise InvalidArgument(f"the {frame_name} have no column {', '.join(missing)}")
     if not frame.columns.is_unique:
-        raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
+        raise InvalidArgument(f"two columns of the {frame_name} have the same name: rename one of them")
     for name in ("device", "moment_id"):
         if name in needed and frame[name].isna().any():
             raise InvalidArgument(f"the column {name} must have a value in every row")

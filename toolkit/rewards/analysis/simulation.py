@@ -38,12 +38,11 @@ def simulate(
     events
         Moments with the columns at (in UTC if it has no zone), device, moment_id; optionally app_key_sha256, test and
         session_id. Decisions of a gateway can be used as events. Moments are decided in the order of `at`. A moment
-        without a session_id is in no session. If no event has a session_id or the reason NO_SESSION, every moment is in
-        a session with an unknown id.
+        without a session_id is in no session; without any session_id or NO_SESSION, all are in unknown sessions.
     trace
         Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size.
     shown, claimed
-        Probability that a simulated user looks at a reward, and that a user device_numbers looked claims the reward.
+        Probability that a simulated user looks at a reward, and that a user who looked claims the reward.
 
     Returns
     -------
@@ -122,7 +121,7 @@ def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None
     generator = np.random.default_rng(seed)
     total = generator.poisson(3 * devices * days) if count is None else count
     activity = generator.gamma(1.2, 1.0, devices) + 0.05
-    device_numbers = generator.choice(devices, total, p=activity / activity.sum())
+    indices = generator.choice(devices, total, p=activity / activity.sum())
     moment_ids = generator.choice(list(MADE_UP_MOMENTS), total, p=list(MADE_UP_MOMENTS.values()))
     # Two peaks: one at noon and a larger one in the evening.
     is_evening = generator.random(total) < 0.65
@@ -130,9 +129,7 @@ def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None
     offset_ms = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)
     at = MADE_UP_START + pd.to_timedelta(offset_ms, unit="ms")
     labels = np.array([f"dev-{number:04d}" for number in range(devices)])
-    frame = pd.DataFrame(
-        {"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[device_numbers], "moment_id": moment_ids}
-    )
+    frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[indices], "moment_id": moment_ids})
     ordered = frame.sort_values(["device", "at"], ignore_index=True)
     pause = ordered.groupby("device")["at"].diff()
     session_numbers = (pause.isna() | (pause > pd.Timedelta(minutes=30))).cumsum()

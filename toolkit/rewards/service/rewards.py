@@ -68,7 +68,7 @@ class RewardService:
         return await (self._ledger.responses.respond_once(key, request.body, respond) if key else respond())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
-        """Return a view and whether the reward was claimed; NotFound unless it is valid and the token fits."""
+        """Return a view and whether it is claimed; raise NotFound for a wrong token, an unknown or an expired view."""
         view = await self._ledger.views.find(view_id, token, self._world.clock.now())
         return view, await self._ledger.views.has_event(view, wire.CLAIMED)
 

@@ -38,8 +38,8 @@ class ViewRepository:
         data = await self._records.get(_VIEWS_SPACE, view_id) if view_id.isascii() else None
         view = None if data is None else msgspec.json.decode(data, type=View)
         # Tokens are compared in constant time; a wrong token gets the same error as an unknown view.
-        given = token.encode("utf-8", "surrogatepass")
-        if view is None or not hmac.compare_digest(view.token.encode("ascii"), given):
+        sent_token = token.encode("utf-8", "surrogatepass")
+        if view is None or not hmac.compare_digest(view.token.encode("ascii"), sent_token):
             raise wire.refusal("unknown_reward")
         if now >= view.at + wire.VIEW_LIFETIME_SECONDS * 1000:
             raise wire.refusal("reward_expired")

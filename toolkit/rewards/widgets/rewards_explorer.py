@@ -143,8 +143,6 @@ class RewardsExplorer(ServiceWidget):
         """Return the number of rewarded moments in words."""
         return f"RewardsExplorer: {self._reward_count:,} of {counted(len(self.decisions), 'moment')} rewarded"
 
-    # -- controls -----------------------------------------------------------------------------------------
-
     def _make_controls(self) -> None:
         limits = self._rules_before.default
         tip = "How often a moment wins the draw, if every other rule has passed"
@@ -206,8 +204,6 @@ class RewardsExplorer(ServiceWidget):
         self._is_resetting = False
         self._on_change(None)
 
-    # -- what is shown ------------------------------------------------------------------------------------
-
     def _decide(self) -> None:
         decided = simulate(self.configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
@@ -251,11 +247,11 @@ class RewardsExplorer(ServiceWidget):
         if self.why.value is None:
             return
         decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
-        who = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
+        source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
         self.page.value = ""
         self.explanation.value = (
             f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
-            f'<span class="toolkit-quiet">{escape(who)}</span></p>{_trace_html(decision["trace"])}'
+            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(decision["trace"])}'
         )
 
     def _show_page(self) -> None:
