@@ -142,7 +142,7 @@ def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: 
     assert contents(tk, "kitchen") == [1, 2]
     assert len(done.stdout.splitlines()) == 2
     assert complained.startswith("Error: line 3: ")
-    assert complained.endswith("; before that 2 dweets were sent\n")
+    assert complained.endswith("; sent before that: 2 dweets\n")
     assert complained.count("\n") == 1
     assert len(complained) < 200
 
@@ -152,7 +152,7 @@ def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
     with Gateway(config={"dweets": {"rate": 1_000}}) as gateway:
         complained = called("post", "kitchen", "-", f"--url={gateway.base_url}", stdin=lines, code=1).stderr
     assert complained.startswith("Error: lines 1,001 to 1,500: Rate limit exceeded")
-    assert complained.endswith("; before that 1,000 dweets were sent\n")
+    assert complained.endswith("; sent before that: 1,000 dweets\n")
 
 
 def test_an_empty_stdin_posts_nothing(url: str) -> None:

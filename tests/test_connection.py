@@ -42,8 +42,10 @@ def test_a_server_without_tls_is_told(gateway: Gateway) -> None:
 
 
 def test_a_connection_for_another_process_is_made_there(gateway: Gateway) -> None:
-    with toolkit.connect(gateway) as tk:
-        for local in (tk, tk.dweets, gateway):
+    with toolkit.connect(gateway) as tk, tk.dweets.listen("door") as listening:
+        playing = tk.dweets.replay("door", pd.DataFrame(index=pd.DatetimeIndex(["2026-01-01"])))
+        playing.wait()
+        for local in (tk, tk.dweets, gateway, listening, playing):
             with pytest.raises(
                 TypeError, match=r"neither copied nor pickled: call toolkit.connect\(URL\) in each process"
             ):

@@ -91,8 +91,17 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: w.dweets.post_frame(frame=FRAME, thing_column="room"),
         "one column 'room'; it has celsius",
     ),
+    "thing column that is a number": (
+        lambda w: w.dweets.post_frame(frame=FRAME.set_axis([3], axis="columns"), thing_column="3"),
+        "one column '3'; it has 3",
+    ),
     "thing column of numbers": (lambda w: w.dweets.post_frame(frame=FRAME, thing_column="celsius"), "name of a thing"),
     "frame with twin columns": (lambda w: w.dweets.post_frame("roof", TWICE), "two columns have the same name"),
+    "backtest of twin columns": (lambda w: w.dweets.backtest(TWICE, "dweet.n > 1"), "two columns have the same name"),
+    "backtest of twin things": (
+        lambda w: w.dweets.backtest(TWICE.set_axis(["thing", "thing"], axis="columns"), "dweet.n > 1"),
+        "two columns have the same name",
+    ),
     "replay swapped": (lambda w: w.dweets.replay(FRAME, "roof"), r"replay\(thing, frame"),
     "replay NaT": (lambda w: w.dweets.replay("roof", WITH_NAT), "ascending order"),
     "replay at speed NaN": (lambda w: w.dweets.replay("roof", FRAME, speed=math.nan), "speed must be above 0"),
@@ -130,6 +139,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "record into nothing": (lambda w: w.dweets.record("roof", None), "folder is a str or a PathLike, not None"),
     "archive of a number": (lambda w: w.dweets.archive(5), "folder is a str or a PathLike, not an int"),
     "archive frame swapped": (lambda w: w.archive.add_frame(FRAME, "roof"), r"add_frame\(thing, frame"),
+    "archive query with one parameter": (lambda w: w.archive.sql("SELECT ?", "roof"), "is a list of values or a dict"),
     "archive query of None": (lambda w: w.archive.sql(None), "query is a str, not None"),
     "archive since a lambda": (lambda w: w.archive.history("roof", since=lambda: 1), "not a function"),
     "outliers of a dict": (

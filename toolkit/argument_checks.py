@@ -24,7 +24,7 @@ from toolkit.errors import InvalidArgument
 CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
 _TYPE_NAMES = {
-    bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value",
+    bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value", Any: "values",
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
 _MAX_SHOWN_CHARACTERS = 40

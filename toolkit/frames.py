@@ -27,14 +27,17 @@ def declared_frame(
     return frame if index is None else frame.set_index(index)
 
 
+def check_columns_differ(frame: pd.DataFrame) -> None:
+    if not frame.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
+
+
 def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
     """Convert ISO 8601 texts that end in ``Z`` to UTC timestamps with microseconds; ValueError for any other text.
 
     The texts may have different numbers of decimal places. Much faster than a general parser.
     """
-    if not len(texts):
-        return pd.DatetimeIndex([], dtype="datetime64[us, UTC]")
-    if {text[-1:] for text in texts} != {"Z"}:
+    if {text[-1:] for text in texts} - {"Z"}:
         raise ValueError("a time in UTC ends in Z")
     naive = np.array([text[:-1] for text in texts], dtype="datetime64[us]")
     return pd.DatetimeIndex(naive, tz="UTC")

@@ -47,8 +47,6 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     again, the earlier widget is closed.
     """
 
-    #: CSS of a subclass, in addition to the CSS of all widgets.
-    sheet = ""
     #: Controls stay enabled while this is True: a disabled button loses the keyboard focus and clicks.
     busy = traitlets.Bool(False)
     #: The error that the status line shows, if any.
@@ -59,7 +57,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.add_class("toolkit-widget")
         # Screen readers read the status aloud, so values that change many times a second are not shown here.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
-        self._sheet = ipywidgets.HTML(f"<style>{_STYLES}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
+        self._sheet = ipywidgets.HTML(f"<style>{_STYLES}</style>", layout=ipywidgets.Layout(display="none"))
         close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
@@ -270,13 +268,10 @@ def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.C
     return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
 
 
-def button(
-    description: str, icon: str = "", tooltip: str = "", clicked: Callable[[], object] | None = None
-) -> ipywidgets.Button:
+def button(description: str, icon: str, tooltip: str, clicked: Callable[[], object]) -> ipywidgets.Button:
     layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
     made = ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
-    if clicked is not None:
-        made.on_click(lambda _button: clicked())
+    made.on_click(lambda _button: clicked())
     return made
 
 

@@ -61,7 +61,7 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_overdue = False
-        self._is_stopped = False
+        self.is_stopped = False
 
     @property
     def pid(self) -> int | None:
@@ -95,7 +95,7 @@ class WorkerProcess:
     def stop(self) -> None:
         """End the child at once, and never start another one; later jobs raise WorkerDied. Call `close` at the end."""
         with self._lock:
-            self._is_stopped = True
+            self.is_stopped = True
         self.kill()
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class WorkerProcess:
             return self._process
         self._end_child()  # it died, or kept too much memory, after its last job
         with self._lock:
-            if self._is_stopped:
+            if self.is_stopped:
                 raise BrokenPipeError("stopped")
             process = self._process = _start_child(self._module)
             self._is_overdue = False

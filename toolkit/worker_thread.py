@@ -1,7 +1,7 @@
 """Threads that run jobs for an event loop.
 
-When a process ends, Python ends the threads of executors (also of `asyncio.to_thread`) before gateways stop. Gateways
-still write while they stop, so they use the threads of this module.
+When a process ends, Python first waits for the threads of executors (also of `asyncio.to_thread`), then gateways stop.
+They still write then, and a mail server may hold a thread for ever, so gateways use the threads of this module.
 """
 
 import asyncio
@@ -31,10 +31,11 @@ class WorkerThread:
         self._jobs.put((job, future))
         return asyncio.wrap_future(future)
 
-    def end(self) -> None:
-        """Finish the queued jobs, then end the thread."""
+    def end(self, *, wait: bool = True) -> None:
+        """Let the thread finish the queued jobs and end."""
         self._jobs.put(None)
-        self._thread.join()
+        if wait:
+            self._thread.join()
 
     def _work(self) -> None:
         for job, future in iter(self._jobs.get, None):

@@ -262,6 +262,17 @@ def test_added_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
     assert page.locator("#live > *").count() == 0
 
 
+def test_a_chart_in_a_box_has_no_scroll_bar(page: Page) -> None:
+    heights = page.evaluate("""() => {
+      const box = document.querySelector("#counter");
+      box.style.overflow = "auto"; // as the output of a cell has it
+      const found = [box.scrollHeight, box.clientHeight];
+      box.style.overflow = "";
+      return found;
+    }""")
+    assert heights[0] == heights[1]
+
+
 def test_every_chart_is_drawn_in_both_themes(page: Page) -> None:
     empty = page.locator("#none .toolkit-chart-empty")
     expect(empty).to_have_text("waiting for dweets of roof")

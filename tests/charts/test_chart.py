@@ -250,6 +250,20 @@ def test_labels_of_a_picture_differ(values: np.ndarray) -> None:
     pyplot.close(axes.figure)
 
 
+@pytest.mark.parametrize("ends", [("0001-01-01", "9999-12-31"), ("0001-01-01", "2026-01-01"), ("9999-12-31",)])
+def test_the_ends_of_the_calendar_are_drawn(ends: tuple[str, ...]) -> None:
+    from matplotlib import pyplot
+
+    times = pd.DatetimeIndex(np.array(ends, "datetime64[us]"), name="created")
+    frame = pd.DataFrame({"celsius": np.arange(len(ends), dtype="float64")}, index=times)
+    assert Chart(frame, ["celsius"]).png().startswith(b"\x89PNG")
+    axes = series_axes(frame, ["celsius"], ChartMarks())
+    axes.figure.canvas.draw()
+    least, most = axes.get_xlim()
+    assert least <= axes.convert_xunits(times[0]) <= axes.convert_xunits(times[-1]) <= most
+    pyplot.close(axes.figure)
+
+
 def test_ticks_of_a_counter_are_whole_numbers() -> None:
     assert tick_labels([1234567890, 1234567892]) == ["1,234,567,890", "1,234,567,892"]
 

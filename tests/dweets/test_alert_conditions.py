@@ -343,3 +343,10 @@ def test_a_loop_ends_and_the_next_dweet_has_all_its_time(worker: ConditionWorker
     for verdict in verdicts(worker, "while (dweet) {}; return true", *[True, False] * 3)[::2]:
         assert verdict.fault == "InternalError: interrupted"
     assert messages(worker, "while (dweet) {}; return true", False) == ["true"]
+
+
+def test_a_stop_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with ConditionWorker() as worker:
+        worker.stop()
+        assert worker.evaluate("true", [b"1"]) == []
+    assert caplog.messages == []

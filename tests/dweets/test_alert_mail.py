@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,29 @@ def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
     assert all(line.endswith(b"\r\n") for line in texts)
 
 
+def test_a_process_ends_while_a_mail_server_holds_it(tmp_path: Path) -> None:
+    """The server sends a byte now and then, so that no time limit between two bytes ends the connection."""
+    is_held = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        is_held.set()
+        with connection, suppress(OSError):  # until the process has ended
+            while not pause.wait(0.1):
+                connection.sendall(b"2")
+
+    pause = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=[listener], daemon=True).start()
+        smtp = f"smtp://127.0.0.1:{listener.getsockname()[1]}"
+        with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, timings={"mail_stop": 0.01}) as process:
+            with toolkit.connect(process.base_url) as tk:
+                arm(tk)
+                tk.dweets.post("garage", "one", key=KEY)
+            assert is_held.wait(60)
+            assert process.stop() == 0
+
+
 def test_killed_between_dweet_and_mail_it_is_sent_after_the_restart(tmp_path: Path) -> None:
     port = free_port()
     smtp = f"smtp://127.0.0.1:{port}"
@@ -199,11 +223,7 @@ FAR, NEAR = "127.1", "127.0.0.1"
 
 
 def deliver(url: str) -> None:
-    delivery = SmtpDelivery(url)
-    try:
-        asyncio.run(delivery.deliver(MAIL))
-    finally:
-        delivery.close()
+    asyncio.run(SmtpDelivery(url).deliver(MAIL))
 
 
 def test_no_password_goes_to_a_far_server_without_tls() -> None:
@@ -213,6 +233,14 @@ def test_no_password_goes_to_a_far_server_without_tls() -> None:
         assert (server.passwords, server.mails) == ([], [])
         deliver(f"smtp://me:secret@{NEAR}:{server.port}")
         assert (server.passwords, len(server.mails)) == ([b"secret"], 1)
+
+
+@pytest.mark.parametrize("url", ["smtp://mail..example:25", "smtp://me:schl%C3%BCssel@127.0.0.1:{port}"])
+def test_what_cannot_be_encoded_leaves_the_mail_waiting(url: str) -> None:
+    with MailServer() as server:
+        with pytest.raises(NotDelivered, match="could not be used: Unicode"):
+            deliver(url.format(port=server.port))
+        assert server.mails == []
 
 
 def test_no_password_goes_to_an_unknown_certificate(certificate: ssl.SSLContext) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import pickle
@@ -25,7 +26,7 @@ from tests.conftest import ROOT, raw_call
 from tests.dweets.archive_rows_made import START, archived, contents, numbers, rows
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import all_files, folder_name, thing_files
-from toolkit.dweets.archive.tables import LONGEST_TEXT, Row
+from toolkit.dweets.archive.tables import LONGEST_TEXT, Footer, Row
 from toolkit.dweets.archive.writer import ArchiveWriter, FileLimits
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, InvalidArgument
@@ -282,6 +283,8 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         (plain.assign(c=np.inf), "infinity"),
         (plain.assign(t="x" * 70_000), "bytes"),
         (plain[["c", "c"]], "two columns have the same name"),
+        (plain.set_axis(np.array(["10000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
+        (plain.set_axis(np.array(["0000-12-31"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
             archive.add_frame("wrong", wrong)
@@ -293,6 +296,25 @@ def test_an_archive_goes_to_another_process(tmp_path: Path) -> None:
     assert len(archive.sql("SELECT * FROM dweets")) == 5
     for copied in pickle.loads(pickle.dumps(archive)), copy.deepcopy(archive):
         assert numbers(copied, "t") == [1, 2, 3, 4, 5]
+
+
+# The alarm ends a child that hangs.
+_FORK = """
+import os, signal, sys, toolkit
+archive = toolkit.Archive(sys.argv[1])
+archive.sql("SELECT * FROM dweets")
+if os.fork() == 0:
+    signal.alarm(60)
+    os._exit(len(archive.sql("SELECT * FROM dweets")))
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_an_archive_answers_queries_in_a_forked_process(tmp_path: Path) -> None:
+    archived(tmp_path, "t", [rows(1, 5)])
+    called = subprocess.run([sys.executable, "-c", _FORK, tmp_path], cwd=ROOT, capture_output=True, check=True)
+    assert called.stdout == b"5\n"
 
 
 def test_threads_add_frames_one_after_the_other(tmp_path: Path) -> None:
@@ -339,6 +361,7 @@ def test_rows_appended_late_are_read_in_order_of_time(tmp_path: Path) -> None:
         archive.add_frame("roof", part, if_exists="append")
     for _ in range(2):
         assert archive.history("roof")["n"].tolist() == [0, 0, 1, 2, 3, 4, 5]
+        assert archive.history("roof", n=2)["n"].tolist() == [4, 5]
         assert archive.add_frame("roof", frame, if_exists="skip") == 0  # the last row is not the newest one
         archive.compact()
 
@@ -358,6 +381,21 @@ def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path) -> None:
     assert sum(written.values()) < 2_000 * 6, "no row is rewritten again and again"
     assert numbers(Archive(tmp_path), "t") == list(range(1, 2_001))
     assert len(list(tmp_path.rglob("*.parquet"))) == len(thing_files(tmp_path, "t")), "what was joined is removed"
+
+
+def test_a_reader_forgets_files_that_were_joined(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [rows(1, 5)])
+    with ArchiveWriter(tmp_path, seconds_to_remove=0) as writer:
+        for first in range(6, 46, 5):
+            writer.append("t", rows(first, first + 4))
+            archive.things()
+        writer.compact()
+    assert archive.things()["files"].tolist() == [1]
+    gc.collect()
+    footers = [
+        each for each in gc.get_objects() if isinstance(each, Footer) and each.file.path.is_relative_to(tmp_path)
+    ]
+    assert len(footers) == 1
 
 
 def test_long_files_end_with_their_day(tmp_path: Path) -> None:

@@ -200,6 +200,15 @@ def test_a_column_and_others_inside_of_it_lose_nothing(tk: Connection) -> None:
         assert tk.dweets.latest("both")["a.b"].tolist() == [2]
 
 
+def test_a_row_without_columns_is_an_empty_dweet(tk: Connection) -> None:
+    assert len(tk.dweets.post_frame("bare", pd.DataFrame(index=range(3)))) == 3
+    receipts = tk.dweets.post_frame(frame=pd.DataFrame({"thing": ["a", "b", "a"]}), thing_column="thing")
+    assert receipts["thing"].tolist() == ["a", "b", "a"]
+    assert len(tk.dweets.history("bare")) == 3
+    with pytest.warns(UserWarning, match="no dweet has the field n"):
+        assert not tk.dweets.backtest(pd.DataFrame(index=range(3)), "dweet.n > 1")["alert.met"].any()
+
+
 def test_large_rows_go_in_more_requests(tk: Connection) -> None:
     assert len(tk.dweets.post_frame("large", pd.DataFrame({"a": ["x" * 60_000] * 300}), progress=False)) == 300
     assert len(tk.dweets.history("large")) == 300

@@ -102,7 +102,8 @@ def test_since_a_sequence_number_a_transaction_or_a_time(demo: Gateway) -> None:
     assert first_after(receipts[10]["transaction"]) == 11
     assert first_after(receipts[10]["created"]) == 11
     assert first_after(receipts[600]["transaction"]) == 601
-    assert first_after("2025-12-31T23:59:59.999Z") == 0
+    for time in ("2025-12-31T23:59:59.999Z", "2026-01-01T08:00:00Z", "2026-01-01T08:30:00-00:30", "2026-01-01"):
+        assert first_after(time) == 0
 
 
 @pytest.mark.parametrize("since", ["700", "123456789", "999999999999999999", "2030-01-01T00:00:00.000Z"])

@@ -16,7 +16,7 @@ from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets
 from toolkit.dweets.widgets.live_readings import LiveReadings
-from toolkit.errors import InvalidArgument, KeyRejected
+from toolkit.errors import InvalidArgument, KeyRejected, TimedOut
 from toolkit.gateway import Gateway
 from toolkit.notebook_cell import CellRun
 
@@ -148,6 +148,13 @@ def test_pause_keeps_the_picture_and_loses_nothing(tk: toolkit.Connection) -> No
         assert not live.pause.value
         assert repr(live.chart) == "<Chart: 30 points of n>"
         assert live.counter.value == "30 dweets"
+
+
+def test_a_wait_for_a_stopped_widget_says_that_it_stopped(tk: toolkit.Connection) -> None:
+    live = LiveDweets(tk, "roof")
+    live.stop()
+    with pytest.raises(TimedOut, match=r"0 of 1 dweet of roof when the widget stopped: start\(\) listens again"):
+        live.wait(1)
 
 
 def test_start_goes_on_after_stop_with_what_is_new(tk: toolkit.Connection) -> None:

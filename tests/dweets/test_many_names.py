@@ -122,6 +122,18 @@ def test_columns_asks_for_others(tk: Connection, name: str) -> None:
         read(columns=[7])
 
 
+@pytest.mark.parametrize("content", [{"a.b": 1, "a": {"b": 2}}, {"a": {"b": 2}, "a.b": 1}])
+@pytest.mark.parametrize("others", [[], [{"a": {"b": 3}}, {"a.b": 4}]])
+def test_a_key_with_a_dot_goes_before_nested_keys(tk: Connection, content: object, others: list[object]) -> None:
+    post(tk, "t", [content, *others])
+    for name, read in readers(tk).items():
+        if name not in ("latest", "backtest"):
+            with pytest.warns(UserWarning, match="a content has 'a.b' as a key and as nested keys"):
+                assert read()["a.b"].tolist() == read(columns=["a.b"])["a.b"].tolist() == [1, 3, 4][: 1 + len(others)]
+    rows = [Row(number, number, None, written(each)) for number, each in enumerate([content, *others], 1)]
+    assert table_of("t", rows).column("a.b").to_pylist() == [1, 3, 4][: len(rows)]
+
+
 def test_columns_of_a_content_with_a_thing_of_its_own(tk: Connection) -> None:
     post(tk, "t", [{"thing": "mine", "n": 1}, 5])
     assert tk.dweets.history("t", columns=["thing"])["thing"].tolist()[0] == "mine"

@@ -124,6 +124,16 @@ def test_silence_up_to_the_end_of_the_observation_is_a_gap() -> None:
     assert gaps(frame, until="2026-01-01 01:00").empty
 
 
+def test_one_time_has_no_usual_spacing_to_count_gaps_in() -> None:
+    frame = pd.DataFrame({"thing": ["once", *3 * ["hourly"]], "v": 1.0}, index=hours(0, 1, 2, 3))
+    assert gaps(frame, longer_than="2h")[["thing", "missing"]].to_numpy().tolist() == [["once", 1]]
+
+
+def test_times_closer_than_a_microsecond_are_one_time() -> None:
+    times = pd.DatetimeIndex(["2026-01-01T00:00:00.000000001", "2026-01-01T00:00:00.000000002"])
+    assert gaps(pd.DataFrame({"v": 1.0}, index=times)).empty  # and does not warn of a division
+
+
 def test_gaps_say_how_many_values_they_ignored() -> None:
     frame = pd.DataFrame({"celsius": MEASURED, "note": "a"}, index=hours(*range(9)))
     with pytest.warns(UserWarning, match=r"6 missing values, most of them in 'celsius', .*gaps\(field='celsius'\)"):
@@ -271,6 +281,10 @@ def test_truth_values_and_text_are_no_numbers() -> None:
     assert chosen_columns(frame, None) == ["a", "b"]
 
 
+def twin_things(frame: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame([["a", "b"]] * len(frame), columns=["thing", "thing"], index=frame.index)
+
+
 REFUSED = {
     "a factor of 1": lambda frame: gaps(frame, factor=1),
     "a field that is not there": lambda frame: gaps(frame, field="humidity"),
@@ -286,9 +300,18 @@ REFUSED = {
     "a text as a field": lambda frame: outliers(frame, ["weather"]),
     "a column that is not there": lambda frame: statistics(frame, "humidity"),
     "a rule that is none": lambda frame: resample(frame, "fortnight"),
+    "a rule of no time": lambda frame: resample(frame, "0h"),
+    "a rate in intervals of no time": lambda frame: rate(frame, "0min"),
     "an aggregation that is none": lambda frame: resample(frame, "1D", "mode"),
     "a time axis of words": lambda frame: on_time_axis(frame, "weather"),
     "a time axis that is not there": lambda frame: on_time_axis(frame, "at"),
+    "a rule of nothing": lambda frame: resample(frame, "0h"),
+    "gaps of twin columns": lambda frame: gaps(pd.concat([frame, frame], axis="columns"), field="weather"),
+    "gaps of twin things": lambda frame: gaps(twin_things(frame)),
+    "the rate of twin things": lambda frame: rate(twin_things(frame)),
+    "a time axis of truth values": lambda frame: on_time_axis(frame.assign(wet=True), "wet", unit="s"),
+    "a time axis of several columns": lambda frame: on_time_axis(pd.concat({"at": frame}, axis="columns"), "at"),
+    "gaps of several columns": lambda frame: gaps(pd.concat({"at": frame}, axis="columns"), field="at"),
 }
 
 

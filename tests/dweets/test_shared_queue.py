@@ -55,9 +55,6 @@ async def services(*stores: Store, smtp: str | None = None) -> AsyncIterator[lis
     finally:
         for service in opened:
             await service.close()
-        for delivery in deliveries:
-            if delivery is not None:
-                delivery.close()
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
@@ -372,7 +369,6 @@ def test_a_mail_sent_again_has_the_same_message_id() -> None:
             await put(store, replace(MAIL, lease="dead", attempts=1))
             async with queues(store, delivery, timings=Timings(lease=0.05)) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
-        delivery.close()
 
     with MailServer() as server:
         asyncio.run(run(server))
@@ -416,10 +412,7 @@ def test_two_that_fail_at_a_mail_wait_and_one_of_them_sends_it() -> None:
             await until(all_failed_twice)
             with MailServer(port) as server:
                 await until(lambda: has_states(second, *["sent"] * 20))
-                arrived = len(server.mails)
-        for delivery in deliveries:
-            delivery.close()
-        return arrived
+                return len(server.mails)
 
     assert asyncio.run(run()) == 20
 

@@ -85,6 +85,23 @@ def test_a_busy_day_as_csv_is_oldest_first(running: Gateway) -> None:
     assert [int(row[1]) for row in rows[1:]] == list(range(400))
 
 
+def test_a_csv_ends_with_what_was_there_when_it_began() -> None:
+    """A name that comes while a caller reads has no column: its value would be missing in the row."""
+    with Gateway(clock=SteppedClock(DEMO_START, timedelta(milliseconds=1))) as gateway, socket.socket() as reader:
+        for _ in range(4):
+            batch(gateway, "busy", [{"text": "x" * 60_000}] * 100)
+        address = urlsplit(gateway.base_url)
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        reader.settimeout(60)
+        reader.connect((address.hostname, address.port))
+        reader.sendall(f"GET {stored('busy', 'csv')} HTTP/1.0\r\n\r\n".encode())
+        read = reader.recv(65_536)
+        batch(gateway, "busy", [{"late": 1}])
+        while piece := reader.recv(65_536):
+            read += piece
+    assert read.count(b"\r\n2026-01-01T") == 400
+
+
 def test_a_head_of_a_busy_day_has_no_body(running: Gateway) -> None:
     raw = raw_exchange(running.base_url, f"HEAD {stored('busy')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert raw.startswith(b"HTTP/1.1 200 OK")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ipywidgets
+import numpy as np
 import pandas as pd
 import pytest
 from ipywidgets.widgets.widget import _instances
@@ -187,6 +188,47 @@ def test_rows_are_sorted_filtered_and_paged(explorer: HistoryExplorer) -> None:
     assert "&#x27;warm&#x27; cannot be compared with temp_max" in explorer.status.value
     rows.filter.value = "humidity > 3"
     assert "write a comparison such as temp_max &gt; 20" in explorer.status.value.replace("Write", "write")
+    assert explorer.error is not None
+    assert (rows.place.value, rows.table.value) == ("", "")
+
+
+def test_a_corrected_filter_ends_its_error(explorer: HistoryExplorer) -> None:
+    explorer.shown_table.value = "Rows"
+    said, rows = explorer.status.value, explorer.rows
+    for wrong in ("temp_max > warm", "humidity > 3"):
+        rows.filter.value = wrong
+        assert explorer.error is not None
+        rows.filter.value = "temp_max >= 30"
+        assert (explorer.error, explorer.status.value) == (None, said)
+    rows.filter.value = "humidity > 3"
+    explorer.shown_table.value = "Gaps"
+    assert (explorer.error, explorer.status.value) == (None, said)
+
+
+def test_a_table_does_not_hide_the_error_of_a_choice(explorer: HistoryExplorer) -> None:
+    explorer.start.value = "last summer"
+    explorer.shown_table.value = "Rows"
+    explorer.rows.filter.value = "temp_max >= 30"
+    assert "Cannot read these times" in explorer.status.value
+
+
+def test_a_filter_that_no_longer_fits_is_said(explorer: HistoryExplorer) -> None:
+    explorer.shown_table.value, explorer.rows.filter.value = "Rows", "temp_max >= 30"
+    explorer.fields.value = ("wind",)
+    assert "such as wind &gt; 20" in explorer.status.value
+    assert explorer.rows.table.value == ""
+
+
+def test_a_comparison_is_suggested_with_a_number() -> None:
+    index = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
+    frame = pd.DataFrame({"celsius": [1.0, 2.0, 3.0], "mode": ["a", "b", "a"]}, index=index)
+    explorer = HistoryExplorer(frame=frame, fields=["celsius", "mode"])
+    explorer.shown_table.value, explorer.rows.filter.value = "Rows", "humidity > 3"
+    assert "such as celsius &gt; 20" in explorer.status.value
+    explorer.rows.filter.value = ""
+    explorer.fields.value = ("mode",)
+    explorer.rows.filter.value = "humidity > 3"
+    assert "such as mode = word" in explorer.status.value
 
 
 def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
@@ -378,6 +420,27 @@ def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd
         HistoryExplorer()
     with pytest.raises(InvalidArgument):
         HistoryExplorer(tk, frame=weather)
+
+
+def test_a_frame_is_given_by_name(weather: pd.DataFrame) -> None:
+    with pytest.raises(InvalidArgument, match="frame="):
+        HistoryExplorer(weather)
+
+
+def test_things_that_are_numbers_are_said(weather: pd.DataFrame) -> None:
+    explorer = HistoryExplorer(frame=weather.assign(thing=5))
+    assert "Name every thing with text: frame.astype(" in explorer.status.value
+    assert isinstance(explorer.error, InvalidArgument)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "America/New_York"])
+def test_all_years_of_the_calendar_are_shown(zone: str | None) -> None:
+    times = pd.DatetimeIndex(np.array(["0001-01-01T12", "2026-01-01", "9999-12-31T12"], "datetime64[us]"))
+    frame = pd.DataFrame({"celsius": [1.0, 2.0, 3.0]}, index=times.tz_localize(zone).rename("created"))
+    explorer = HistoryExplorer(frame=frame)
+    assert explorer.frame["celsius"].tolist() == [1.0, 2.0, 3.0]
+    explorer.start.value = "2000"
+    assert explorer.frame["celsius"].tolist() == [2.0, 3.0]
 
 
 def test_frames_without_time_or_numbers_are_said() -> None:

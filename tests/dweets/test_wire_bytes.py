@@ -150,8 +150,9 @@ def test_content_comes_back_byte_for_byte(call: Caller, thing: str, content: byt
 def test_a_dweet_by_get(call: Caller, thing: str, query: str, content: bytes) -> None:
     answer = call("GET", f"/dweet/for/{thing}?{query}").body
     assert b',"content":' + content + b',"transaction":"' in answer
-    form = call("POST", f"/dweet/for/{thing}", query.encode(), "Content-Type: application/x-www-form-urlencoded\r\n")
-    assert b',"content":' + content + b',"transaction":"' in form.body
+    for media_type in ("application/x-www-form-urlencoded", "Application/X-WWW-Form-URLEncoded ; charset=utf-8"):
+        form = call("POST", f"/dweet/for/{thing}", query.encode(), f"Content-Type: {media_type}\r\n")
+        assert b',"content":' + content + b',"transaction":"' in form.body
 
 
 def test_jsonp(call: Caller, thing: str) -> None:

@@ -1,11 +1,11 @@
-"""Two gateways on one Redis behind a real nginx, configured as docs/deploy says."""
+"""Two gateways on one Redis behind a real nginx, and behind HAProxy, configured as docs/deploy says."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,16 +54,22 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
             assert written in site
             site = site.replace(written, real)
         (folder / "nginx.conf").write_text(MAIN.format(folder=folder, site=site), "utf-8")
-        process = subprocess.Popen([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")])
-        # Ends nginx where this process is killed.
-        watchdog = subprocess.Popen(["sh", "-c", "cat > /dev/null; kill $0", str(process.pid)], stdin=subprocess.PIPE)
-        try:
+        with ended_with_us([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")]):
             url = f"http://127.0.0.1:{port}"
             wait_until(lambda: answers(url), f"nginx did not start: {log_of(folder)}")
             yield Proxied(url, [one, other])
-        finally:
-            watchdog.communicate(b"")
-            process.wait(60)
+
+
+@contextmanager
+def ended_with_us(command: list[str]) -> Iterator[None]:
+    """Run a program in the block; it ends also where this process is killed."""
+    process = subprocess.Popen(command)
+    watchdog = subprocess.Popen(["sh", "-c", "cat > /dev/null; kill $0", str(process.pid)], stdin=subprocess.PIPE)
+    try:
+        yield
+    finally:
+        watchdog.communicate(b"")
+        process.wait(60)
 
 
 def answers(url: str) -> bool:
@@ -123,17 +129,45 @@ def test_a_name_that_is_not_allowed_is_refused(proxied: Proxied) -> None:
         assert (b'"this":"succeeded"' in answer, b" 421 " in answer.splitlines()[0]) == (succeeds, not succeeds)
 
 
+def test_the_caller_is_shown_the_address_that_he_called(proxied: Proxied) -> None:
+    """The compose file publishes port 80 of nginx as 8080."""
+    request = b"GET / HTTP/1.1\r\nHost: dweet.invalid:8080\r\nAccept: text/html\r\nConnection: close\r\n\r\n"
+    assert b"http://dweet.invalid:8080/dweet/for/kitchen" in raw_exchange(proxied.url, request)
+
+
 def test_a_large_body_is_refused_in_the_words_of_the_service(proxied: Proxied) -> None:
     reply = raw_call(proxied.url, "POST", "/dweet/for/large", b'"%b"' % (b"x" * 2_000_000))
     assert (reply.status, json.loads(reply.body)["with"]) == (200, 413)
 
 
 def test_listeners_resume_when_one_gateway_stops(proxied: Proxied) -> None:
-    """Runs last in this file: one of the two gateways is stopped."""
+    """The last test that uses both: one of them stops. Nginx answers one of the reconnections with its own 502."""
     with toolkit.connect(proxied.url) as tk, ExitStack() as stack:
-        listeners = [stack.enter_context(tk.dweets.listen("attic", since=0)) for _ in range(2)]  # one at each gateway
+        listeners = [stack.enter_context(tk.dweets.listen("attic", since=0)) for _ in range(4)]  # two at each gateway
         assert posted(proxied.gateways[1].base_url, "attic", 1)["this"] == "succeeded"
-        assert [next(listener).content for listener in listeners] == [1, 1]
+        assert [next(listener).content for listener in listeners] == [1] * 4
         proxied.gateways[0].close()
         assert posted(proxied.gateways[1].base_url, "attic", 2)["this"] == "succeeded"
-        assert [next(listener).content for listener in listeners] == [2, 2]
+        assert [next(listener).content for listener in listeners] == [2] * 4
+
+
+def test_haproxy_sends_no_request_to_a_gateway_that_has_stopped(tmp_path: Path) -> None:
+    haproxy, store, port = required_program("haproxy"), fresh_url(), free_port()
+    configuration = (ROOT / "docs/deploy/haproxy.cfg").read_text("utf-8")
+    with Gateway(store=store) as one, Gateway(store=store) as other:
+        for written, real in (
+            ("127.0.0.1:8787", one.base_url.removeprefix("http://")),
+            ("127.0.0.1:8788", other.base_url.removeprefix("http://")),
+            ("bind :80", f"bind 127.0.0.1:{port}"),
+        ):
+            assert written in configuration
+            configuration = configuration.replace(written, real)
+        (tmp_path / "haproxy.cfg").write_text(configuration, "utf-8")
+        url = f"http://127.0.0.1:{port}"
+        with ended_with_us([haproxy, "-db", "-f", str(tmp_path / "haproxy.cfg")]):
+            wait_until(lambda: answers(url), "HAProxy did not start")
+            one.close()
+            # The health checks do not know this yet.
+            assert [posted(url, "kitchen", number)["this"] for number in range(8)] == ["succeeded"] * 8
+            history = json.loads(raw_call(url, "GET", "/get/dweets/for/kitchen").body)["with"]
+            assert [dweet["content"] for dweet in history] == list(range(7, -1, -1))

@@ -238,6 +238,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"dweets": {"smtp": f"http://u:{HUSH}@h"}}, "dweets.smtp: expected smtp://"),
     ({"dweets": {"locks": {"a": HUSH, "b": 7}}}, "dweets.locks.b: expected a text, not an empty one, got a whole"),
     ({"dweets": {"locks": [HUSH]}}, "dweets.locks: expected a table, got a list"),
+    ({"dweets": {"locks": {"a": HUSH, "": HUSH}}}, "dweets.locks: a lock's name must have 1 to 256 bytes of UTF-8 and"),
+    ({"dweets": {"locks": {30 * HUSH: HUSH}}}, "dweets.locks: a lock's name must have 1 to 256 bytes of UTF-8 and no"),
     ({"dweets": {"archive_seconds": float("nan")}}, "dweets.archive_seconds: expected a number > 0.0"),
     ({"dweets": {"finished_mails": -1}}, "dweets.finished_mails: expected a whole number >= 0, got -1"),
     ({"handwriting": {"apikeys": [{"apikey": HUSH}]}}, "handwriting.apikeys[0].apisecret: this key is missing"),

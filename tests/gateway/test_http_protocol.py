@@ -9,6 +9,8 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qsl
 
 import httptools
 import psutil
@@ -18,7 +20,7 @@ from tests.conftest import raw_call, raw_exchange
 from tests.mail_server import eventually
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
-from toolkit.gateway import Gateway
+from toolkit.gateway import Gateway, exchange
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.exchange import Header, Request, Response, Route
@@ -210,6 +212,20 @@ def test_the_number_of_query_fields_is_bounded(running: Gateway) -> None:
         target = b"/get/latest/dweet/for/nobody?" + b"&".join([b"a"] * fields)
         head = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % target
         assert statuses(raw_exchange(running.base_url, head)) == [status]
+
+
+def test_a_query_is_parsed_once(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def parse(text: str, **options: Any) -> list[tuple[str, str]]:
+        parsed.append(text)
+        return parse_qsl(text, **options)
+
+    monkeypatch.setattr(exchange, "parse_qsl", parse)
+    query = "celsius=21&key=none&callback=show&key=other"
+    response = raw_call(running.base_url, "GET", f"/dweet/for/kitchen?{query}")
+    assert b'"content":{"celsius":21}' in response.body
+    assert parsed == [query]
 
 
 def test_a_trailer_is_no_header(running: Gateway) -> None:

@@ -270,6 +270,11 @@ class TestTheStart:
         with pytest.raises(StoreUnavailable, match=r"redis://127.0.0.1:1 cannot be used now: .* connecting"):
             run(_open("redis://127.0.0.1:1"))
 
+    def test_of_sentinels_that_are_not_there(self) -> None:
+        with pytest.raises(StoreUnavailable, match="No master found for 'm'.*check the addresses") as refused:
+            run(_open("redis+sentinel://127.0.0.1:1,127.0.0.1:2/m"))
+        assert "<" not in str(refused.value), "no objects of the library"
+
     def test_of_a_cluster_that_is_not_there(self) -> None:
         with pytest.raises(StoreUnavailable, match=r"redis\+cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now"):
             run(_open("redis+cluster://127.0.0.1:1,127.0.0.1:2"))
@@ -322,7 +327,7 @@ class TestTheStart:
                 with node.client() as client:
                     client.execute_command("ACL SETUSER", "me", "-@write", "-@scripting")
             for url in urls:
-                with pytest.raises(StoreUnavailable, match="NOPERM .* no permissions"):
+                with pytest.raises(StoreUnavailable, match="NOPERM .* no permissions .*docs/how-to/redis.md"):
                     run(_open(url))
 
     def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:

@@ -138,6 +138,22 @@ def test_numbers_that_a_dead_master_took_with_it_are_not_used_again() -> None:
     run(work())
 
 
+def test_a_redis_that_lost_everything_is_heard_by_all_again() -> None:
+    async def work() -> None:
+        with RedisServer() as server:  # in memory only
+            async with opened(server.url, server.url) as (writing, listening):
+                heard = await follow_as_a_thing_does(listening, "a")
+                await writing.journals.append("a", [line("1"), line("2")])
+                await until(lambda: len(heard) == 2)
+                server.kill()
+                await asyncio.to_thread(server.start)
+                await persist(lambda: writing.journals.append("a", [line("3")]))
+                await until(lambda: len(heard) == 3, lambda: heard)
+                assert [entry.data for entry in heard] == [b"1", b"2", b"3"]
+
+    run(work())
+
+
 def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along() -> None:
     async def work() -> None:
         url = fresh_cluster_url()

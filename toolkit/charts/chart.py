@@ -38,8 +38,6 @@ class Chart(anywidget.AnyWidget):
         The unit of the values, for all fields or by field.
     marks
         Gaps and outliers to mark in the chart.
-    regular
-        True if the frame was resampled: missing values then interrupt a line. Otherwise a line skips them.
     height
         Height of the plots in pixels; several panels may need more.
     max_height
@@ -76,7 +74,6 @@ class Chart(anywidget.AnyWidget):
         *,
         unit: Unit = None,
         marks: ChartMarks = NO_MARKS,
-        regular: bool = False,
         height: int = 300,
         max_height: int = 480,
         file_name: str = "chart",
@@ -88,7 +85,7 @@ class Chart(anywidget.AnyWidget):
         close_earlier(self, Chart)
         self.on_msg(self._on_message)
         no_rows = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
-        self.draw(no_rows if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
+        self.draw(no_rows if frame is None else frame, fields, unit=unit, marks=marks)
 
     def draw(
         self,
@@ -100,7 +97,10 @@ class Chart(anywidget.AnyWidget):
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
-        """Replace and send the data; without any point, the text `empty` is shown. Colours and visible range stay."""
+        """Replace and send the data; colours and visible range stay.
+
+        With `regular` (a resampled frame), missing values interrupt a line. Without any point, `empty` is shown.
+        """
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
         self._frame, self._gaps = frame, marks.gaps

@@ -137,7 +137,7 @@ def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
 
 
 def _draw_panel(axes: Axes, lines: Sequence[Line], gaps: pd.DataFrame | None, styles: Mapping[str, Style]) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
     is_text = bool(lines) and lines[0].kind == "text"
     if is_text:
@@ -147,6 +147,10 @@ def _draw_panel(axes: Axes, lines: Sequence[Line], gaps: pd.DataFrame | None, st
     if gaps is not None and lines:
         for start, end in zip(gaps["start"], gaps["end"], strict=True):
             axes.axvspan(start, end, color="0.5", alpha=0.25, linewidth=0)
+    # matplotlib cannot label margins before the year 1 or after 9999.
+    least, most = date2num(np.array(["0001-01-01", "9999-12-31T23:59"], "datetime64[m]"))
+    left, right = axes.get_xlim()
+    axes.set_xbound(max(left, least), min(right, most))
     axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=8))
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes.grid(alpha=0.3)

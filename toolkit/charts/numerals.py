@@ -38,19 +38,13 @@ def distinct_numerals(values: Sequence[float]) -> list[str]:
     >>> distinct_numerals([21.53217, 1234567890, 1234567890.25, 1234567891])
     ['21.53', '1,234,567,890', '1,234,567,890.2', '1,234,567,891']
     """
-    digits = [_FEWEST_DIGITS] * len(values)
-    while True:
-        texts = [_with_digits(float(value), count) for value, count in zip(values, digits, strict=True)]
+    texts = [_with_digits(float(value), _FEWEST_DIGITS) for value in values]
+    for digits in range(_FEWEST_DIGITS + 1, _MOST_DIGITS + 1):
         pairs = list(zip(texts, values, strict=True))
-        ambiguous = [
-            index
-            for index, (text, value) in enumerate(pairs)
-            if text and any(same == text and not math.isclose(value, v, rel_tol=_ROUNDING) for same, v in pairs)
-        ]
-        if not ambiguous or max(digits[index] for index in ambiguous) == _MOST_DIGITS:
-            return texts
-        for index in ambiguous:
-            digits[index] += 1
+        for index, (text, value) in enumerate(pairs):
+            if text and any(same == text and not math.isclose(value, v, rel_tol=_ROUNDING) for same, v in pairs):
+                texts[index] = _with_digits(float(value), digits)
+    return texts
 
 
 def _with_digits(value: float, digits: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InvalidArgument
+from toolkit.frames import check_columns_differ
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Kind = Literal["number", "boolean", "text"]
@@ -73,8 +74,7 @@ def drawable_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = KINDS) -> list
 
 def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS) -> list[str]:
     """Return the names of the chosen columns (None: all numbers); raise InvalidArgument if one is not of `kinds`."""
-    if not frame.columns.is_unique:
-        raise InvalidArgument("two columns have the same name: rename one of them")
+    check_columns_differ(frame)
     if not all(isinstance(name, str) for name in frame.columns):
         raise InvalidArgument("name every column with text: frame.set_axis(frame.columns.map(str), axis='columns')")
     if fields is None:

@@ -152,8 +152,7 @@ def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
     """Return the URL of the store; None if a folder is given, which has priority over $TOOLKIT_STORE."""
     if folder is None and store is None:
         raise click.UsageError("give --data, --store or $TOOLKIT_STORE: where the gateway stores its data")
-    if folder is None or store is None:
-        return store
-    if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
+    is_from_environment = click.get_current_context().get_parameter_source("store") is ParameterSource.ENVIRONMENT
+    if folder is not None and store is not None and not is_from_environment:
         raise click.UsageError("give --data or --store, not both: a gateway stores all of its data in one of them")
-    return None
+    return store if folder is None else None

@@ -84,11 +84,12 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
             unknown = "; whether this was sent is unknown" if isinstance(error, Unreachable) else ""
             first, last = lines[0][0], lines[len(contents) - 1][0]
             where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
-            raise click.ClickException(f"{where}: {terminal_safe(str(error))}{unknown}; {_sent_text(sent)}") from None
+            sent_before = f"sent before that: {counted(sent, 'dweet')}"
+            raise click.ClickException(f"{where}: {terminal_safe(str(error))}{unknown}; {sent_before}") from None
         sent += len(receipts)
         yield receipts
         if refusal:
-            raise click.ClickException(f"{refusal}; {_sent_text(sent)}")
+            raise click.ClickException(f"{refusal}; sent before that: {counted(sent, 'dweet')}")
 
 
 def _line_batches(source: BinaryIO) -> Iterator[list[Line]]:
@@ -115,7 +116,3 @@ def _checked_lines(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
             reason = error.message if error.status == 413 else "this is not valid JSON"
             return contents, f"line {number:,}: {reason}"
     return contents, None
-
-
-def _sent_text(count: int) -> str:
-    return f"before that {counted(count, 'dweet')} {'was' if count == 1 else 'were'} sent"

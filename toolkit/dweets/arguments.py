@@ -72,5 +72,5 @@ def checked_times(frame: pd.DataFrame) -> pd.DatetimeIndex:
 
     index = frame.index
     if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing or index.hasnans:
-        raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()")
+        raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try pd.to_datetime and sort_index")
     return index

@@ -117,8 +117,8 @@ class ConditionWorker(Closable):
 
     def _reason_to_stop(self, source: str, died: WorkerDied) -> str | None:
         """Return why this condition is stopped, or None if it may be tried again."""
-        # The owner sees an overrun in the status of the alert, so the operator needs no warning.
-        level = logging.INFO if died.death is Death.CPU_LIMIT else logging.WARNING
+        # The owner sees an overrun in the status of the alert, and a gateway that stops ends the process itself.
+        level = logging.INFO if died.death is Death.CPU_LIMIT or self._process.is_stopped else logging.WARNING
         log.log(level, "the process that evaluates alert conditions ended: %s", died)
         if died.death is Death.CPU_LIMIT:
             return _OVERRUN_FAULT

@@ -40,12 +40,14 @@ def content_frame(
     contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
 ) -> pd.DataFrame:
     if columns is None:
-        leaves, left_out = leaf_columns(contents)
+        leaves, left_out, shared = leaf_columns(contents)
         if left_out:
             warn_caller(
                 f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are left out, because a frame "
                 f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"
             )
+        if shared:
+            warn_caller(f"a content has {shared[0][:80]!r} as a key and as nested keys: the column has the key's value")
     else:
         names = [columns] if isinstance(columns, str) else list(columns)
         if things is not None:

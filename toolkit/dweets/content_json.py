@@ -12,6 +12,7 @@ import pandas as pd
 from toolkit.argument_checks import described
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument
+from toolkit.frames import check_columns_differ
 
 ROWS_A_REQUEST = 1_000
 _ROW_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -35,8 +36,7 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
     if named and not set(frame.index.names).isdisjoint(frame.columns):
         raise InvalidArgument("the index and a column have the same name: rename one of them")
     table = frame.reset_index() if named else frame
-    if not table.columns.is_unique:
-        raise InvalidArgument("two columns have the same name: rename one of them")
+    check_columns_differ(table)
     if not all(isinstance(name, str) for name in table.columns):
         raise InvalidArgument(
             "name every column with text, which becomes the name in the content: "
@@ -44,8 +44,9 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
         )
     paths = [name.split(".") for name in table.columns]
     columns = [_json_values(table.iloc[:, place]) for place in range(len(paths))]
+    rows = zip(*columns, strict=True) if columns else [()] * len(table)
     try:
-        return _checked_sizes([_row_content(paths, row) for row in zip(*columns, strict=True)])
+        return _checked_sizes([_row_content(paths, row) for row in rows])
     except (orjson.JSONEncodeError, TypeError):
         faults = filter(None, map(_fault, table.columns, columns))
         raise InvalidArgument("; ".join(faults) or "a row is nested too deeply") from None
@@ -73,8 +74,6 @@ def _checked_sizes(contents: list[bytes]) -> list[bytes]:
 
 
 def _json_values(column: pd.Series[Any]) -> list[Any]:
-    if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
-        return [None if value is pd.NaT else value.isoformat() for value in column]
     if column.dtype.kind == "f" and np.isinf(column.to_numpy(dtype="float64", na_value=np.nan)).any():
         raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
     values: list[Any] = column.astype("object").where(column.notna(), None).tolist()

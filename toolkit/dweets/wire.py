@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
-    KeyRejected,
     MalformedRequest,
     ServiceError,
     ThingAlreadyLocked,
@@ -189,18 +188,17 @@ _EMAIL_ADDRESS = re.compile(
 )
 
 
+def is_name(text: str) -> bool:
+    """Whether a thing or a lock may have this name."""
+    return bool(text) and not _CONTROL_CHARACTER.search(text) and len(text.encode("utf-8")) <= MAX_THING_BYTES
+
+
 def checked_thing(thing: str) -> str:
     if 0 < len(thing) <= MAX_THING_BYTES and thing.isascii() and thing.isprintable():  # most names
         return thing
-    if not thing or _CONTROL_CHARACTER.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
+    if not is_name(thing):
         raise MalformedRequest(INVALID_THING_NAME)
     return thing
-
-
-def checked_lock(lock: str) -> str:
-    if not lock or _CONTROL_CHARACTER.search(lock) or len(lock.encode("utf-8")) > MAX_THING_BYTES:
-        raise KeyRejected(LOCK_OR_KEY_WRONG)
-    return lock
 
 
 def is_callback(text: str) -> bool:

@@ -51,10 +51,9 @@ class GatewaySettings(Table, frozen=True):
             raise InvalidArgument("public_url: expected an https origin, as https://gateway.example")
         if self.folder is not None and self.store is not None:
             raise InvalidArgument("store: give a folder or a store, not both: everything is kept in one of them")
-        checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
-            ("allow_hosts", Hosts), ("trusted_proxies", Proxies), ("store", _check_redis),
-        )  # fmt: skip
-        for key, check in checks:
+        checks: dict[str, Callable[[Any], object]]
+        checks = {"allow_hosts": Hosts, "trusted_proxies": Proxies, "store": _check_redis}
+        for key, check in checks.items():
             try:
                 if value := getattr(self, key):
                     check(value)

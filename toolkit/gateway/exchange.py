@@ -44,7 +44,7 @@ class Request:
     is_http_1_1: bool = True
     #: When it began, if responses are logged.
     started: float = 0.0
-    _query: dict[str, str] | None = None
+    _pairs: list[tuple[str, str]] | None = None
     handler: Handler = field(init=False)
     route: Route | None = field(init=False, default=None)
     routes: Routes | None = field(init=False)
@@ -57,14 +57,16 @@ class Request:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        return parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
+        """Names and values of the query, parsed once: a query of 256 KiB takes long."""
+        if self._pairs is None:
+            text = self.query_string.decode("latin-1")
+            self._pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
+        return self._pairs
 
     @property
     def query(self) -> dict[str, str]:
         """The first value of each name of the query."""
-        if self._query is None:
-            self._query = dict(self.pairs) | dict(reversed(self.pairs))
-        return self._query
+        return dict(self.pairs) | dict(reversed(self.pairs))
 
     @property
     def base_url(self) -> str:

@@ -43,8 +43,6 @@ class Services:
         """Open everything, and close it in reverse order at the end or after an error, even if one part fails."""
         store, world, settings = self.store, self.world, self._configuration
         async with AsyncExitStack() as closing:
-            if mail_delivery := _mail_delivery(settings):
-                closing.callback(mail_delivery.close)
             await store.open()
             closing.push_async_callback(store.close)
             # From here on the folder is ours; a command that found an old address would send the operator key there.
@@ -54,7 +52,7 @@ class Services:
             self.operator_key = read_or_make_key(folder)
             self.rewards = RewardService(store, world, settings.rewards or RewardSettings())
             closing.push_async_callback(self.rewards.close)
-            self.dweets = DweetService(store, world, settings.dweets, mail_delivery)
+            self.dweets = DweetService(store, world, settings.dweets, _mail_delivery(settings))
             closing.push_async_callback(self.dweets.close)
             handwriting = HandwritingService(world, settings.handwriting)
             closing.push_async_callback(handwriting.close)

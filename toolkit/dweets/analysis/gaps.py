@@ -12,7 +12,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
-from toolkit.frames import TimeLike
+from toolkit.frames import TimeLike, check_columns_differ
 
 Duration = str | timedelta | pd.Timedelta
 
@@ -46,7 +46,7 @@ def gaps(
     pandas.DataFrame
         One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it, or where the rows
         begin or the observation ends), ``length`` (timedelta), ``missing`` (int64, how many measurements would have
-        fit).
+        fit; 1 if the rows have only one time, whose spacing is unknown).
 
     Warns
     -----
@@ -85,7 +85,7 @@ def find_gaps(
     """Do what `gaps` does, without its warnings."""
     if not factor > 1:
         raise InvalidArgument("factor must be above 1: with 1.5, one missing measurement is a gap")
-    if field is not None and field not in frame.columns:
+    if field is not None and field not in list(frame.columns):
         raise InvalidArgument(f"there is no column {field!r}: the columns are {', '.join(map(str, frame.columns))}")
     limit = None if length is None else _microseconds(length)
 
@@ -118,14 +118,14 @@ def _gaps_of_one(
             "start": points[wide],
             "end": points[wide + 1],
             "length": pd.to_timedelta(spacing[wide], unit="us").as_unit("us"),
-            "missing": np.maximum(fit[wide], 1),
+            "missing": np.maximum(fit[wide], 1) if len(rows) > 1 else 1,
         }
     )
 
 
 def _distinct_times(index: pd.Index[Any]) -> pd.DatetimeIndex:
     assert isinstance(index, pd.DatetimeIndex)
-    return index[index.notna()].unique().sort_values().as_unit("us")
+    return index[index.notna()].as_unit("us").unique().sort_values()
 
 
 def _microseconds(length: Duration) -> float:
@@ -152,7 +152,8 @@ def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
 def of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
     """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of the results."""
     if not isinstance(frame.index, pd.DatetimeIndex):
-        raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
+        raise InvalidArgument("this needs a DatetimeIndex: try on_time_axis(frame, column) or pd.to_datetime(index)")
+    check_columns_differ(frame)
     if "thing" not in frame.columns:
         return analyse(frame)
     groups = list(frame.groupby("thing", sort=False, observed=True))

@@ -19,7 +19,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.charts.series import NUMBERS, chosen_columns
 from toolkit.dweets.analysis.gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
-from toolkit.frames import declared_frame
+from toolkit.frames import check_columns_differ, declared_frame
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -155,7 +155,7 @@ def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[s
     ascending = frame[fields].sort_index(kind="stable").astype("float64")
     try:
         bins = ascending.resample(rule)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
     found = {}
     for name, (field, how) in columns.items():
@@ -167,10 +167,7 @@ def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[s
 @checked_arguments
 def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
     """Count rows in each interval: the column ``dweets`` (int64), 0 in an interval without rows."""
-    ones = pd.DataFrame({"dweets": np.ones(len(frame))}, index=frame.index)
-    if "thing" in frame.columns:
-        ones.insert(0, "thing", frame["thing"].array)
-    return resample(ones, rule, "count")
+    return resample(frame[frame.columns.intersection(["thing"])].assign(dweets=1.0), rule, "count")
 
 
 @checked_arguments
@@ -234,9 +231,8 @@ def put_on_time_axis(frame: pd.DataFrame, column: str, unit: TimeUnit | None = N
     """Do what `on_time_axis` does, without its warning."""
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
-    if not frame.columns.is_unique:
-        raise InvalidArgument("two columns have the same name: rename one of them")
-    if column not in frame.columns:
+    check_columns_differ(frame)
+    if column not in list(frame.columns):
         raise InvalidArgument(f"there is no column {column!r}: times are in {', '.join(time_columns(frame)) or 'none'}")
     times = pd.DatetimeIndex(_times(frame[column]) if unit is None else _unix_times(frame[column], unit), name=column)
     rest = frame.drop(columns=column)
@@ -274,6 +270,6 @@ def _unix_times(column: pd.Series[Any], unit: TimeUnit) -> pd.Series[Any]:
         raise InvalidArgument(f"{column.name!r} holds no numbers: leave out unit={unit!r}")
     try:
         times: pd.Series[Any] = pd.to_datetime(column, unit=unit, utc=True)
-    except (ValueError, OverflowError):
+    except (ValueError, TypeError, OverflowError):  # TypeError: truth values
         raise InvalidArgument(f"{column.name!r} holds no times: is unit={unit!r} right?") from None
     return times

@@ -92,7 +92,8 @@ class Archive:
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
-        self._queries = ArchiveQueries()
+        # By process: after a fork, a connection of DuckDB would wait for threads that only its own process has.
+        self._queries: dict[int, ArchiveQueries] = {}
         self._writing = threading.RLock()
 
     def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
@@ -106,9 +107,8 @@ class Archive:
         files = [file for its in things.values() for file in its]
         if not files:
             return f"<Archive in {self.folder}, empty>"
-        dweets = sum(file.rows for file in files)
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        held = f"{counted(dweets, 'dweet')} of {counted(len(things), 'thing')}"
+        held = f"{counted(sum(file.rows for file in files), 'dweet')} of {counted(len(things), 'thing')}"
         return f"<Archive in {self.folder}: {held}, {first} to {last}>"
 
     def things(self) -> pd.DataFrame:
@@ -148,7 +148,7 @@ class Archive:
         things
             One name, or several; with several the frame has a column ``thing``.
         n
-            At most the newest `n` of each thing; None for all.
+            At most the newest `n` of each thing, by time; None for all.
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
@@ -189,7 +189,8 @@ class Archive:
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        return self._retry(lambda: self._queries.sql(query, self._files(), parameters))
+        queries = self._queries.setdefault(os.getpid(), ArchiveQueries())
+        return self._retry(lambda: queries.sql(query, self._files(), parameters))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
@@ -266,10 +267,9 @@ class Archive:
 
     def _files(self) -> list[Footer]:
         files = [file for its in all_files(self.folder).values() for file in its]
-        for file in files:
-            if file not in self._footers:  # a file never changes
-                self._footers[file] = read_footer(file)
-        return [self._footers[file] for file in files]
+        # A file never changes, and those that were joined into others are forgotten.
+        self._footers = footers = {file: self._footers.get(file) or read_footer(file) for file in files}
+        return list(footers.values())
 
     def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp, n: int | None) -> pa.Table:
         created = pc.field("created")
@@ -279,7 +279,9 @@ class Archive:
             if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
                 tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
         table = pa.concat_tables(tables)
-        return table if n is None else table.slice(max(0, len(table) - checked_count(n)))
+        if n is not None:  # by time, because rows that were appended late are not the newest
+            table = table.take(pc.sort_indices(table.column("created"))[-checked_count(n) :])
+        return table
 
     def _retry(self, read: Callable[[], T]) -> T:
         end = time.monotonic() + _SECONDS_TO_READ
@@ -304,6 +306,8 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
 def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
     # Rounded as in the archive; else a stored row would seem later by some nanoseconds.
     utc = pd.to_datetime(checked_times(frame), utc=True).as_unit("us")
+    if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
+        raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")
     newest = None if if_exists == "append" else writer.newest(thing)
     if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):
         if if_exists == "error":

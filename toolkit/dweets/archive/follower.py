@@ -15,7 +15,7 @@ from toolkit.dweets.archive.files import Position, missing_between
 from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, StoreUnavailable, TimedOut, counted
-from toolkit.public_names import Closable
+from toolkit.public_names import Closable, PublicNames
 
 #: The number of an epoch, and consecutive new rows of the epoch.
 Batch = tuple[int, Sequence[Row]]
@@ -85,7 +85,7 @@ class Source(Protocol):
         """Collect no more rows."""
 
 
-class Follower(Closable):
+class Follower(PublicNames, Closable):
     """Archives the dweets of a source every `seconds`, or earlier if many wait. Returned by ``tk.dweets.record``.
 
     Attributes

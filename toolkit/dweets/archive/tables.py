@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 def table_of(thing: str, rows: Sequence[Row]) -> pa.Table:
     sequences, times, transactions, contents = zip(*rows, strict=True)
-    leaves, _ = leaf_columns([orjson.loads(content) for content in contents])
+    leaves, *_ = leaf_columns([orjson.loads(content) for content in contents])
     typed = {name: _typed(values) for name, values in leaves.items()}
     return table_with(
         thing,

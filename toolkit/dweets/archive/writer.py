@@ -60,9 +60,6 @@ class ArchiveWriter(Closable):
         except OSError as error:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
-    def things(self) -> list[str]:
-        return list(all_files(self.folder))
-
     def position(self, thing: str) -> Position:
         return Position(file.epoch, file.last) if (file := self._last_file(thing)) else Position()
 
@@ -105,7 +102,7 @@ class ArchiveWriter(Closable):
 
     def compact(self) -> None:
         self.clean()
-        for thing in self.things():
+        for thing in all_files(self.folder):
             self.join(thing, fully=True)
 
     def clean(self) -> None:

@@ -12,7 +12,7 @@ from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.dweets.content_json import row_contents
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
-from toolkit.frames import declared_frame
+from toolkit.frames import check_columns_differ, declared_frame
 
 ALERT_COLUMNS = {
     "thing": "str",
@@ -68,6 +68,7 @@ def backtested_records(
 def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Evaluate a condition on each row of a frame; each thing in a column ``thing`` has its own alert."""
     frame = frame.drop(columns=list(_RESULT_COLUMNS), errors="ignore")
+    check_columns_differ(frame)
     values, things = frame.reset_index(drop=True), [""] * len(frame)
     if "thing" in frame.columns:  # such as a `history` of several things
         values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})

@@ -123,7 +123,7 @@ def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
         envelope = orjson.loads(reply.body)
         outcome = envelope["this"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise UnexpectedReply(f"the response to {request} is not the envelope of a dweet service") from None
+        raise UnexpectedReply(f"the response to {request} (HTTP {reply.status}) is not from a dweet service") from None
     if outcome == "failed":
         raise wire.error_of(envelope, request=request)
     if outcome != "succeeded" or "with" not in envelope:

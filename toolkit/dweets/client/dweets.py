@@ -40,9 +40,9 @@ class DweetClient(PublicNames):
     A `key` (a `Secret` or plain text) is needed for locked things only; no output shows the key. With a missing or
     wrong key, a call for a locked thing raises KeyRejected.
 
-    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots, missing
-    values are NA, and a content that is no object is in the column ``content``. A frame has columns for the 200 most
-    frequent names, and a warning says how many names are left out; ``columns=`` selects any number of other names.
+    Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots (a key of
+    this name goes first), missing values are NA, and a content that is no object is in the column ``content``. A frame
+    has columns for the 200 most frequent names; a warning says how many are left out, ``columns=`` selects any others.
     """
 
     def __init__(self, session: HttpSession) -> None:
@@ -155,7 +155,7 @@ class DweetClient(PublicNames):
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            ThingNames in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress
             Show a progress bar if there is more than one day to read.
 

@@ -16,7 +16,7 @@ from toolkit.dweets.arguments import checked_count
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
-from toolkit.public_names import Closable
+from toolkit.public_names import Closable, PublicNames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ class Dweet(NamedTuple):
         return {"thing": self.thing, "created": self.time, "content": self.content}
 
 
-class Listener(Closable):
+class Listener(PublicNames, Closable):
     """Iterate over the dweets of a thing as they arrive. Made by ``tk.dweets.listen``.
 
     It reconnects and resumes after the last dweet. `close` may be called from any thread.
@@ -148,7 +148,7 @@ class Listener(Closable):
             attempts += 1
             try:
                 stream = self._open_stream(self.position)
-            except (Unreachable, ServiceFailure):
+            except (Unreachable, ServiceFailure, UnexpectedReply):  # the last one from a proxy whose gateway is gone
                 if time.monotonic() - began >= self._patience:
                     raise
                 continue

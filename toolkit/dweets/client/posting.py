@@ -14,7 +14,7 @@ from toolkit.dweets.arguments import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
-from toolkit.public_names import Closable
+from toolkit.public_names import Closable, PublicNames
 
 Receipt = dict[str, Any]
 
@@ -56,7 +56,7 @@ def _rows_by_thing(
     if thing is not None:
         return [(thing, frame, np.arange(len(frame)))]
     columns = [str(name) for name in frame.columns]
-    if columns.count(str(thing_column)) != 1:
+    if columns.count(str(thing_column)) != 1 or thing_column not in list(frame.columns):
         raise InvalidArgument(f"the frame needs one column {thing_column!r}; it has {', '.join(columns) or 'none'}")
     names = frame[thing_column]
     if not names.map(lambda name: isinstance(name, str)).all():
@@ -66,7 +66,7 @@ def _rows_by_thing(
     return [(str(name), rest.iloc[its], np.asarray(its)) for name, its in places.items()]
 
 
-class Playback(Closable):
+class Playback(PublicNames, Closable):
     """Sends rows in the background, each when it is due. Made by ``tk.dweets.replay``.
 
     Attributes

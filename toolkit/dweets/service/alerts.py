@@ -33,6 +33,7 @@ log = logging.getLogger("toolkit.gateway")
 # The position of an alert that does not change is stored after this many dweets.
 _DWEETS_A_CHECKPOINT = 1_000
 _SECONDS_TO_RETRY = 1.0
+_mail_count_key = "mails-today:{}".format
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
@@ -88,15 +89,11 @@ class MailCount(storage.Record, frozen=True):
     mails: int
 
 
-def _mail_count_key(alert: Alert) -> str:
-    return f"mails-today:{alert.lock}"
-
-
 async def _mails_on(day: str, records: Records, alert: Alert) -> tuple[int, bytes | None]:
     """Return the number of mails of the alert's lock on a day, and the version of the record."""
-    data = await records.get(storage.SPACE, _mail_count_key(alert))
+    data = await records.get(storage.SPACE, _mail_count_key(alert.lock))
     try:
-        count = data and MailCount.parse(_mail_count_key(alert), data)
+        count = data and MailCount.parse(_mail_count_key(alert.lock), data)
     except DamagedRecord as damage:
         log.error("the mail count of the lock %a is damaged: %s; the count starts at 0", alert.lock, damage)
         count = None
@@ -207,7 +204,7 @@ class _Evaluator:
             day = wire.created_text(trigger.at)[:10]
             mails, count_version = await _mails_on(day, self._records, self.alert)
             if mails < wire.ALERTS_A_DAY:
-                mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert)
+                mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert.lock)
                 expected[count_key] = count_version
                 changes[count_key] = storage.encode_record(MailCount(day, mails + 1))
                 changes[mail.key] = storage.encode_record(mail)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from toolkit.dweets.archive.files import all_files
 from toolkit.dweets.archive.follower import Batch, Follower, Progress
 from toolkit.dweets.archive.tables import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
@@ -161,7 +162,8 @@ class StoreSource:
         self._passes = 0
         # The archive may be behind the stored positions, if the folder was moved away or restored.
         published = self._positions.copy()
-        numbers = dict.fromkeys(published, 0) | {thing: writer.position(thing).sequence for thing in writer.things()}
+        archived = {thing: writer.position(thing).sequence for thing in all_files(writer.folder)}
+        numbers = dict.fromkeys(published, 0) | archived
         self._publish_positions({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
     def stop(self) -> None:

@@ -64,6 +64,8 @@ class DweetSettings(Table, frozen=True):
     finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
 
     def __post_init__(self) -> None:
+        if not all(map(wire.is_name, self.locks)):
+            raise InvalidArgument("locks: a lock's name must have 1 to 256 bytes of UTF-8 and no control characters")
         if not wire.is_email_address(self.sender):
             raise InvalidArgument("sender: expected one e-mail address, as alerts@example.com")
         if self.smtp is not None:
@@ -132,9 +134,10 @@ class DweetService:
         self.locks.check_reader(thing, key)
         return self.things.cached(thing, length)
 
-    def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
+    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         self.locks.check_reader(thing, key)
-        return StoredRange(self.things, thing, *_time_range(date, hour))
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        return StoredRange(self.things, thing, newest[0].sequence if newest else 0, *_time_range(date, hour))
 
     async def active_things(self) -> list[tuple[str, bytes]]:
         """Return name and newest dweet of each public thing, the latest active one first."""

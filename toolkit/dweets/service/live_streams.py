@@ -147,7 +147,7 @@ def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[
 
 def _milliseconds(text: str) -> int | None:
     try:
-        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return round(moment.timestamp() * 1000)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

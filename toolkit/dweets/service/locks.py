@@ -116,8 +116,8 @@ class Locks:
 
     @storage.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        of_thing, of_lock = thing_key(wire.checked_thing(thing)), lock_key(wire.checked_lock(lock))
-        used, known = await self._read(of_thing), await self._read(of_lock)
+        of_thing, of_lock = thing_key(wire.checked_thing(thing)), lock_key(lock)
+        used, known = await self._read(of_thing), await self._read_lock(lock)
         free = _checked_lock("locked" if used else "unlocked", "lock", known, key, Fit.IN_USE)
         locked = storage.encode_record(replace(free.record, thing=thing))
         expected = {of_lock: free.version, of_thing: None}
@@ -133,7 +133,7 @@ class Locks:
     @storage.retry_while_changed
     async def remove(self, lock: str, key: str | None) -> str:
         """Take the lock off its thing, so that it can lock another one; return the lock."""
-        known = await self._read(lock_key(wire.checked_lock(lock)))
+        known = await self._read_lock(lock)
         thing = known.record.thing if known is not None else None
         used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", known, key, Fit.FITS)
         assert thing is not None
@@ -155,6 +155,9 @@ class Locks:
         if not isinstance(state, LockRecord):
             raise KeyRejected(wire.LOCK_DAMAGED)
         return state
+
+    async def _read_lock(self, lock: str) -> storage.Versioned[LockRecord] | None:
+        return await self._read(lock_key(lock)) if wire.is_name(lock) else None
 
     async def _read(self, key: str) -> storage.Versioned[LockRecord] | None:
         """Read a record from the store, because another gateway may just have changed it; refuse a damaged one."""

@@ -13,7 +13,6 @@ import os
 import re
 import smtplib
 import ssl
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from email.charset import QP, Charset
 from email.header import Header
@@ -28,6 +27,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.service.storage import DamagedRecord, Record, mail_key
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
+from toolkit.worker_thread import WorkerThread
 
 _MAX_SUBJECT_CHARACTERS = 200
 # White space and control characters become one space, because a header is one line.
@@ -156,22 +156,22 @@ class SmtpDelivery:
         self._tls_context = ssl.create_default_context()
         if self._is_local or not (self._tls or self._user):  # opportunistic TLS, as between mail servers
             self._tls_context.check_hostname, self._tls_context.verify_mode = False, ssl.CERT_NONE
-        self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
         """Deliver a mail and return the refused recipients.
 
         Raises NotDelivered, or OSError if the connection broke while the server received the text.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        thread = WorkerThread("gateway-mail")
+        delivering = thread.run(lambda: self._deliver(mail))
+        thread.end(wait=False)  # nor does the process wait at its end: a mail server may hold the thread for ever
+        return await delivering
 
     def _deliver(self, mail: OutgoingMail) -> list[str]:
         try:
             server, refused = self._send_envelope(mail)
-        except OSError as error:  # smtplib's own errors are OSErrors too
+        # smtplib's own errors are OSErrors; a host or password that it cannot encode is a ValueError.
+        except (OSError, ValueError) as error:
             raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
         try:
             code, _ = server.data(mail.content)
@@ -227,9 +227,6 @@ class MailFolder:
         except OSError as error:
             raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None
         return []
-
-    def close(self) -> None:
-        pass
 
     def _write(self, name: str, text: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -18,13 +18,14 @@ _FORMULA_STARTS = tuple("=+-@\t\r")
 
 
 class StoredRange:
-    """The dweets of a thing with ``start <= at < end`` (milliseconds since the epoch)."""
+    """The dweets of a thing with ``start <= at < end`` (milliseconds since the epoch), none numbered above `last`."""
 
-    def __init__(self, things: Things, thing: str, start: int, end: int) -> None:
+    def __init__(self, things: Things, thing: str, last: int, start: int, end: int) -> None:
         self._things = things
         self._thing = thing
         self._start = start
         self._end = end
+        self._last = last  # CSV reads twice: names that come in between have no column
 
     async def deleted(self) -> wire.DeletedDweets | None:
         """Return the dweets that retention has dropped, if some of them may have been in the range."""
@@ -38,7 +39,7 @@ class StoredRange:
         """Yield the records in batches of bounded size."""
         async for entries in self._things.batches(self._thing, newest_first=newest_first):
             # Check each entry: the times are not sorted if a clock was set back.
-            yield [entry.data for entry in entries if self._start <= entry.at < self._end]
+            yield [data for number, at, _, data in entries if number <= self._last and self._start <= at < self._end]
 
 
 class _DweetRecord(msgspec.Struct):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -20,7 +19,6 @@ from toolkit.errors import InvalidArgument, counted
 if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
-    from toolkit.dweets.client.dweets import DweetClient
 
 _MOST_THINGS = 100
 #: Intervals for resampling, in the notation of pandas, by their label in the list.
@@ -35,7 +33,7 @@ RULES = {
     "1 year": "1YS",
 }
 #: A range that contains all times of any history.
-_ALL_TIMES = pd.Timestamp(1, 1, 2), pd.Timestamp(9999, 12, 30)
+_ALL_TIMES = pd.Timestamp(1, 1, 1), pd.Timestamp(9999, 12, 31, 23, 59, 59, 999_999)
 
 
 class HistorySource:
@@ -44,29 +42,32 @@ class HistorySource:
     def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
         from toolkit.dweets.archive.archive import Archive
 
-        self._archive = tk if isinstance(tk, Archive) else None
-        self._dweets: DweetClient | None = None if isinstance(tk, Archive) else getattr(tk, "dweets", None)
-        self.is_live = self._archive is not None or self._dweets is not None
-        if self.is_live == (frame is not None) or (tk is not None and not self.is_live):
+        self.is_live, self._is_archive = tk is not None, isinstance(tk, Archive)
+        # The attribute "operator" tells a connection from a DataFrame, which has "dweets" too.
+        is_source = self._is_archive or hasattr(type(tk), "operator")
+        if self.is_live == (frame is not None) or self.is_live != is_source:
             raise InvalidArgument("give a connection, an archive, or frame=..., and only one of them")
+        self._client: Any = tk if self._is_archive else getattr(tk, "dweets", None)
         self._frame = pd.DataFrame() if frame is None else frame
-        self._key = key
+        self._key = {} if self._is_archive else {"key": key}
 
     def names(self) -> list[str]:
         """Return the names of things; from a connection or an archive, those that were active last, newest first."""
-        if self._archive is not None:
-            things = self._archive.things().sort_values(["last", "thing"], ascending=[False, True])
-        elif self._dweets is not None:
-            things = self._dweets.things()
-        else:
-            return self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
-        return things["thing"].head(_MOST_THINGS).tolist()
+        if not self.is_live:
+            found = self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
+            if not all(isinstance(name, str) for name in found):
+                raise InvalidArgument("name every thing with text: frame.astype({'thing': 'str'})")
+            return found
+        things = self._client.things()
+        if self._is_archive:
+            things = things.sort_values(["last", "thing"], ascending=[False, True])
+        return list(things["thing"].head(_MOST_THINGS))
 
     def row_count(self, things: Sequence[str], day: str = "") -> int:
         """Return how many rows `read` would return; 0 if only reading would tell."""
-        if self._archive is None or day:
+        if not self._is_archive or day:
             return 0
-        known = self._archive.things()
+        known = self._client.things()
         return int(known.loc[known["thing"].isin(things), "dweets"].sum())
 
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
@@ -75,33 +76,35 @@ class HistorySource:
             raise InvalidArgument("choose at least one thing")
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
-        method, _, options = self._call(day)
-        return method(things[0] if len(things) == 1 else things, **options)
+        name, named, options = self._call(things, day)
+        found: pd.DataFrame = getattr(self._client, name)(named, **options, **self._key)
+        return found
 
     def code(self, things: Sequence[str], day: str = "") -> str:
         """Return the Python code of `read`, with the variable ``tk``, ``archive`` or ``frame`` of a notebook."""
         if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
-        _, name, options = self._call(day)
-        named = repr(things[0] if len(things) == 1 else list(things))
-        return f"{name}({named}{''.join(f', {option}={value!r}' for option, value in options.items())})"
+        name, named, options = self._call(things, day)
+        given = "".join(f", {option}={value!r}" for option, value in options.items())
+        return f"{'archive' if self._is_archive else 'tk.dweets'}.{name}({named!r}{given})"
 
-    def _call(self, day: str) -> tuple[Callable[..., pd.DataFrame], str, dict[str, Any]]:
-        """Return the method that reads things, its name in a notebook, and its options."""
-        if self._dweets is not None:
-            name, options = ("stored", {"date": day}) if day else ("history", {"n": wire.HISTORY_LENGTH})
-            return partial(getattr(self._dweets, name), key=self._key), f"tk.dweets.{name}", options
-        assert self._archive is not None
-        until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}" if day else ""
-        return self._archive.history, "archive.history", {"since": day, "until": until} if day else {}
+    def _call(self, things: Sequence[str], day: str) -> tuple[str, str | list[str], dict[str, Any]]:
+        """Return the method that reads things, its argument, and its options except a key."""
+        named = things[0] if len(things) == 1 else list(things)
+        if not day:
+            return "history", named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
+        if not self._is_archive:
+            return "stored", named, {"date": day}
+        until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}"
+        return "history", named, {"since": day, "until": until}
 
 
 @dataclass(frozen=True)
 class View:
     """All choices of an explorer; `start` and `end` are times in a format of pandas, an empty `rule` is no resampling.
 
-    ``"2013"`` to ``"2013-06"`` includes June; an empty time is no limit. With a `gap_factor` or `threshold` of None, no
-    gaps or outliers are found.
+    ``"2013"`` to ``"2013-06"`` includes June; an empty time is no limit. An infinite `gap_factor` or
+    `threshold` finds no gaps or outliers.
     """
 
     time: str
@@ -110,16 +113,19 @@ class View:
     end: str = ""
     rule: str = ""
     how: Aggregation = "mean"
-    gap_factor: float | None = 1.5
-    threshold: float | None = 5.0
+    gap_factor: float = 1.5
+    threshold: float = 5.0
 
     def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
         """Return the first and the last time of the range, in the zone of these times."""
         zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
+        # In another zone than UTC, the ends of the calendar would lie outside of it.
+        first, last = (time.tz_localize(zone and "UTC") for time in _ALL_TIMES)
         try:
-            start = pd.Period(self.start.strip()).start_time if self.start.strip() else _ALL_TIMES[0]
-            end = pd.Period(self.end.strip()).end_time if self.end.strip() else _ALL_TIMES[1]
-            first, last = start.tz_localize(zone), end.tz_localize(zone)
+            if self.start.strip():
+                first = pd.Period(self.start.strip()).start_time.tz_localize(zone)
+            if self.end.strip():
+                last = pd.Period(self.end.strip()).end_time.tz_localize(zone)
         except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads "nan" as NaT
             raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
         if first > last:
@@ -190,10 +196,8 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
     start, end = view.range_in(timed.index)
-    gaps = find_gaps(measured, view.gap_factor or 1.5)
-    outliers = series.outliers(whole, numbers, threshold=view.threshold or 5.0)
-    gaps = gaps if view.gap_factor else gaps.iloc[:0]
-    outliers = outliers if view.threshold else outliers.iloc[:0]
+    gaps = find_gaps(measured, view.gap_factor)
+    outliers = series.outliers(whole, numbers, threshold=view.threshold)
     # The rows of several things follow one another, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 #: Up to this many rows are read at once; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
-_LABEL = "5.8em"
+_LABEL, _SAVE = "5.8em", "Save on the server"
 #: Controls whose values are the attributes of a view with the same names.
 _CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
@@ -123,9 +124,14 @@ rows, file, reload_button, download_button, save_button, copy_button
         chosen = {name: getattr(self, name).value for name in _CHOICES}
         return View(
             **chosen,
-            gap_factor=self.gap_factor.value if self.mark_gaps.value else None,
-            threshold=self.threshold.value if self.mark_outliers.value else None,
+            gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
+            threshold=self.threshold.value if self.mark_outliers.value else math.inf,
         )
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the findings are those of the current choices: a choice may have failed."""
+        return (self._loaded, self._findings.view) == (self._chosen_source, self.view)
 
     @property
     def _chosen_source(self) -> tuple[tuple[str, ...], str]:
@@ -169,14 +175,14 @@ rows, file, reload_button, download_button, save_button, copy_button
         words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
         self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
         self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)
-        self._tables = ResultTables(self.show_error)
+        self._tables = ResultTables(self._attempt)
         self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
         words = "The end of the name, .csv or .parquet, says what it will be"
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em", tip=words)
         words = "Let the browser download what is shown"
         self.download_button = button("Download", "download", words, self._download)
         words = "Write what is shown where the kernel runs"
-        self.save_button = button("Save on the server", "save", words, self._save)
+        self.save_button = button(_SAVE, "save", words, self._save)
         words = "Copy the Python code that gives what is shown"
         self.copy_button = button("Copy code", "clipboard", words, self._copy_code)
 
@@ -197,7 +203,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
-        self.file.observe(lambda _change: self._reset_save_button(), "value")
+        self.file.observe(lambda _change: self.save_button.set_trait("description", _SAVE), "value")
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -285,6 +291,14 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._tables.show(findings, self.code())
         self.say(said)
 
+    @in_turn
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Run `work` for the tables; the status line shows its error, or again the sentence about what is shown."""
+        with self.showing_errors():
+            work()
+            if self._is_current:
+                self.say(self._findings.sentence(*self._loaded))
+
     # -- files ------------------------------------------------------------------------------------------------
 
     def code(self) -> str:
@@ -295,7 +309,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
         if self.frame.empty:
             raise InvalidArgument("there is no row to write")
-        if (self._loaded, self._findings.view) != (self._chosen_source, self.view):
+        if not self._is_current:
             raise InvalidArgument("the rows are of your earlier choices; correct the choice that failed, or Reload")
         path = Path(self.file.value.strip()).expanduser()
         return path, table_bytes(self.frame, path.suffix)
@@ -314,11 +328,8 @@ rows, file, reload_button, download_button, save_button, copy_button
                 self.say(f"{path.name} exists, {path.stat().st_size:,} bytes. Press Replace it to write over it.")
                 return
             path.write_bytes(content)
-            self._reset_save_button()
+            self.save_button.description = _SAVE
             self.say(f"Wrote {counted(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
-
-    def _reset_save_button(self) -> None:
-        self.save_button.description = "Save on the server"
 
     def _copy_code(self) -> None:
         with self.working("Copying"):

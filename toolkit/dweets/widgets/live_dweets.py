@@ -160,10 +160,11 @@ class LiveDweets(ServiceWidget):
         return history_frame(self._reader.last_records(self.things.value), with_thing=len(self.things.value) > 1)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until `dweets` dweets have arrived, and return how many; TimedOut after `timeout` seconds."""
+        """Wait until `dweets` dweets have arrived, and return how many; TimedOut after `timeout` seconds or `stop`."""
         if not self._reader.wait_for_dweets(dweets, timeout):
             names = ", ".join(self.things.value)
-            raise TimedOut(f"{self.seen:,} of {counted(dweets, 'dweet')} of {names} after {timeout:g} s")
+            when = f"after {timeout:g} s" if self.running else "when the widget stopped: start() listens again"
+            raise TimedOut(f"{self.seen:,} of {counted(dweets, 'dweet')} of {names} {when}")
         return self.seen
 
     # -- start, stop --------------------------------------------------------------------------------------

@@ -18,7 +18,10 @@ import pandas as pd
 from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import button, html_line, html_pane, in_turn, row, scrolled, sized, text_field
+from toolkit.widget_family import button, html_line, html_pane, row, scrolled, sized, text_field
+
+#: Runs the action of a control, and says what went wrong.
+Attempt = Callable[[Callable[[], None]], None]
 
 _ROWS_A_PAGE = 50
 _MOST_LISTED_ROWS = 200
@@ -41,11 +44,11 @@ _TABLE_TOOLTIPS = {
 class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
     """The findings of a view as one of several tables; `chosen` is the control that chooses the table."""
 
-    def __init__(self, show_error: Callable[[Exception], None]) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         self.chosen = ipywidgets.ToggleButtons(options=list(_TABLE_TOOLTIPS), tooltips=list(_TABLE_TOOLTIPS.values()))
         self.chosen.style.button_width = "auto"
-        self.rows, self.pane = RowsTable(show_error), html_pane()
-        self.chosen.observe(lambda _change: self._show(), "value")
+        self.rows, self.pane = RowsTable(attempt), html_pane()
+        self.chosen.observe(lambda _change: attempt(self._show), "value")
         super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
 
     def show(self, findings: Findings, code: str) -> None:
@@ -71,19 +74,19 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
     """Rows of a frame: `filter` is ``celsius > 20`` or a word in a text, `sort` a column, `page` counts from 0."""
 
-    def __init__(self, show_error: Callable[[Exception], None]) -> None:
-        self._frame, self._show_error, self.page = pd.DataFrame(), show_error, 0
+    def __init__(self, attempt: Attempt) -> None:
+        self._frame, self.page = pd.DataFrame(), 0
         words = "A comparison with a column, or a word in a text; empty shows all rows"
         self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em", tip=words)
         words = "The column by which the rows are sorted"
         self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em", tip=words)
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
-        self.before = button("‹", "", "The rows before", lambda: self._turn_to(self.page - 1))
-        self.after = button("›", "", "The rows after", lambda: self._turn_to(self.page + 1))
+        self.before = button("‹", "", "The rows before", lambda: attempt(lambda: self._turn_to(self.page - 1)))
+        self.after = button("›", "", "The rows after", lambda: attempt(lambda: self._turn_to(self.page + 1)))
         self.place, self.table = html_line(), html_pane()
         for control in (self.filter, self.sort, self.descending):
-            control.observe(lambda _change: self._turn_to(0), "value")
+            control.observe(lambda _change: attempt(lambda: self._turn_to(0)), "value")
         controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
         super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
 
@@ -97,14 +100,9 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
             self.sort.value = kept if kept in names else names[0]
         self._turn_to(0)
 
-    @in_turn
     def _turn_to(self, page: int) -> None:
-        self.page = page
-        try:
-            rows = filtered(self._frame, self.filter.value)
-        except InvalidArgument as error:
-            self._show_error(error)
-            return
+        self.page, self.place.value, self.table.value = page, "", ""  # no rows of an earlier filter, if this one fails
+        rows = filtered(self._frame, self.filter.value)
         ascending, name = not self.descending.value, self.sort.value
         if name in rows.columns:
             rows = rows.sort_values(name, ascending=ascending, kind="stable")
@@ -131,8 +129,9 @@ def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
         except (KeyError, ValueError, TypeError):
             raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
     elif match or not len(texts.columns):
-        names = ", ".join(map(str, flat.columns))
-        raise InvalidArgument(f"write a comparison such as {flat.columns[-1]} > 20; the columns are {names}")
+        numbers, names = flat.select_dtypes("number").columns, ", ".join(map(str, flat.columns))
+        example = f"{numbers[-1]} > 20" if len(numbers) else f"{flat.columns[-1]} = word"
+        raise InvalidArgument(f"write a comparison such as {example}; the columns are {names}")
     else:
         found = texts.apply(lambda text: text.str.contains(words.strip(), case=False, regex=False).fillna(False))
         kept = found.any(axis=1)

@@ -112,7 +112,7 @@ class DweetRoutes(Routes):
         if "date" not in query:
             raise MalformedRequest("date is required")
         kind = query.get("responseType", "json")
-        stored = self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
+        stored = await self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
         if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
         if kind == "csv":
@@ -160,7 +160,7 @@ def _operation(
 def _content(request: Request) -> bytes:
     if request.method != "POST":
         return content_of_pairs(request.pairs)
-    is_form = request.fields.get(b"content-type", b"").startswith(b"application/x-www-form-urlencoded")
+    is_form = request.media_type == "application/x-www-form-urlencoded"
     return content_of_form(request.body) if is_form else checked_content(request.body)
 
 

@@ -60,7 +60,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         super().__init__((pages, cards), layout=ipywidgets.Layout(overflow="visible"))
         self.handwriting = handwriting
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
-        self.name.observe(self._on_name, "value")
+        # The explorer shows the client's error for an unknown title.
+        self.name.observe(lambda change: self.set_trait("handwriting", change["new"] or self.handwriting), "value")
         self.order.observe(lambda _: self._attempt(self._sort), "value")
         for card in self.cards:
             card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
@@ -80,11 +81,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         if snippet != self._snippet:
             self._snippet, self._drawn = snippet, {}
             self._draw()
-
-    def _on_name(self, change: dict[str, str]) -> None:
-        # The explorer shows the client's error for an unknown title.
-        if change["new"]:
-            self.handwriting = change["new"]
 
     def _sort(self) -> None:
         column, ascending = _SORTINGS[self.order.value]

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import ipywidgets
@@ -83,7 +82,6 @@ class HandwritingExplorer(ServiceWidget):
     >>> tk.close()
     """
 
-    sheet = Path(__file__).with_suffix(".css").read_text("utf-8")
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
@@ -101,8 +99,6 @@ class HandwritingExplorer(ServiceWidget):
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
         self.kind.observe(lambda _: self._attempt(self._show_file), "value")
-        self.keep_button.on_click(lambda _: self._compare_with(self.result))
-        self.drop_button.on_click(lambda _: self._compare_with(None))
 
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
@@ -113,8 +109,10 @@ class HandwritingExplorer(ServiceWidget):
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _FILE_KINDS]
         self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[words for _, words in _FILE_KINDS.values()])
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
-        self.keep_button = button("Compare", "columns", "Keep this picture, to compare it with the next ones")
-        self.drop_button = button("Stop comparing", "times", "Remove the earlier picture")
+        words = "Keep this picture, to compare it with the next ones"
+        self.keep_button = button("Compare", "columns", words, lambda: self._compare_with(self.result))
+        words = "Remove the earlier picture"
+        self.drop_button = button("Stop comparing", "times", words, lambda: self._compare_with(None))
         self.drop_button.layout.display = "none"
         self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
 

@@ -99,14 +99,11 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         values = {name: control.value for name, control in self._parameters.items()}
         values["height"] = "auto" if self.height_auto.value else values["height"]
         values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
-        left_out = ("page",) if self.page.value == _NO_PAGE_CHOICE else ("width", "height")
-        # The height is always given, because an animation has another default.
-        given = {
-            name: value
-            for name, value in values.items()
-            if name in ("height", "random_seed") or value != self._defaults[name]
-        }
-        return cast("Style", {name: value for name, value in given.items() if name not in left_out})
+        for name in ("page",) if self.page.value == _NO_PAGE_CHOICE else ("width", "height"):
+            del values[name]
+        always = ("height", "random_seed")  # the height because an animation has another default
+        given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
+        return cast("Style", given)
 
     def _enable(self) -> None:
         has_page, is_centred = self.page.value != _NO_PAGE_CHOICE, self.padding.value > 0

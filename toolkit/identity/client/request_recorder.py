@@ -13,7 +13,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
 from toolkit.identity.client.session import Flow
-from toolkit.identity.envelope import SUCCESS_DESCRIPTION, error_of
+from toolkit.identity.envelope import OR_TOO_OLD, SUCCESS_DESCRIPTION, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.responses import Eligibility, Opened
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
@@ -101,9 +101,10 @@ class RequestRecorder:
             reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
             content = _json_object_of(reply, step, OPEN_TARGET)
             if reply.status != 200:
-                # Responses to phones have no status code, only these HTTP statuses.
-                status = {"Status": {404: 2001, 410: 2003, 429: 2040}.get(reply.status)}
-                error = error_of(status, reply.status, request=str(OPEN_TARGET))
+                # Responses to phones have no status code, only these HTTP statuses; 410 has two causes.
+                status = {404: 2001, 410: 2003, 429: 2040}.get(reply.status)
+                fields = {"Status": status, "AdditionalInfo": OR_TOO_OLD if status == 2003 else None}
+                error = error_of(fields, reply.status, request=str(OPEN_TARGET))
                 raise error or UnexpectedReply(f"{OPEN_TARGET} was answered by HTTP {reply.status}")
             final = Secret(checked(content, Opened).vfp)
             expect(final != fingerprint, "the final fingerprint equals the first one")

@@ -4,8 +4,8 @@
 
     redis://[user:password@]host[:port][/db]               rediss:// for TLS
     unix://[user:password@]/path/to/redis.sock[?db=0]
-    redis+sentinel://host[:port],host[:port]/service[/db]  the master that Sentinel names; rediss+sentinel:// for TLS
-    redis+cluster://host[:port],host[:port]                a Redis Cluster; rediss+cluster:// for TLS
+    redis+sentinel://[user:password@]host[:port],host[:port]/service[/db]  the master that Sentinel names
+    redis+cluster://[user:password@]host[:port],host[:port]                a Redis Cluster; both rediss+ for TLS
 
 Options after the question mark: ``prefix`` (of every key), ``replicas`` (how many must confirm a write), ``timeout``
 (seconds until a Redis that does not answer counts as away), and those of redis-py's own URLs.
@@ -36,7 +36,8 @@ _ADVICE = {
     "READONLY": "it is a replica; give its master, or redis+sentinel://",
     "LOADING": "it is still reading its files",
     "NOAUTH|WRONGPASS": "put its user and password into the URL",
-    "NOPERM|user executing the script|ACL failure in script": "grant its user the ACL permissions of the README",
+    "NOPERM|user executing the script|ACL failure": "grant its user the ACL permissions of docs/how-to/redis.md",
+    "No master found": "check the addresses of the Sentinels, the name of the service, and that they need no password",
     "NOREPLICAS": "it has fewer replicas than min-replicas-to-write",
 }
 _SCHEMES = re.compile(r"unix|(rediss?)(?:\+(sentinel|cluster))?")
@@ -121,7 +122,8 @@ def reason_of(error: BaseException | None) -> str:
     # These libraries know of addresses only, so their words hold no secret.
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return "no answer in time"
-    text = str(error) or type(error).__name__
+    # After this, redis-py lists its clients of the Sentinels.
+    text = str(error).partition(" : <redis.")[0] or type(error).__name__
     # redis-py takes the code off the text of those errors that it knows.
     code = (isinstance(error, RedisError) and error.status_code) or text.partition(" ")[0]
     text = text if text.startswith(code) else f"{code} {text}"

@@ -1,12 +1,12 @@
 -- A server that starts or is promoted may lack the newest entries, and subscribers may have heard of them. So each run
 -- of a master is a separate epoch, whose numbers are above all of the epochs before. The first run of a server is
--- epoch 0 unless it was promoted.
+-- epoch 0 unless it was promoted, or unless the gateway knows of epochs that the server has lost.
 --
 -- KEYS: the epochs of a hash tag, with the last run of each node; the index of its journals by time; then for each
 -- append the stream of its journal, whose channel is named like the stream. ARGV: where the name begins in a stream's
--- key; then for each append the highest number in use, how many entries to keep, up to which number older ones may go
--- (both -1 for none), the time of the last entry, how many entries, and the entries.
--- Answers for each append the number before its first entry, and the number of its last.
+-- key; the epoch of a server that knows none; then for each append the highest number in use, how many entries to keep,
+-- up to which number older ones may go (both -1 for none), the time of the last entry, how many entries, and the entries.
+-- Answers for each append the number before its first entry, and the number of its last; then the epoch.
 -- Redis numbers the entries (`0-*`) and remembers the last number also of a stream that was trimmed to nothing.
 
 local numbers_of_an_epoch = 1000000000
@@ -22,7 +22,7 @@ local function current_epoch()
     is_promoted = string.find(string.match(info, 'master_replid2:(%x+)'), '[^0]')
   end
   local known = redis.call('HMGET', KEYS[1], 'run ' .. node, 'epoch')
-  local epoch = tonumber(known[2] or 0)
+  local epoch = tonumber(known[2] or ARGV[2])
   if known[1] ~= id then
     if known[1] or is_promoted then epoch = epoch + 1 end
     redis.call('HSET', KEYS[1], 'run ' .. node, id, 'epoch', epoch)
@@ -66,9 +66,10 @@ local function index(names, times)
   if #changes > 0 then redis.call('ZADD', KEYS[2], 'GT', unpack(changes)) end
 end
 
-local floor_of_epoch = current_epoch() * numbers_of_an_epoch
+local epoch = current_epoch()
+local floor_of_epoch = epoch * numbers_of_an_epoch
 local listeners = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(KEYS, 3))
-local answer, names, times, at = {}, {}, {}, 2
+local answer, names, times, at = {}, {}, {}, 3
 
 for n = 1, #KEYS - 2 do
   local key = KEYS[n + 2]
@@ -85,4 +86,5 @@ for n = 1, #KEYS - 2 do
   answer[2 * n - 1], answer[2 * n] = before, last
 end
 index(names, times)
+answer[#answer + 1] = epoch
 return answer

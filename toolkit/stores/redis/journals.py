@@ -40,12 +40,11 @@ class Append(Command):
         self.entries = [_encode(draft) for draft in drafts]
         self.journals, self.name, self.drafts = journals, name, drafts
         self.keep, self.floor = -1 if keep is None else keep, -1 if floor is None else floor
-        self.is_append = True
         self.size += sum([len(entry) for entry in self.entries])
 
     def arguments_of(self, group: Sequence[Append]) -> Sequence[Argument]:
         stem, *keys = self.journals.keys[self.tag]
-        arguments: list[Argument] = [len(stem) + 1]
+        arguments: list[Argument] = [len(stem) + 1, self.journals.next_epochs[self.tag]]
         for append in group:
             # A master that died may have lost numbers that were heard of here.
             subscription = self.journals.subscriptions.get(append.name)
@@ -55,7 +54,9 @@ class Append(Command):
         return (b"EVALSHA", APPEND, len(keys), *keys, *arguments)
 
     def answer(self, group: Sequence[Append], response: Sequence[int]) -> None:
-        for append, before, last in zip(group, response[::2], response[1::2], strict=True):
+        *numbers, epoch = response
+        self.journals.next_epochs[self.tag] = max(self.journals.next_epochs[self.tag], epoch + 1)
+        for append, before, last in zip(group, numbers[::2], numbers[1::2], strict=True):
             numbered = enumerate(append.drafts, last - len(append.drafts) + 1)
             append.result = [Entry(number, *draft) for number, draft in numbered]
             if subscription := self.journals.subscriptions.get(append.name):
@@ -70,6 +71,8 @@ class RedisJournals:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
+        # By hash tag; a server that lost everything begins with this epoch, above all numbers that were heard of here.
+        self.next_epochs = dict.fromkeys(topology.tags, 0)
         self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
 
     def place(self, name: str) -> tuple[str, bytes]:
@@ -126,10 +129,9 @@ class RedisJournals:
         return found
 
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
-        subscription = self.subscriptions.get(name)
-        if subscription is None:
-            subscription = self.subscriptions[name] = JournalSubscription(self, name)
-        return subscription.subscribers.add(subscriber)
+        if name not in self.subscriptions:
+            self.subscriptions[name] = JournalSubscription(self, name)
+        return self.subscriptions[name].subscribers.add(subscriber)
 
     def is_live(self, name: str) -> bool:
         return name in self.subscriptions and self.subscriptions[name].is_live
@@ -144,14 +146,12 @@ class JournalSubscription(Subscription):
     def __init__(self, journals: RedisJournals, name: str) -> None:
         super().__init__(journals.topology, *journals.place(name))
         self.name = name
-        self.subscribers: Subscribers[[Sequence[Entry]]] = Subscribers(self._close_later)
+        close_later = partial(asyncio.get_running_loop().call_later, _SECONDS_TO_LINGER, self._close_if_unused)
+        self.subscribers: Subscribers[[Sequence[Entry]]] = Subscribers(close_later)
         self.position: int | None = None  # the number delivered last; None until it is known where to begin
         self._journals = journals
         self._newest = self._read_newest()
         self.refresh()
-
-    def _close_later(self) -> None:
-        asyncio.get_running_loop().call_later(_SECONDS_TO_LINGER, self._close_if_unused)
 
     def _close_if_unused(self) -> None:
         if not self.subscribers and self._journals.subscriptions.get(self.name) is self:

@@ -68,7 +68,7 @@ class Command(Request[Any]):
         given = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
         self.arguments = [b"EVALSHA", script, len(keys), *keys, *given] if script else given
         self.tag, self.read, self.in_order = tag, read, in_order
-        self.writes, self.is_append = bool(script), False
+        self.writes, self.is_append = bool(script), script == APPEND
         self.started = self.future.get_loop().time()
         self.size = _BYTES_OF_A_COMMAND
 
