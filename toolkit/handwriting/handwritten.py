@@ -153,7 +153,7 @@ class Handwritten:
             png = png_bytes(_composite(image, background).convert("RGB"))
             shown["image/png"] = base64.b64encode(png).decode("ascii")
         if self.kind in ("svg", "replay"):
-            shown["image/svg+xml"] = self.data.decode().replace("<svg ", '<svg style="background:white" ', 1)
+            shown["image/svg+xml"] = self.data.decode().replace("<svg ", f'<svg style="background:{background}" ', 1)
         return shown
 
 
