@@ -73,7 +73,7 @@ class HandwritingRoutes(Routes):
         return _json(self._service.handwriting(request.values["id"]))
 
     async def _render(self, kind: FileKind, request: Request, caller: Caller) -> Response:
-        parameters = await self._service.parse_parameters(request.query, kind, caller)
+        parameters = await self._service.parse_query(request.query, kind, caller)
         etag = etag_of(parameters)
         if etag is not None and f'"{etag}"' in request.header(b"if-none-match"):
             return Response(304, b"", headers=_caching_headers(etag))
@@ -87,8 +87,7 @@ class HandwritingRoutes(Routes):
             text = msgspec.json.decode(request.body, type=dict[str, str])["text"]
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
             raise MalformedRequest(wire.LETTER_BODY) from None
-        query = {**request.query, "text": text}
-        parameters = await self._service.parse_parameters(query, kind, caller, is_multipage=True)
+        parameters = await self._service.parse_query({**request.query, "text": text}, kind, caller, is_multipage=True)
         return _file_response(await self._service.render(parameters, caller), (_NO_STORE,))
 
 

@@ -93,10 +93,10 @@ def query_of(style: Style, kind: FileKind) -> dict[str, str]:
 
 def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
     """Return the query of a letter with all distances in pixels; raise InvalidArgument if `dpi` is out of range."""
-    max_dpi = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
-    if not 1 <= dpi <= max_dpi:
-        limit = f"{int(max_dpi)} for this page ({MAX_PIXELS} pixels per side)"
-        raise InvalidArgument(f"dpi is between 1 and {limit}, not {dpi}")
+    limit = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
+    if not 1 <= dpi <= limit:
+        allowed = f"between 1 and {int(limit)} for this page ({MAX_PIXELS} pixels per side)"
+        raise InvalidArgument(f"dpi is {allowed}, not {dpi}")
     scaled = dict(query)
     for name in _DISTANCE_NAMES.union(("margin",)).intersection(query):
         points = [points_of(text) for text in query[name].split(",")]

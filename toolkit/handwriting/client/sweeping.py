@@ -69,6 +69,7 @@ class Thumbnail(bytes):
 
     @classmethod
     def of(cls, writing: Handwritten) -> Thumbnail:
+        """Return the thumbnail of a rendering."""
         thumbnail = cls(writing.data)
         thumbnail.writing = writing
         return thumbnail

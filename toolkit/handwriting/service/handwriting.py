@@ -105,7 +105,7 @@ class HandwritingService:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.public_fields()
 
-    async def parse_parameters(
+    async def parse_query(
         self, query: Mapping[str, str], kind: FileKind, caller: Caller, *, is_multipage: bool = False
     ) -> Parameters:
         """Return the parameters, or raise InvalidParameters; if all else is right, `render` checks the characters."""
