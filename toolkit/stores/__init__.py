@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 #: A store whose master died goes on above the next multiple of this, since numbers may have been lost with it.
-NUMBERS_OF_AN_EPOCH = 1_000_000_000
+NUMBERS_PER_EPOCH = 1_000_000_000
 
 
 class Entry(NamedTuple):
