@@ -167,8 +167,8 @@ class RequestReader:
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
         self._body_bytes += len(piece)
-        if self._body_bytes > (self._max_body or LIMITS.dropped_bytes):
-            raise MalformedRequest(f"the body is larger than {self._max_body} bytes", status=413)
+        if self._body_bytes > (limit := self._max_body or LIMITS.dropped_bytes):
+            raise MalformedRequest(f"the body is larger than {limit} bytes", status=413)
         if self._max_body:  # else it is dropped
             self.body += piece
 
