@@ -1,4 +1,4 @@
-"""One Redis, however many servers it is made of, as a store."""
+"""The store on one Redis: a single server, a server behind Sentinel, or a cluster."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from toolkit.stores.redis.records import RedisRecords
 
 log = logging.getLogger("toolkit.gateway")
 
-_OLDEST = (7, 0)
+_MIN_VERSION = (7, 0)
 
 
 class RedisStore:
@@ -31,7 +31,7 @@ class RedisStore:
         return self.address.shown
 
     async def open(self) -> None:
-        """Connect; raise StoreUnavailable if this Redis is not there, too old, a replica, or refuses us."""
+        """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user."""
         self.topology = Topology(self.address)
         self.journals: Journals = RedisJournals(self.topology)
         self.records: Records = RedisRecords(self.topology, "records", self._now)
@@ -68,7 +68,7 @@ class RedisStore:
 def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
     """Return why a server cannot be the store: it is too old, a replica, or one node of a cluster."""
     version = str(info.get("valkey_version") or info.get("redis_version", "0.0"))
-    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+    if tuple(int(part) for part in version.split(".")[:2]) < _MIN_VERSION:
         return f"is version {version}; it must be 7.0 or newer"
     if info.get("role") == "slave":
         return "is a replica; give its master, or redis+sentinel://"
@@ -78,7 +78,7 @@ def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
 
 
 def _warnings_about(info: Mapping[str, Any], fsync: str | None, replicas: int) -> list[str]:
-    """Return where this Redis guarantees less than expected; `fsync` is None where it may not be asked."""
+    """Return where this Redis guarantees less than expected; `fsync` is None if the user may not read that setting."""
     found = []
     if info.get("aof_enabled") == 0:
         found.append(
