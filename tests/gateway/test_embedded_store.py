@@ -587,7 +587,7 @@ def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
 def test_stored_range_is_whole_after_a_clock_was_set_back() -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
-        stored = StoredRange(Things(store.journals), "a", 5, 20)
+        stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
         for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
             assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected
 
