@@ -92,7 +92,7 @@ class Application:
                 return routes, route, values
         return self._by_segment.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
 
-    def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
+    def respond_to_error(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
         """Return the response to an error of a handler; after too many wrong keys, an awaitable that delays it."""
         if isinstance(error, KeyRejected):
             assert request.routes is not None, "only a handler raises KeyRejected"

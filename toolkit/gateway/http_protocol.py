@@ -151,7 +151,7 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = make(argument)
         except Exception as error:  # a bug of ours is answered with 500
-            answer = self._connections.application.fail(request, error)
+            answer = self._connections.application.respond_to_error(request, error)
         self._send(request, answer)
 
     def _on_done(self, done: asyncio.Future[Any]) -> None:
@@ -165,7 +165,7 @@ class HttpProtocol(asyncio.Protocol):
         if error := done.exception():
             if not isinstance(error, Exception):
                 raise error
-            self._send(request, self._connections.application.fail(request, error))
+            self._send(request, self._connections.application.respond_to_error(request, error))
         elif isinstance(result := done.result(), (Response, Stream)):
             self._send(request, result)
         else:
@@ -214,8 +214,6 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
         self._stream.start()
-
-    # -- the end ------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
         if self._reader.has_refused_body:  # the caller may read the response only after sending the body

@@ -64,8 +64,7 @@ class RequestReader:
         return not self.is_over and (bool(self._target) or self._request is not None)
 
     def refuse_late(self) -> None:
-        text = f"the request did not arrive within {LIMITS.request_seconds:g} s"
-        self._refuse(MalformedRequest(text, status=408))
+        self._refuse(MalformedRequest(f"the request did not arrive within {LIMITS.request_seconds:g} s", status=408))
 
     def _refuse(self, error: MalformedRequest) -> None:
         request = self._request

@@ -37,8 +37,7 @@ class EmailQueue:
         self._max_finished = max_finished
         self._now = world.clock.now
         self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
-        # All by the id of the mail:
-        self._waiting: dict[str, storage.Versioned[Mail]] = {}
+        self._waiting: dict[str, storage.Versioned[Mail]] = {}  # this and the next three by the id of the mail
         self._finished: dict[str, int] = {}  # the times of the mails
         self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
         self._claimed: set[str] = set()  # the mails that this gateway is sending

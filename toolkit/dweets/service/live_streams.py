@@ -100,8 +100,7 @@ class LiveStreams:
         """Write missed dweets in batches until there are none; return the number of the last dweet."""
         while True:
             announced = feed.last_sequence
-            # Each batch waits until the one before has been sent. Encoding makes a batch at most three times as
-            # large, which is below the limit for the unread bytes of a listener.
+            # Wait until each batch is sent: one batch, encoded, is below the limit for the unread bytes of a listener.
             async for batch in self._things.batches(thing, number):
                 _write(batch, encode, [(listener, number)])
                 number = batch[-1].sequence

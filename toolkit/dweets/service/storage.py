@@ -1,7 +1,6 @@
 """Read records of the store, and change them with compare_and_set.
 
-The version of a record is the bytes that were read. A record that is encoded again could differ from these bytes, for
-example after a new field was added.
+The version of a record is its bytes as they were read: encoded again, it could differ, as after a new field was added.
 """
 
 import logging

@@ -123,7 +123,7 @@ class DweetRoutes(Routes):
 
     async def _stats(self, request: Request) -> Response:
         newest = await self._service.active_things()
-        things = [{"thing": thing, "keywords": keywords_of(dweet)} for thing, dweet in newest]
+        things = [{"thing": thing, "keywords": keywords_of(record)} for thing, record in newest]
         return _succeeded("getting", "stats", {"active_things": things})
 
     async def _listen(self, request: Request) -> Stream:
