@@ -67,7 +67,7 @@ class Proxies:
         forwarded = [_forwarded_address(element) for element in _elements(request.header(b"forwarded"))]
         lists = _elements(request.header(b"x-forwarded-for")), forwarded
         callers = {self._last_untrusted(request.client, hops) for hops in lists if hops}
-        # A proxy writes one of the headers and forwards the other as it came, so both are believed only if they agree.
+        # A proxy writes one of the headers and forwards the other unchanged, so both are believed only if they agree.
         if len(callers) == 1:
             request.client = callers.pop()
 

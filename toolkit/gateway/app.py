@@ -67,9 +67,9 @@ class Application:
         if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
-        found = self._by_prefix[request.method].get(prefix)
-        if found is not None and value:
-            request.routes, request.route, name = found
+        entry = self._by_prefix[request.method].get(prefix)
+        if entry is not None and value:
+            request.routes, request.route, name = entry
             request.values = {name: decode_once(value)}
         else:
             request.routes, request.route, request.values = self._find_in_table(request)

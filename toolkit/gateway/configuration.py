@@ -111,7 +111,7 @@ def with_changes(tables: Mapping[str, Any], changes: Mapping[str, Mapping[str, o
     merged = dict(tables)
     for name, table in changes.items():
         before = merged.get(name, {})
-        if isinstance(before, Mapping):  # else the check says what is wrong with it
+        if isinstance(before, Mapping):  # otherwise the check reports the wrong type
             merged[name] = {**before, **{key: value for key, value in table.items() if value not in (None, (), {})}}
     return merged
 

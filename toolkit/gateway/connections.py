@@ -26,7 +26,7 @@ class Limits:
     #: Number of headers of a request, and of fields in its query.
     headers: int = 100
     query_fields: int = 10_000
-    #: Size of a body where none is expected: it is read and dropped. Also of the input after a refusal.
+    #: Size of a body where none is expected, and of the input after a refusal; both are read and dropped.
     dropped_bytes: int = 512 * 1024 * 1024
     #: Number of requests of a connection that wait for the one before them, and size of their bodies.
     waiting: int = 16

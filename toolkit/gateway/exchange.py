@@ -102,7 +102,7 @@ class Request:
 def _weight(parameters: list[str]) -> float:
     try:
         return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
-    except ValueError:  # a malformed weight neither refuses nor prefers its type
+    except ValueError:  # malformed: NaN accepts the type, but no comparison with it is true
         return math.nan
 
 

@@ -67,9 +67,9 @@ class HttpProtocol(asyncio.Protocol):
         if self._current is not None and self._current.is_cancellable and self._task is not None:
             self._waiting.clear()
             self._task.cancel()
-        kept = list(takewhile(lambda request: not request.is_cancellable, self._waiting))
+        remaining = list(takewhile(lambda request: not request.is_cancellable, self._waiting))
         self._waiting.clear()
-        self._waiting.extend(kept)
+        self._waiting.extend(remaining)
 
     def _drop_input(self) -> None:
         self._reader.is_over = True
@@ -110,7 +110,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- requests -----------------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Answer the requests that wait, and parse the rest of the input, as far as that is possible now."""
+        """Answer waiting requests, and parse the rest of the input, until one of them must wait."""
         reader, waiting, slices = self._reader, self._waiting, self._slices
         while True:
             while waiting and self._current is None and self._write_deadline == NEVER:
@@ -150,7 +150,7 @@ class HttpProtocol(asyncio.Protocol):
     def _answer(self, request: Request, make: Callable[[Any], Answer | Awaitable[Any]], argument: object) -> None:
         try:
             answer = make(argument)
-        except Exception as error:  # a bug of ours is answered with 500
+        except Exception as error:  # a bug of the gateway is answered with 500
             answer = self._connections.application.respond_to_error(request, error)
         self._send(request, answer)
 

@@ -168,12 +168,12 @@ class RequestReader:
         self._body_bytes += len(piece)
         if self._body_bytes > (limit := self._max_body or LIMITS.dropped_bytes):
             raise MalformedRequest(f"the body is larger than {limit} bytes", status=413)
-        if self._max_body:  # else it is dropped
+        if self._max_body:  # otherwise the body is dropped
             self.body += piece
 
     def on_message_complete(self) -> None:
         request = self._request
-        if request is None:  # it will be parsed again without its upgrade
+        if request is None:  # the request will be parsed again without its upgrade
             return
         if self.body:
             request.body = bytes(self.body)

@@ -41,7 +41,7 @@ class StreamWriter:
             self.abort()
         except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
             self.end()
-        except BaseException:  # a bug of ours: raise it, but let no listener wait
+        except BaseException:  # a bug of the gateway: raise the error, but let no listener wait
             self.abort()
             raise
 

@@ -38,7 +38,7 @@ class EmbeddedStore:
         async with AsyncExitStack() as opened:
             folder = self._folder
             if folder is None:
-                # Not RocksDB's environment in memory: rocksdict writes a file to the folder all the same.
+                # Not RocksDB's environment in memory: rocksdict would still write a file to the folder.
                 temporary = tempfile.TemporaryDirectory(prefix="toolkit-gateway-", ignore_cleanup_errors=True)
                 folder = Path(opened.enter_context(temporary))
             self._database = database = Database(folder, is_synced=self._folder is not None)

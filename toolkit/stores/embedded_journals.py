@@ -144,10 +144,10 @@ class EmbeddedJournals:
         self._ranges.clear()
         while self._batch:
             name, entries = next(iter(self._batch.items()))
-            found = self._after(name, entries[0].sequence - 1, len(entries))
+            written = self._after(name, entries[0].sequence - 1, len(entries))
             del self._batch[name]
-            if found:
-                self._announce(name, found)
+            if written:
+                self._announce(name, written)
 
     # -- reading: more than a few entries in the reader thread ----------------------------------------------
 
@@ -156,28 +156,28 @@ class EmbeddedJournals:
             below = min(below or unsynced[0].sequence, unsynced[0].sequence)
         if not self._database.is_reopening:
             # Reading a few entries costs less than the way to the reader thread and back.
-            found = self._last(name, min(count, _MAX_ENTRIES_ON_LOOP), below)
-            if count <= _MAX_ENTRIES_ON_LOOP or len(found) < _MAX_ENTRIES_ON_LOOP:
-                return found
-            below = found[-1].sequence + 1  # another batch may begin before the thread reads
+            entries = self._last(name, min(count, _MAX_ENTRIES_ON_LOOP), below)
+            if count <= _MAX_ENTRIES_ON_LOOP or len(entries) < _MAX_ENTRIES_ON_LOOP:
+                return entries
+            below = entries[-1].sequence + 1  # another batch may begin before the thread reads
         return await self._database.read(lambda: self._last(name, count, below))
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
-        found = await self._database.read(lambda: self._after(name, sequence, count))
+        entries = await self._database.read(lambda: self._after(name, sequence, count))
         if unsynced := self._batch.get(name):
-            return [entry for entry in found if entry.sequence < unsynced[0].sequence]
-        return found
+            return [entry for entry in entries if entry.sequence < unsynced[0].sequence]
+        return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
-        found = _newest(self._recent_names, prefix, count)
-        if len(found) < count and not self._has_all_names:
+        newest = _newest(self._recent_names, prefix, count)
+        if len(newest) < count and not self._has_all_names:
             older = await self._database.read(self._all_names)
             names = {name: None for name in older if name not in self._recent_names} | self._recent_names
-            found = _newest(names, prefix, count)
+            newest = _newest(names, prefix, count)
             self._has_all_names = len(names) <= _MAX_NAMES
             if self._has_all_names:
                 self._recent_names = names
-        return found
+        return newest
 
     def _last(self, name: str, count: int, below: int | None) -> list[Entry]:
         prefix = _prefix(name)
@@ -199,12 +199,12 @@ class EmbeddedJournals:
 
     def _all_names(self) -> list[str]:
         """Return the names by the time of their newest entry, the oldest first."""
-        found: list[tuple[int, str]] = []
-        end = b"K"  # behind the keys of all entries
+        times: list[tuple[int, str]] = []
+        end = b"K"  # after the keys of all entries
         while newest := next(self._database.items(b"J", end, backwards=True), None):
             end = newest[0][:-8]  # the key without its number: before all entries of this journal
-            found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
-        return [name for _, name in sorted(found, key=itemgetter(0))]
+            times.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
+        return [name for _, name in sorted(times, key=itemgetter(0))]
 
 
 def _newest(names: dict[str, None], prefix: str, count: int) -> list[str]:

@@ -76,7 +76,7 @@ class GroupCommit(Generic[T]):
             items, self._waiting = self._waiting, []
             try:
                 await self._write(items)
-            except Exception as error:  # for the callers of this batch; the next batch is written all the same
+            except Exception as error:  # the callers of this batch get the error; the next batch is still written
                 for item in items:
                     item.fail(error)
         self._task = None

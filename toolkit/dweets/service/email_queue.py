@@ -112,7 +112,7 @@ class EmailQueue:
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
-                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim the mail either
+                with contextlib.suppress(StoreUnavailable):  # nor can another gateway claim the mail now
                     await self._change_record(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()

@@ -188,7 +188,7 @@ def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, l
         f"The lock of the thing {thing!a} was damaged: {state}.",
         "The thing is unlocked: everybody can read and write it until it is locked again.",
     ]
-    for lock in sorted(lock for lock, used_by in table.locks_with_things() if used_by == thing):
+    for lock in sorted(lock for lock, name in table.locks_with_things() if name == thing):
         record = table.record(lock_key(lock))
         if not isinstance(record, LockRecord) or record.thing == thing:
             report.append(_free_lock(record, lock, changes))
@@ -196,7 +196,7 @@ def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, l
 
 
 def _plan_lock_repair(table: LockTable, lock: str) -> tuple[storage.Changes, list[str]]:
-    for thing in sorted(thing for used, thing in table.locks_with_things() if used == lock):
+    for thing in sorted(thing for name, thing in table.locks_with_things() if name == lock):
         if table.damage_at(thing_key(thing)):
             raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
     record, damage = table.record(lock_key(lock)), table.damage_at(lock_key(lock))

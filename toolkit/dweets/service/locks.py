@@ -126,8 +126,8 @@ class Locks:
     @storage.retry_while_changed
     async def unlock(self, thing: str, key: str | None) -> str:
         """Unlock the thing and remove its alert; return the thing."""
-        used = await self._read(thing_key(wire.checked_thing(thing)))
-        await self._detach(_checked_lock("locked" if used else "unlocked", "unlock", used, key, Fit.FITS), thing)
+        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        await self._detach(_checked_lock("locked" if stored else "unlocked", "unlock", stored, key, Fit.FITS), thing)
         return thing
 
     @storage.retry_while_changed
@@ -135,20 +135,20 @@ class Locks:
         """Take the lock off its thing, so that it can lock another one; return the lock."""
         stored = await self._read_lock(lock)
         thing = stored.record.thing if stored is not None else None
-        used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, Fit.FITS)
+        checked = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, Fit.FITS)
         assert thing is not None
         await self._read(thing_key(thing))  # raises KeyRejected if the record of the thing is damaged
-        await self._detach(used, thing)
+        await self._detach(checked, thing)
         return lock
 
     async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
-        used = await self._read(thing_key(wire.checked_thing(thing)))
-        if used is None:
+        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        if stored is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
-        if not used.record.is_master(_required_key(key)):
+        if not stored.record.is_master(_required_key(key)):
             raise KeyRejected(wire.KEY_WRONG)
-        return used
+        return stored
 
     def _lock_on(self, thing: str) -> LockRecord:
         state = self._table.state_of_thing(thing)
@@ -200,8 +200,8 @@ class Locks:
             elif self._reported.get(key) != damage:
                 self._reported[key] = damage
                 kind, _, name = key.partition(":")
-                what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage, REPAIR_ADVICE)
+                subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, REPAIR_ADVICE)
                 if kind == "thing":
                     self._on_lock(name)
 

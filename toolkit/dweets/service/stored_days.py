@@ -54,17 +54,17 @@ _read_text = msgspec.json.Decoder(str).decode
 
 async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterator[bytes]:
     """Yield the response, newest dweet first; with a `callback` it is a JSONP script."""
-    before, _, behind = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
+    before, _, after = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
     if callback is not None:
         opening, closing = wire.jsonp_wrapper(callback)
-        before, behind = opening + before, behind + closing
+        before, after = opening + before, after + closing
     separator = before + b"["
     async for dweets in stored.batches(newest_first=True):
         if dweets:
             body = b",".join(dweets)
             yield separator + (body if callback is None else wire.safe_in_script(body))
             separator = b","
-    yield (b"]" if separator == b"," else separator + b"]") + behind
+    yield (b"]" if separator == b"," else separator + b"]") + after
 
 
 async def csv_pieces(stored: StoredRange) -> AsyncIterator[bytes]:

@@ -140,7 +140,7 @@ class Things:
 
     async def _read(self, name: str, length: int) -> CachedThing:
         journal, cached = journal_of(name), self._cache.get(name)
-        if cached is not None and cached.length >= length:  # it may be out of date: the store is or was unavailable
+        if cached is not None and cached.length >= length:  # maybe out of date: the store is or was unavailable
             missed = await self.journals.after(journal, cached.last_sequence)
             if self._cache.get(name) is cached:  # the size of a dropped thing no longer counts
                 cached.extend(missed)

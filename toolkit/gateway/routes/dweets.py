@@ -184,18 +184,18 @@ async def _in_pieces(stored: StoredRange, pieces: AsyncIterator[bytes], content_
     headers: tuple[Header, ...] = ()
     if deleted := await stored.deleted():
         headers = ((wire.GONE_HEADER.lower().encode("ascii"), deleted.header_value().encode("ascii")),)
-    begun = b""
+    first_part = b""
     async for piece in pieces:
-        begun += piece
-        if len(begun) > BATCH_BYTES:
+        first_part += piece
+        if len(first_part) > BATCH_BYTES:
             break
     else:
-        return Response(200, begun, content_type, headers)
+        return Response(200, first_part, content_type, headers)
 
     async def write_pieces(writer: StreamWriter) -> Callable[[], None]:
-        nonlocal begun
-        writer.write(begun)
-        begun = b""  # it is not held while the caller reads the rest
+        nonlocal first_part
+        writer.write(first_part)
+        first_part = b""  # not held in memory while the caller reads the rest
         await writer.drain()
         async for piece in pieces:
             writer.write(piece)
@@ -225,7 +225,7 @@ def _jsonp(route: Route) -> Route:
         answer = route.handler(request)
         if isinstance(answer, Awaitable):
             answer = await answer
-        if isinstance(answer, Stream):  # its pieces have the callback already
+        if isinstance(answer, Stream):  # the pieces of a JSON stream already call the callback
             return answer
         response = answer if isinstance(answer, Response) else route.respond(answer)
         return _as_script(request.query["callback"], response)
@@ -236,6 +236,6 @@ def _jsonp(route: Route) -> Route:
 def _as_script(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
-    before, behind = wire.jsonp_wrapper(callback)
-    body = before + wire.safe_in_script(response.body) + behind
+    before, after = wire.jsonp_wrapper(callback)
+    body = before + wire.safe_in_script(response.body) + after
     return replace(response, body=body, content_type=_JAVASCRIPT)

@@ -167,7 +167,7 @@ function paint() {
   for (const field of fields.values()) field.paint();
 }
 
-/** The leaves of a content with dotted names, as in the frames of the toolkit. Not recursive: contents may nest deeply. */
+/** The leaves of a content with dotted names, as in the toolkit's frames. Not recursive: contents may nest deeply. */
 function* leaves(content) {
   const isBranch = (value) => value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length;
   const waiting = [isBranch(content) ? ["", content] : ["content", content]];

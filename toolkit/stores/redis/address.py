@@ -62,7 +62,7 @@ class RedisAddress:
         self.kind, scheme = match[2] or "server", match[1] or "unix"
         login, at, hosts = parts.netloc.rpartition("@")
         path = parts.path.rstrip("/")
-        self.shown = f"{parts.scheme}://{hosts}{path}"
+        self.shown_url = f"{parts.scheme}://{hosts}{path}"
         if self.kind == "sentinel":
             self.service, _, db = path.lstrip("/").partition("/")
             path = f"/{db}"

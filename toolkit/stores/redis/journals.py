@@ -72,7 +72,7 @@ class RedisJournals:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
-        # By hash tag; a server that lost everything begins with this epoch, above all numbers that were heard of here.
+        # By hash tag; a server that lost everything begins with this epoch, above all numbers that this gateway knows.
         self.next_epochs = dict.fromkeys(topology.tags, 0)
         self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
 
@@ -116,18 +116,18 @@ class RedisJournals:
 
     async def names(self, prefix: str, count: int) -> list[str]:
         names_by_tag = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self.topology.tags))
-        found = sorted((-at, name) for names in names_by_tag for name, at in names)
-        return [name for _, name in found[:count]]
+        newest = sorted((-at, name) for names in names_by_tag for name, at in names)
+        return [name for _, name in newest[:count]]
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         for last in (count + 100, -1):  # read all names only if many of the last ones have another prefix
             arguments = tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"
             rows = await self.topology.submit(partial(Command, *arguments, in_order=False))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
-            found = [(name, at) for name, at in names if name.startswith(prefix)]
-            if len(found) >= count or len(names) <= last:
+            matching = [(name, at) for name, at in names if name.startswith(prefix)]
+            if len(matching) >= count or len(names) <= last:
                 break
-        return found
+        return matching
 
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         if name not in self.subscriptions:

@@ -125,7 +125,7 @@ class Listener:
                         group.create_task(work)
             # Also after a message of some other program. Callers get errors from their own commands; this only retries.
             except* (*UNREACHABLE, StoreUnavailable, ValueError, TypeError) as errors:
-                log.debug("cannot listen to %s now: %s", node.shown, reason_of(errors.exceptions[0]))
+                log.debug("cannot listen to %s now: %s", node.label, reason_of(errors.exceptions[0]))
             finally:
                 for subscription in self._subscriptions.values():
                     subscription.on_lost()

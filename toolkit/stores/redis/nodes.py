@@ -90,7 +90,7 @@ class Node:
     def __init__(self, topology: Topology, host: Host | None) -> None:
         address = topology.address
         self.topology, self.timeout = topology, address.timeout
-        self.shown = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown}"
+        self.label = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown_url}"
         self.pool = address.pool(host)
         self.client = Redis(connection_pool=self.pool)
         self.listener = Listener(self)
@@ -101,7 +101,7 @@ class Node:
 
     def submit(self, command: Command) -> None:
         if self._bytes >= _MAX_WAITING_BYTES:
-            command.fail(StoreUnavailable(f"too much waits for {self.shown}"))
+            command.fail(StoreUnavailable(f"too much waits for {self.label}"))
         else:
             self._bytes += command.size
             (self._in_order if command.in_order else self._other_reads).submit(command)
@@ -124,7 +124,7 @@ class Node:
         try:
             # Callers that waited while the node was away get their answer now, not after one more timeout.
             late = [command for command in commands if command.started <= self._failed_at]
-            _fail(late, StoreUnavailable(f"{self.shown} cannot be used now: its connection broke just before"))
+            _fail(late, StoreUnavailable(f"{self.label} cannot be used now: its connection broke just before"))
             groups = _grouped([command for command in commands if command.started > self._failed_at])
             responses = await self._exchange(groups, replicas) if groups else []
             unloaded = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
@@ -154,7 +154,7 @@ class Node:
                 for _ in commands:
                     responses.append(await _response(connection))
                 if any([isinstance(response, exceptions.ReadOnlyError) for response in responses]):
-                    await connection.disconnect()  # its address may lead to another server now
+                    await connection.disconnect()  # after a failover, the address may lead to another server
         except UNREACHABLE as error:
             refusals = exceptions.BusyLoadingError, exceptions.AuthenticationError
             is_unsent = connection is None or (isinstance(error, refusals) and not responses)
@@ -162,7 +162,7 @@ class Node:
                 await connection.disconnect(nowait=True)
             self._failed_at = self._loop.time()
             self.topology.refresh()
-            why = f"{self.shown} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
+            why = f"{self.label} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
             unavailable = StoreUnavailable(why)
             unknown = unavailable if is_unsent else OutcomeUnknown(f"{why}; the change may have been made")
             return [unknown if group[0].writes else unavailable for group in groups]
@@ -171,7 +171,7 @@ class Node:
                 await self.pool.release(connection)
         # A replica refuses WAIT, after it has refused the writes.
         if waits and (isinstance(confirmed := responses.pop(), Exception) or confirmed < replicas):
-            unconfirmed = OutcomeUnknown(f"kept by {self.shown}, but not confirmed by {replicas} replicas in time")
+            unconfirmed = OutcomeUnknown(f"kept by {self.label}, but not confirmed by {replicas} replicas in time")
             for n, group in enumerate(groups):
                 if group[0].writes and not isinstance(responses[n], Exception):
                     responses[n] = unconfirmed
@@ -182,7 +182,7 @@ class Node:
             if isinstance(response, exceptions.AskError | exceptions.TryAgainError):
                 self.topology.submit_again(group, response)
             elif isinstance(response, exceptions.ResponseError):
-                _fail(group, StoreUnavailable(f"{self.shown} refuses: {reason_of(response)}"))
+                _fail(group, StoreUnavailable(f"{self.label} refuses: {reason_of(response)}"))
             elif isinstance(response, Exception):
                 _fail(group, response)
             else:
@@ -213,7 +213,7 @@ class Topology:
             await self._cluster.aclose()
             await self._cluster.initialize()
         except (*UNREACHABLE, exceptions.RedisClusterException) as error:
-            raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
+            raise StoreUnavailable(f"{self.address.shown_url} cannot be used now: {reason_of(error)}") from None
         finally:
             self._by_tag.clear()  # redis-py may know a newer layout, even if a node did not answer
         for subscription in self.subscriptions:
@@ -244,9 +244,9 @@ class Topology:
         if tag not in self._by_tag:
             host = None
             if self._cluster is not None:
-                found = self._cluster.get_node_from_key(f"{{{tag}}}")
-                assert found is not None
-                host = found.host, int(found.port)
+                master = self._cluster.get_node_from_key(f"{{{tag}}}")
+                assert master is not None
+                host = master.host, int(master.port)
             if host not in self._nodes:
                 self._nodes[host] = Node(self, host)
             self._by_tag[tag] = self._nodes[host]
@@ -267,7 +267,7 @@ class Topology:
         def submit(_: asyncio.Task[None]) -> None:
             for command in group:
                 if asyncio.get_running_loop().time() > command.started + self.address.timeout:
-                    command.fail(StoreUnavailable(f"{self.address.shown} is moving these keys: {reason_of(error)}"))
+                    command.fail(StoreUnavailable(f"{self.address.shown_url} is moving these keys: {reason_of(error)}"))
                 else:
                     self.node_of(command.tag).submit(command)
 

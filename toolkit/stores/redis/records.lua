@@ -56,7 +56,7 @@ local function increment(key, limit, expires_of_first)
   return number
 end
 
--- expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
+-- expires, how many values are expected, each one's key, '1' or '' (absent), value; then these three for each change.
 -- Returns 1, or 0 if a value is not as expected.
 local function compare_and_set(expires, expected)
   local a = 5 + 3 * tonumber(expected)

@@ -28,7 +28,7 @@ class RedisStore:
         self._now = now
 
     def __repr__(self) -> str:
-        return self.address.shown
+        return self.address.shown_url
 
     async def open(self) -> None:
         """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user."""
@@ -58,11 +58,11 @@ class RedisStore:
                 with contextlib.suppress(ResponseError):  # a user without this permission gets no warning
                     fsync = (await node.client.config_get("appendfsync")).get("appendfsync")
         except UNREACHABLE as error:
-            raise StoreUnavailable(f"{node.shown} cannot be used now: {reason_of(error)}") from None
+            raise StoreUnavailable(f"{node.label} cannot be used now: {reason_of(error)}") from None
         if problem := _problem_of(info, self.address):
-            raise StoreUnavailable(f"{node.shown} {problem}")
+            raise StoreUnavailable(f"{node.label} {problem}")
         for warning in _warnings_about(info, fsync, self.address.replicas):
-            log.warning("%s: %s", node.shown, warning)
+            log.warning("%s: %s", node.label, warning)
 
 
 def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
@@ -79,16 +79,16 @@ def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
 
 def _warnings_about(info: Mapping[str, Any], fsync: str | None, replicas: int) -> list[str]:
     """Return where this Redis guarantees less than expected; `fsync` is None if the user may not read that setting."""
-    found = []
+    warnings = []
     if info.get("aof_enabled") == 0:
-        found.append(
+        warnings.append(
             "an acknowledged dweet is in its memory only; set appendonly yes and appendfsync always for the disk"
         )
     elif fsync not in (None, "always"):
-        found.append(f"appendfsync is {fsync}: an acknowledged dweet is on its disk within about a second, not at once")
+        warnings.append(f"appendfsync is {fsync}: an acknowledged dweet is on disk within about a second, not at once")
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and info.get("maxmemory"):
-        found.append(f"it forgets keys when its memory is full ({policy}); set maxmemory-policy noeviction")
+        warnings.append(f"it forgets keys when its memory is full ({policy}); set maxmemory-policy noeviction")
     if (connected := info.get("connected_slaves", 0)) < replicas:
-        found.append(f"{replicas} replicas must confirm what is acknowledged, and it has {connected} now")
-    return found
+        warnings.append(f"{replicas} replicas must confirm what is acknowledged, and it has {connected} now")
+    return warnings
