@@ -45,7 +45,7 @@ class Services:
         async with AsyncExitStack() as closing:
             await store.open()
             closing.push_async_callback(store.close)
-            # The folder is locked now. The address of an earlier gateway must go, or a command sends the key there.
+            # The folder is locked now. Remove an earlier gateway's address, or a command sends the operator key there.
             if (folder := settings.gateway.folder) is not None:
                 remove_address(folder)
                 closing.callback(remove_address, folder)
