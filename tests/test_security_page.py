@@ -56,8 +56,8 @@ KIB = 1024
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {HandwritingSettings().render_seconds:g} s of CPU time (`render_seconds`), {MEMORY_BYTES // KIB**2} MiB",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
-        f"{pages.MOST_VALUES} values of {MAX_ACTIVE_THINGS} public things, each as escaped text of at most "
-        f"{pages.LONGEST_TEXT} characters",
+        f"{pages.MAX_VALUES_PER_THING} values of {MAX_ACTIVE_THINGS} public things, each as escaped text of at most "
+        f"{pages.MAX_TEXT_CHARACTERS} characters",
         f"| stop | {LIMITS.grace_seconds:g} s for responses and streams |",
     ],
 )

@@ -79,9 +79,9 @@ def test_everything_by_keyboard(explorer: Page) -> None:
     button(explorer, "PDF").press("Enter")
     expect(explorer.get_by_text("tk.handwriting.pdf(")).to_be_visible()
     button(explorer, "Compare").press("Enter")
-    expect(explorer.get_by_alt_text("What it is compared with")).to_be_visible()
+    expect(explorer.get_by_alt_text("The earlier picture")).to_be_visible()
     button(explorer, "Stop comparing").press("Enter")
-    expect(explorer.get_by_alt_text("What it is compared with")).to_have_count(0)
+    expect(explorer.get_by_alt_text("The earlier picture")).to_have_count(0)
 
 
 def test_hands_are_chosen_by_their_pictures(explorer: Page) -> None:

@@ -205,7 +205,7 @@ def handwriting_by_keyboard(widget: Locator) -> None:
     focus_first(widget)
     tab_to(widget, "Compare")
     keys.press("Space")
-    expect(widget.get_by_alt_text("What it is compared with")).to_be_visible()
+    expect(widget.get_by_alt_text("The earlier picture")).to_be_visible()
 
 
 def handwriting_goes_wrong(widget: Locator) -> None:

@@ -155,6 +155,8 @@ def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
     done = hands.handwriting.png("Hello", "Molly", handwriting_color="#ffffff", height=40)
     assert done.on_paper().getpixel((0, 0)) == (43, 43, 43)
     assert done.image().getpixel((0, 0)) == (255, 255, 255, 0)
+    drawing = hands.handwriting.svg("Hello", "Molly", handwriting_color="#ffffff", height=40)
+    assert "background:#2b2b2b" in drawing._repr_mimebundle_()["image/svg+xml"]
 
 
 def test_a_name_that_nobody_has(hands: toolkit.Connection) -> None:

@@ -175,7 +175,7 @@ def test_the_edges_of_scans_are_shaded_differently(molly: Handwriting) -> None:
 
 def test_pages_of_a_letter_are_sheets_of_one_pad(winters: Handwriting) -> None:
     parameters = Parameters(
-        winters, "pdf", "Hello\n" * 30, 24.0, width=400.0, height=300.0, random_seed=7, paper="ruled", is_letter=True
+        winters, "pdf", "Hello\n" * 30, 24.0, width=400.0, height=300.0, random_seed=7, paper="ruled", is_multipage=True
     )
     sheets = [page.sheet for page in write_pages(parameters)[1] if page.sheet is not None]
     assert len(sheets) > 2

@@ -50,7 +50,7 @@ def of(hand: Handwriting, words: int, kind: str = "pdf", **more: object) -> Para
     """Return the parameters of an A4 letter."""
     given = {"handwriting_size": 12.0, "width": 210 * MM, "height": 297 * MM, "margin": Margin(*[EDGE] * 4),
              "line_spacing": None, "random_seed": 7, **more}  # fmt: skip
-    return Parameters(hand, kind, long_text(words), is_letter=True, **given)
+    return Parameters(hand, kind, long_text(words), is_multipage=True, **given)
 
 
 def pages_of(parameters: Parameters) -> Iterator[Page]:

@@ -23,7 +23,7 @@ def test_the_whole_listing_is_sorted_by_id_and_holds_the_known_hands(service: Se
     records = listed(service)
     assert len(records) >= 120
     assert [record["id"] for record in records] == sorted(record["id"] for record in records)
-    assert all(list(record) == list(wire.RECORD_FIELDS) for record in records)
+    assert all(list(record) == list(wire.HANDWRITING_FIELDS) for record in records)
     titles = {record["id"]: record["title"] for record in records}
     known = {"2D5QW0F80001": "Molly", "2D5S18M00002": "Winters", "2D5S46A80003": "Perry", "2D5S46JG0004": "Squire",
              "5WGWVX5G00WA": "Bailey", "5WGWVX9800WC": "Cedar", "7EQMJPSG00H9": "Beekman"}  # fmt: skip
@@ -31,7 +31,7 @@ def test_the_whole_listing_is_sorted_by_id_and_holds_the_known_hands(service: Se
     assert all(record[rating] > 0 for record in records for rating in wire.RATINGS)
 
 
-@pytest.mark.parametrize("order_by", wire.RECORD_FIELDS)
+@pytest.mark.parametrize("order_by", wire.HANDWRITING_FIELDS)
 @pytest.mark.parametrize("order_dir", ["asc", "desc"])
 def test_pages_of_any_order_make_the_whole(service: Service, order_by: str, order_dir: str) -> None:
     order = f"order_by={order_by}&order_dir={order_dir}"

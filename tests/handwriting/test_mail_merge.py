@@ -78,7 +78,7 @@ def test_a_picture_too_small_for_its_text_is_told(hands: toolkit.Connection, tmp
         ({"background": "white"}, "a PDF has no background"),
         ({"background": "bluish", "kind": "png"}, "'bluish' is no CSS colour"),
         ({"kind": "replay"}, "kind is 'pdf' or 'png' or 'svg', not 'replay'"),
-        ({"kind": "png", "dpi": 0}, "dpi is between 1 and 1544 for this page .9000 pixels a side., not 0"),
+        ({"kind": "png", "dpi": 0}, "dpi is between 1 and 1544 for this page .9000 pixels per side., not 0"),
         ({"kind": "png", "dpi": 1545}, "dpi is between 1 and 1544"),
         ({"frame": GUESTS.set_axis(["name", "name"], axis=1)}, "two columns of the frame have the same name"),
     ],

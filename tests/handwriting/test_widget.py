@@ -109,15 +109,15 @@ def test_a_hand_by_title_by_id_or_by_its_picture(explorer: HandwritingExplorer) 
     assert explorer.result.handwriting == "Perry"
     titles = [card.description for card in explorer.picker.cards]
     assert "Perry" in titles
-    explorer.picker.on_button.click()
+    explorer.picker.next_button.click()
     explorer.picker.cards[0].click()
     assert explorer.result.handwriting == explorer.picker.cards[0].description not in titles
     explorer.picker.order.value = "by neatness"
     assert explorer.picker.back_button.disabled
     for _ in range(30):
-        explorer.picker.on_button.click()
-    assert explorer.picker.on_button.disabled
-    assert explorer.picker.place.value == "page 20 of 20"
+        explorer.picker.next_button.click()
+    assert explorer.picker.next_button.disabled
+    assert explorer.picker.page_label.value == "page 20 of 20"
 
 
 def test_a_card_shows_whole_words_and_a_rating(explorer: HandwritingExplorer) -> None:
@@ -231,10 +231,10 @@ def test_no_file_is_offered_while_it_is_replaced(explorer: HandwritingExplorer) 
 
 
 def test_turning_pages_of_hands_keeps_link_and_picture_true(explorer: HandwritingExplorer) -> None:
-    explorer.picker.on_button.click()
+    explorer.picker.next_button.click()
     assert file_offered(explorer) == explorer.file.data
     explorer.text.value = "क"
-    explorer.picker.on_button.click()
+    explorer.picker.next_button.click()
     assert explorer.link.value == ""
     assert "The picture shows earlier settings" in explorer.status.value
 

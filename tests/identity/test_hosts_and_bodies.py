@@ -171,7 +171,7 @@ def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFi
     Gateway(config={"identity": identity}).close()
     assert [record.getMessage() for record in caplog.records] == [
         "mobile identity simulates phones: it believes X-Simulated-Device-Ip in calls to 127.0.0.1, so anybody who "
-        "reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
+        "reaches this gateway can pretend to be any phone. Set public_url before you put a proxy in front of it."
     ]
     caplog.clear()
     public = {"public_url": "https://identity.example"}

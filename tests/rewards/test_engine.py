@@ -244,7 +244,7 @@ def test_a_company_token_that_no_device_id_can_have_is_refused(token: str) -> No
 def test_a_device_record_does_not_grow_without_bound() -> None:
     state = DeviceState()
     for number in range(1000):
-        state.next_draw(f"m-{number}")
+        state.count_draw(f"m-{number}")
     assert len(state.draws) == 256
     assert msgspec.json.decode(msgspec.json.encode(state), type=DeviceState) == state
 

@@ -16,15 +16,15 @@ from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
 from toolkit.rewards.analysis.experiments import (
     ab,
-    bootstrap_difference,
-    holm,
-    newcombe,
+    bootstrap_interval,
+    holm_corrected,
+    newcombe_interval,
     sample_size,
-    two_proportions,
+    z_test,
 )
 from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.funnels import funnel, moments_per_session
-from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson
+from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson_interval
 
 
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
@@ -33,26 +33,26 @@ from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wil
     [(0, 12, 0.0, 0.2425), (3, 10, 0.1078, 0.6032), (30, 100, 0.2189, 0.3958), (300, 1000, 0.2724, 0.3291)],
 )
 def test_wilson(hits: int, n: int, low: float, high: float) -> None:
-    assert wilson(hits, n) == pytest.approx((low, high), abs=5e-5)
-    assert wilson(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
+    assert wilson_interval(hits, n) == pytest.approx((low, high), abs=5e-5)
+    assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
 
 
 def test_wilson_of_nothing_says_nothing() -> None:
-    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson_interval(0, 0) == (0.0, 1.0)
 
 
 def test_newcombe_as_published() -> None:
     # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
-    assert newcombe(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert newcombe_interval(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 def test_two_proportions() -> None:
-    z, p = two_proportions(56, 70, 48, 80)
+    z, p = z_test(56, 70, 48, 80)
     # By hand: pooled 104/150, error sqrt(.6933 * .3067 * (1/70 + 1/80)).
     assert (z, p) == pytest.approx((2.6499, 0.00805), abs=5e-4)
-    assert two_proportions(5, 5, 7, 7) == (0.0, 1.0)
+    assert z_test(5, 5, 7, 7) == (0.0, 1.0)
     # statsmodels.stats.proportion.proportions_ztest([900, 100], [1000, 1000])
-    assert two_proportions(900, 1000, 100, 1000)[1] == pytest.approx(2.509158096763144e-280)
+    assert z_test(900, 1000, 100, 1000)[1] == pytest.approx(2.509158096763144e-280)
 
 
 def test_sample_size() -> None:
@@ -62,16 +62,16 @@ def test_sample_size() -> None:
 
 
 def test_holm() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert holm_corrected([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm_corrected([0.9, 0.8]) == [1.0, 1.0]
+    assert holm_corrected([]) == []
 
 
 def test_the_bootstrap_covers_a_known_difference_and_repeats() -> None:
     first = np.array([[1.0, 2.0]] * 50 + [[2.0, 2.0]] * 50)
     second = np.array([[0.0, 2.0]] * 50 + [[1.0, 2.0]] * 50)
-    low, high = bootstrap_difference(first, second)
-    assert (low, high) == bootstrap_difference(first, second)
+    low, high = bootstrap_interval(first, second)
+    assert (low, high) == bootstrap_interval(first, second)
     assert low < 0.5 < high
     # Two independent means with standard error 0.025 each: 1.96 * sqrt(2) * 0.025 to either side.
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(2) * 0.025, rel=0.15)
@@ -110,7 +110,7 @@ def test_the_funnel_counts_sessions() -> None:
     assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
     assert list(table["devices"]) == [2, 2, 2, 2, 1]
     assert list(table["of_previous"]) == [1.0, 1.0, 1.0, 1.0, 0.5]
-    assert tuple(table.loc[4, ["low", "high"]]) == pytest.approx(wilson(1, 2))
+    assert tuple(table.loc[4, ["low", "high"]]) == pytest.approx(wilson_interval(1, 2))
     assert table.loc[0, ["low", "high"]].isna().all()
     assert table.attrs == {"test_rows_left_out": 1, "unit": "session"}
 
@@ -186,7 +186,7 @@ def test_the_funnel_by_a_column() -> None:
     table = funnel(DECISIONS, by="moment_id").set_index(["moment_id", "step"])
     assert list(table.loc["m", "n"]) == [2, 1, 1, 1]
     assert list(table.loc["n", "n"]) == [1, 1, 1, 0]
-    with pytest.raises(InvalidArgument, match="the result has a column step"):
+    with pytest.raises(InvalidArgument, match="the result already has a column step"):
         funnel(DECISIONS.assign(step="a"), by="step")
 
 
@@ -224,7 +224,7 @@ def test_rates_by_moment() -> None:
     table = analysis.rate_by_moment(DECISIONS).set_index("moment_id")
     assert list(table.index) == ["m", "n"]
     assert (table.loc["m", "n"], table.loc["m", "rewarded"]) == (3, 1)
-    assert tuple(table.loc["m", ["low", "high"]]) == pytest.approx(wilson(1, 3))
+    assert tuple(table.loc["m", ["low", "high"]]) == pytest.approx(wilson_interval(1, 3))
     assert table["few"].all()
 
 
@@ -355,7 +355,7 @@ def test_ab_of_one_device_an_arm_has_no_interval_of_devices() -> None:
 def test_ab_of_every_pair_is_corrected_for_their_number() -> None:
     table = ab(arms({"A": (48, 80), "B": (56, 70), "C": (50, 80)}))
     assert [tuple(pair) for pair in table[["a", "b"]].to_numpy()] == [("A", "B"), ("A", "C"), ("B", "C")]
-    assert list(table["p_holm"]) == holm(list(table["p"]))
+    assert list(table["p_holm"]) == holm_corrected(list(table["p"]))
 
 
 @pytest.mark.parametrize(

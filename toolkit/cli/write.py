@@ -7,13 +7,13 @@ import click
 
 from toolkit.cli.options import URL, local_url
 from toolkit.cli.process import stdin
-from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS, Format
+from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS, FileKind
 
-_FORMAT_OF_SUFFIX: dict[str, Format] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
+_KIND_OF_SUFFIX: dict[str, FileKind] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 
 def _check_output(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
-    if path.suffix.lower() not in _FORMAT_OF_SUFFIX:
+    if path.suffix.lower() not in _KIND_OF_SUFFIX:
         raise click.BadParameter("the name must end in .png, .pdf or .svg", context, parameter)
     return path
 
@@ -70,7 +70,7 @@ def write(
     from toolkit.connection import connect
     from toolkit.handwriting.client.style import Style
 
-    kind, page_size = _FORMAT_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
+    kind, page_size = _KIND_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
     with connect(url or local_url()) as tk:
         if page_size is not None and kind == "pdf":
             given = {name: value for name, value in look.items() if value is not None}

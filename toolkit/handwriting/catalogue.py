@@ -1,4 +1,4 @@
-"""The handwritings of the service, from the folder ``hands``: each is a script in the hand of one of four writers."""
+"""The handwritings of the service, from the folder ``hands``. Each handwriting is one script, written by one writer."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,12 +10,12 @@ import msgspec
 from toolkit.keyed_noise import KeyedNoise
 
 HANDS_DIR = Path(__file__).parent / "hands"
-MAX_NATURAL_NIB = 0.95  # the pen of a natural writer is at most this multiple of the script's pen width
+MAX_NATURAL_NIB = 0.95  # largest factor on the pen width of a script in natural writing
 
 
 @dataclass(frozen=True, slots=True)
 class Handwriting:
-    """One handwriting. Ratings have the average 1400, standard deviation 100."""
+    """One handwriting. Over all handwritings, a rating has the mean 1400 and the standard deviation 100."""
 
     id: str  # 12 characters of Crockford base 32
     title: str  # unique, ignoring case
@@ -26,9 +26,9 @@ class Handwriting:
     rating_embellishment: int
     rating_character_width: int
     script: str  # name of the hand pack
-    writer: int
+    writer: int  # index in WRITERS
 
-    def record(self) -> dict[str, str | int]:
+    def public_fields(self) -> dict[str, str | int]:
         return {k: v for k, v in asdict(self).items() if k not in ("script", "writer")}
 
 
@@ -43,11 +43,11 @@ def catalogue() -> Mapping[str, Handwriting]:
 class Writer:
     """Habits of one writer. Lengths in cap heights, angles as slopes (rise over run)."""
 
-    name: str  # part of the key of random numbers
+    name: str  # part of the key of the random numbers: a new name changes the writing
     slant: float  # added to the slant of the script
     width: float  # factor on the width of letters and spaces
     nib: float  # factor on the pen width of the script
-    haste: int  # number of smoothing passes over a stroke: a fast writer rounds the corners
+    smoothing_passes: int  # over a stroke; more passes round the corners, as a fast writer does
     shake: float  # factor on every irregularity; below 1 is neat
     wander: float  # factor on the drift of the baseline and the slope of lines
     contrast: float  # factor on the variation of the line width in the script
@@ -55,34 +55,31 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """More habits of a writer, for natural writing. Lengths in cap heights, angles as slopes."""
+    """More habits of a writer, for natural writing only. Slopes are rise over run."""
 
     ascender: float  # factor on the height of letters above the x-height
     descender: float  # factor on the depth of letters below the baseline
-    figure: float  # factor on the size of digits
-    join_rate: float  # share of the joinable letter pairs that a print hand joins
-    longest_run: int  # most letters that a joined hand writes without a lift, at least three
-    bar_length: float  # factor on the length of bars
+    digit_size: float  # factor on the size of digits
+    join_rate: float  # share of the joinable letter pairs that are joined in a script without joins
+    longest_run: int  # the most letters that a joined script joins before the pen is lifted: 5 or 6
+    bar_length: float  # factor on the length of crossbars
     bar_slope: float
-    dot_shift: float  # to the right, in x-heights
+    dot_shift: float  # how far dots are to the right, in x-heights
     gap: float  # factor on the gaps between words
-    margin: float  # drift of the left margin
+    margin: float  # mean drift of the left margin
     line_slope: float
 
 
 WRITERS: tuple[Writer, ...] = (
-    Writer("own", slant=0.0, width=1.0, nib=1.0, haste=2, shake=1.0, wander=1.0, contrast=0.6),
-    Writer("brisk", slant=0.17, width=0.9, nib=0.76, haste=3, shake=1.25, wander=1.3, contrast=0.45),
-    Writer("round", slant=-0.13, width=1.14, nib=1.34, haste=2, shake=0.75, wander=0.7, contrast=0.3),
-    Writer("easy", slant=0.06, width=1.04, nib=0.9, haste=2, shake=1.55, wander=1.8, contrast=0.75),
+    Writer("own", slant=0.0, width=1.0, nib=1.0, smoothing_passes=2, shake=1.0, wander=1.0, contrast=0.6),
+    Writer("brisk", slant=0.17, width=0.9, nib=0.76, smoothing_passes=3, shake=1.25, wander=1.3, contrast=0.45),
+    Writer("round", slant=-0.13, width=1.14, nib=1.34, smoothing_passes=2, shake=0.75, wander=0.7, contrast=0.3),
+    Writer("easy", slant=0.06, width=1.04, nib=0.9, smoothing_passes=2, shake=1.55, wander=1.8, contrast=0.75),
 )
 
 
 def writer_of(script: str, number: int, natural: bool = False) -> Writer:
-    """Return writer `number` of a script (a hand pack, such as bailey); habits differ a little between scripts.
-
-    A writer of `natural` writing has a nib of at most `MAX_NATURAL_NIB`.
-    """
+    """Return ``WRITERS[number]``, varied a little for each script; `natural` limits the nib to `MAX_NATURAL_NIB`."""
     base = WRITERS[number]
     slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
     writer = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
@@ -93,11 +90,11 @@ def writer_of(script: str, number: int, natural: bool = False) -> Writer:
 
 
 def habits_of(script: str, writer: str) -> Habits:
-    u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()
+    u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()  # from -1 to 1
     return Habits(
         ascender=1 + 0.1 * u[0],
         descender=1 + 0.12 * u[1],
-        figure=1 + 0.06 * u[2],
+        digit_size=1 + 0.06 * u[2],
         join_rate=0.5 + 0.15 * u[3],
         longest_run=5 + int(1.49 * u[4] + 0.5),
         bar_length=1 + 0.2 * u[5],

@@ -7,13 +7,13 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.wire import MAX_PIXELS, Align, Format, Paper, Pen
+from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Paper, Pen
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
-_MAX_PIXELS = (float(MAX_PIXELS), f"{MAX_PIXELS}px")
-#: The largest distance of each format: in points, and as text for error messages.
-MAX_DISTANCE: dict[Format, tuple[float, str]] = {
-    "png": _MAX_PIXELS, "pdf": (7200.0, "100in"), "svg": _MAX_PIXELS, "replay": _MAX_PIXELS
+_PIXEL_LIMIT = (float(MAX_PIXELS), f"{MAX_PIXELS}px")
+#: The longest side, size or margin for each kind of file: in points, and as text for error messages.
+LENGTH_LIMITS: dict[FileKind, tuple[float, str]] = {
+    "png": _PIXEL_LIMIT, "pdf": (7200.0, "100in"), "svg": _PIXEL_LIMIT, "replay": _PIXEL_LIMIT
 }  # fmt: skip
 
 
@@ -51,38 +51,38 @@ class Margin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The parameters of a rendering. Lengths are in points, 72 per inch; a pixel is a point."""
+    """The parameters of a rendering. Lengths are in points unless a comment says otherwise; a pixel is a point."""
 
-    # handwriting and kind are not in repr(), because `etag_of` hashes repr() together with id and kind.
+    # repr() omits these two, because `etag_of` hashes the handwriting's id and the kind together with repr().
     handwriting: Handwriting = field(repr=False)
-    kind: Format = field(repr=False)
-    text: str  # tab, LF, CR and CRLF are the only control characters
-    handwriting_size: float = 20.0  # baseline to cap height
+    kind: FileKind = field(repr=False)
+    text: str  # without control characters, except tab, LF and CR
+    handwriting_size: float = 20.0  # from the baseline to the top of a capital letter
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
     width: float | None = DEFAULT_WIDTH  # None is ``auto``
     height: float | None = DEFAULT_HEIGHT
-    # Distance between two baselines in handwriting sizes, 0 to 5; with None (letters only), lines just do not meet.
+    # From baseline to baseline, in handwriting sizes, 0 to 5. None (only if is_multipage): 1.5, or more if lines touch.
     line_spacing: float | None = 1.5
     line_spacing_variance: float = 0.0  # largest relative change of a line spacing, 0 to 1
     word_spacing_variance: float = 0.0  # largest relative change of a gap between words, 0 to 1
     min_padding: float | None = None  # centre the text with at least this margin; None starts at the top left
-    # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
+    # The same positive seed gives the same writing in every kind of file; the service replaces None with a random seed.
     random_seed: int | Decimal | None = None
     pen: Pen = "plain"  # "plain" ink has one density
     natural: bool = False  # whether letters, joins and gaps vary as in a person's writing
     paper: Paper = "none"  # "none" is transparent
     corrections: float = 0.0  # share of words that are crossed out, retouched or squeezed, 0 to 1
     margin: Margin | None = None
-    align: Align = "top"
-    is_letter: bool = False  # whether the text may have several pages
-    page_number: int | None = None  # the page of a letter to render, from 1; None means all pages
+    align: Align = "top"  # of the text between the top and the bottom of the page
+    is_multipage: bool = False  # whether a text that is too long for one page continues on further pages
+    page_number: int | None = None  # the page to render, from 1; None means all pages
 
     @property
-    def edges(self) -> Margin:
-        """Return the distances of the text from the four edges of the page."""
+    def effective_margin(self) -> Margin:
+        """Return `margin`, or else `min_padding` (None is 0) on all sides."""
         return self.margin or Margin(*[self.min_padding or 0.0] * 4)
 
     @property
     def text_width(self) -> float:
         """Return the width between the margins, in points."""
-        return (self.width or 0.0) - self.edges.left - self.edges.right
+        return (self.width or 0.0) - self.effective_margin.left - self.effective_margin.right

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceError, class_of_status
 
-Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
-LetterFormat: TypeAlias = Literal["pdf", "png", "svg"]
+#: A kind of file; ``replay`` is an animated SVG.
+FileKind: TypeAlias = Literal["png", "pdf", "svg", "replay"]
+LetterFileKind: TypeAlias = Literal["pdf", "png", "svg"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 Align: TypeAlias = Literal["top", "middle"]
@@ -30,24 +31,24 @@ _RENDER_QUERY = (APIKEY, *(Parameter(name) for name in (*RENDER_PARAMETERS, *OWN
 
 GET_LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
 GET_HANDWRITING = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
-# The formats SVG and replay are additions of this toolkit.
-CONTENT_TYPES: dict[Format, str] = {
+# The kinds svg and replay are additions of this toolkit.
+CONTENT_TYPES: dict[FileKind, str] = {
     "png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml",
 }  # fmt: skip
 RENDER_ENDPOINTS = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
-# Renders a text on as many pages as needed; the text is in the body.
+# Renders a text on as many pages as needed. The text is in the body, all other parameters are in the query.
 POST_LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
-LETTER_KINDS: tuple[LetterFormat, ...] = get_args(LetterFormat)
+LETTER_KINDS: tuple[LetterFileKind, ...] = get_args(LetterFileKind)
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
-RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
+HANDWRITING_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
 PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
 SWITCH_VALUES = ("true", "false")
 ALIGNS: tuple[Align, ...] = get_args(Align)
 
-#: Headers of a rendering, all additions of this toolkit.
+#: Headers of a rendering; the specification has none of them.
 SEED_HEADER = "X-Handwriting-Seed"
 OVERFLOW_HEADER = "X-Handwriting-Overflow"
 PAGE_SIZE_HEADER = "X-Handwriting-Size"
@@ -58,7 +59,7 @@ PAGES_HEADER = "X-Handwriting-Pages"
 TIMING_HEADER = "Server-Timing"
 
 MAX_TEXT_LENGTH = 9000
-MAX_PIXELS = 9000  # of a side of a PNG
+MAX_PIXELS = 9000  # per side of a PNG, an SVG or a replay
 MAX_LETTER_LENGTH, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 MAX_LINE_SPACING = 5.0
@@ -97,8 +98,8 @@ _POINTS_OF_UNIT = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 /
 
 def points_of(distance: str) -> float | None:
     """Convert a distance such as ``4 in``, ``12cm`` or ``20.5px`` to points; None if it cannot be parsed."""
-    hit = _DISTANCE_PATTERN.fullmatch(distance)
-    return float(hit[1]) * _POINTS_OF_UNIT[hit[2].lower()] if hit else None
+    match = _DISTANCE_PATTERN.fullmatch(distance)
+    return float(match[1]) * _POINTS_OF_UNIT[match[2].lower()] if match else None
 
 
 def error_body(error: ServiceError) -> bytes:
@@ -107,17 +108,17 @@ def error_body(error: ServiceError) -> bytes:
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: str) -> ServiceError:
-    """Return the error that a response describes, of the class that the service raised; header names are lower case."""
+    """Return the error that a response describes. Its status decides the class; `headers` has lower-case keys."""
     problems = _problems_in(body) or [Problem(None, f"the service answered with status {status}")]
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
-    kind = class_of_status(status)
-    if (wait := headers.get("retry-after", "")).isdigit():
-        details["retry_after"] = float(wait)
-        kind = Overloaded if status == 503 else kind
+    error_class = class_of_status(status)
+    if (seconds := headers.get("retry-after", "")).isdigit():
+        details["retry_after"] = float(seconds)
+        error_class = Overloaded if status == 503 else error_class
     message = problems[0].error + (KEY_ADVICE if status == 401 else "")
-    return kind(message, **details)
+    return error_class(message, **details)
 
 
 def _problem_entry(problem: Problem) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def _problem_entry(problem: Problem) -> dict[str, Any]:
 
 
 def _problems_in(body: bytes) -> list[Problem]:
-    """Return the problems in the body of an error; an empty list if the body has another form."""
+    """Return the problems in the body of an error response, or an empty list if the body has another form."""
     try:
         entries = json.loads(body)["errors"]
         return [
@@ -137,7 +138,7 @@ def _problems_in(body: bytes) -> list[Problem]:
                 entry.get("field"),
                 str(entry["error"]),
                 tuple(str(missing["character"]) for missing in entry.get("missing_characters", ())),
-            )
+            )  # fmt: skip
             for entry in entries
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

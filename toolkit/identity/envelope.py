@@ -13,8 +13,6 @@ from msgspec import Struct, to_builtins
 from toolkit import errors
 from toolkit.identity.wire import MAX_BODY_BYTES, OPERATIONS
 
-# -- statuses ----------------------------------------------------------------------------------------------
-
 
 class StatusRow(NamedTuple):
     http: int
@@ -50,7 +48,7 @@ STATUSES: dict[int | str, StatusRow] = {
     2040: StatusRow(429, "Too many requests.", errors.RateLimited),
 }
 SUCCESS_DESCRIPTION = "Success."
-#: Statuses that the rate limits count: guesses at a user's data, and fingerprints that are unknown or used.
+#: Statuses that the rate limits count: wrong codes, answers or payment ids, and fingerprints that are unknown or used.
 GUESS_STATUSES = frozenset({2010, 2022, 2030})
 WRONG_FINGERPRINT_STATUSES = frozenset({2001, 2003})
 
@@ -67,14 +65,14 @@ ADDRESS_OR_CARRIER = "Send DeviceIp or CarrierShortCode."
 NOT_REGISTERED = "FinalTargetUrl is not registered for this client."
 VERIFIER_MISMATCH = "CodeVerifier does not match."
 VERIFIER_NEEDED = "CodeVerifier is required: a CodeChallenge was sent."
-VERIFIER_UNASKED = "CodeVerifier was sent without a CodeChallenge."
+VERIFIER_UNEXPECTED = "CodeVerifier was sent without a CodeChallenge."
 ANSWER_INCOMPLETE = "ChallengeId and ChallengeAnswer belong together."
 NO_SUCH_CARRIER = "No carrier has this CarrierShortCode."
 NO_CARRIER_HERE = "No carrier serves this address."
 CARRIERS_DIFFER = "DeviceIp and CarrierShortCode belong to different carriers."
 NOT_BY_NETWORK = "The phone was not authenticated by its network."
 NOT_OPENED = "The device has not opened TargetUrl yet."
-FIRST_FINGERPRINT = "Send the fingerprint that deviceAuthenticate returned."
+FINAL_FINGERPRINT_NEEDED = "Send the fingerprint that deviceAuthenticate returned."
 OR_TOO_OLD = "Or it is too old: a phone gets the same answer for both."
 REVOKED_BY_REUSE = "The authentication that came from it has been revoked."
 START_AGAIN = "Start again at authenticateByRedirect."
@@ -151,7 +149,7 @@ def _json(value: dict[str, Any]) -> bytes:
 # -- errors on the client side -------------------------------------------------------------------------------
 
 _INFO_TEXTS = (
-    *(value for value in globals().values() if type(value) is str),
+    *(value for value in globals().values() if type(value) is str),  # the text constants above
     *_INFO_OF_HTTP_STATUS.values(),
     *(field.error for operation in OPERATIONS for field in operation.fields),
     *("Retry after 1 seconds.", "1 attempt left.", "2 attempts left."),
@@ -164,9 +162,9 @@ def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.
     code = envelope.get("Status")
     if type(code) is not int or code not in STATUSES:
         return None
-    given = envelope.get("AdditionalInfo")
+    sent_info = envelope.get("AdditionalInfo")
     # Only known texts: another server could repeat a secret of the request, and a traceback would show the secret.
-    info = given if type(given) is str and _DIGITS_PATTERN.sub("#", given) in _KNOWN_INFOS else None
+    info = sent_info if type(sent_info) is str and _DIGITS_PATTERN.sub("#", sent_info) in _KNOWN_INFOS else None
     seconds = re.fullmatch(r"Retry after ([0-9]{1,6}) seconds\.", info or "")
     error = refusal(code, info, http=http, retry_after=float(seconds[1]) if seconds else None)
     error.service, error.request = "identity", request

@@ -134,4 +134,5 @@ _TRANSITION_OF_CAUSE = {(row.state, row.event, row.fact): row for row in TRANSIT
 
 
 def transition(state: State, event: Event, fact: Fact = Fact.ANY) -> Transition:
+    # A fact without a row has the row of ANY.
     return _TRANSITION_OF_CAUSE.get((state, event, fact)) or _TRANSITION_OF_CAUSE[state, event, Fact.ANY]

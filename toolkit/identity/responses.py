@@ -53,13 +53,13 @@ class Challenge(Struct, rename="pascal"):
 
 class Eligibility(Struct, rename="pascal"):
     eligible: bool
-    #: None if no question is asked.
+    #: None if no question is asked; unset if the user is not eligible.
     challenge: Challenge | None | UnsetType = UNSET
     ineligible_reason: str | UnsetType = UNSET
 
 
 class Payment(Struct, rename="pascal"):
-    """A payment in a list; a carrier bill has no brand, digits and expiration."""
+    """A payment method on file; a carrier bill has no brand, last four digits and expiration."""
 
     payment_id: Guid
     payment_type: str

@@ -15,7 +15,7 @@ GUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a request; the value is a text that matches `pattern`, unless the service has a check for the name."""
+    """A field of a request. Its value is a text that matches `pattern`; `callers` has more checks for some names."""
 
     name: str
     #: What the value must be, for the error text.

@@ -26,7 +26,7 @@ _NOT_GIVEN = -1
 
 
 class Limits(Table, frozen=True):
-    """How often one kind of moment is rewarded."""
+    """How often moments with one moment_id are rewarded."""
 
     #: Probability of a reward if no other rule refuses.
     p: Share = 0.3
@@ -37,28 +37,28 @@ class Limits(Table, frozen=True):
     min_gap_s: Gap = 60.0
 
 
-class OwnLimits(Limits, frozen=True):
-    """Limits of a moment or an arm; `Configuration` replaces those that are not given."""
+class LimitOverrides(Limits, frozen=True):
+    """Limits of a moment or an arm; `Configuration` fills in the limits that are not given."""
 
     p: Share = _NOT_GIVEN
     per_device_per_day: PerDay = _NOT_GIVEN
     per_moment_per_day: PerDay = _NOT_GIVEN
     min_gap_s: Gap = _NOT_GIVEN
 
-    def inherit(self, above: Limits) -> Self:
+    def inherit(self, parent: Limits) -> Self:
         names = [name for name in Limits.__struct_fields__ if getattr(self, name) == _NOT_GIVEN]
-        return replace(self, **{name: getattr(above, name) for name in names})
+        return replace(self, **{name: getattr(parent, name) for name in names})
 
 
-class MomentRules(OwnLimits, frozen=True):
+class MomentRules(LimitOverrides, frozen=True):
     """The settings of one moment_id: limits, limits of each arm of an experiment, message."""
 
     enabled: bool = True
-    arms: dict[str, OwnLimits] = {}
+    arms: dict[str, LimitOverrides] = {}
     message: Text | None = None
 
-    def inherit(self, above: Limits) -> Self:
-        rules = super().inherit(above)
+    def inherit(self, parent: Limits) -> Self:
+        rules = super().inherit(parent)
         return replace(rules, arms={arm: limits.inherit(rules) for arm, limits in rules.arms.items()})
 
 
@@ -124,7 +124,7 @@ class Configuration(Table, frozen=True):
 
     @classmethod
     def parse(cls, table: Mapping[str, Any] | Configuration) -> Configuration:
-        """Convert a table, or return a configuration; InvalidArgument names an unknown key or a wrong value."""
+        """Convert a table to a configuration; InvalidArgument names an unknown key or a wrong value."""
         return checked(table, cls)
 
     def table(self) -> dict[str, Any]:
@@ -137,15 +137,15 @@ class Configuration(Table, frozen=True):
         return sum(reward.stock for reward in self.rewards)
 
     def with_limits(self, **changes: float) -> Configuration:
-        """Return a copy with other default limits; moments and arms that had an old default get the new default."""
+        """Return a copy with other default limits; a moment or arm with an old default gets the new one."""
         default = replace(self.default, **changes)
 
-        def follow(limits: LimitsT) -> LimitsT:
+        def updated(limits: LimitsT) -> LimitsT:
             names = [name for name in changes if getattr(limits, name) == getattr(self.default, name)]
             return replace(limits, **{name: getattr(default, name) for name in names})
 
         moments = {
-            name: replace(follow(rules), arms={arm: follow(limits) for arm, limits in rules.arms.items()})
+            name: replace(updated(rules), arms={arm: updated(limits) for arm, limits in rules.arms.items()})
             for name, rules in self.moments.items()
         }
         return replace(self, default=default, moments=moments)

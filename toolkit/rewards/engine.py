@@ -14,12 +14,12 @@ from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 
 DAY_MS = 86_400_000
-# The largest number of moment ids in the record of a device, which keeps the record small. The oldest id is dropped,
-# and the draws for this id then start again with the first.
+# The largest number of moment ids in the record of a device, which keeps the record small. The id whose last draw is
+# the oldest is deleted, and its next draw counts as the first again.
 _MAX_MOMENT_IDS = 256
 
 Details = dict[str, Any]
-#: The name of a rule, the reason if it refuses, and the numbers that it compared.
+#: The name of a rule, the reason if the rule refuses (otherwise None), and the numbers that the rule compared.
 Check = tuple[str, str | None, Details]
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class DeviceState(msgspec.Struct, array_like=True):
         while self.rewards and self.rewards[0][0] <= now - DAY_MS:
             del self.rewards[0]
 
-    def next_draw(self, moment_id: str) -> int:
+    def count_draw(self, moment_id: str) -> int:
         """Return the number of earlier draws for this moment id, and count one more."""
         ordinal = self.draws.pop(moment_id, 0)
         self.draws[moment_id] = ordinal + 1
@@ -116,8 +116,8 @@ class Engine:
             trace.append({"rule": rule, "ok": refusal is None, **details})
             if refusal is not None:
                 return Decision(refusal, None, None, arm, limits.p, trace)
-        left = [item for item in self.configuration.rewards if spent.get(item.id, 0) < item.stock]
-        reward = self._choose_reward(moment, left, details["ordinal"])
+        in_stock = [item for item in self.configuration.rewards if spent.get(item.id, 0) < item.stock]
+        reward = self._choose_reward(moment, in_stock, details["ordinal"])  # of the last rule, the draw
         spent[reward.id] = spent.get(reward.id, 0) + 1
         device.rewards.append((moment.at, moment.moment_id))
         trace.append({"rule": "reserve", "ok": True, "reward": reward.id, "spent": spent[reward.id]})
@@ -141,10 +141,10 @@ class Engine:
             yield "quiet_period", "QUIET_PERIOD", {"until": hours.end.isoformat("minutes"), "zone": hours.zone.key}
         yield "quiet_period", None, {}
 
-        given = [at for at, _ in device.rewards]
-        yield "device_cap", *_cap_result("DEVICE_CAP", given, limits.per_device_per_day)
-        given = [at for at, moment_id in device.rewards if moment_id == moment.moment_id]
-        yield "moment_cap", *_cap_result("MOMENT_CAP", given, limits.per_moment_per_day)
+        reward_times = [at for at, _ in device.rewards]
+        yield "device_cap", *_cap_result("DEVICE_CAP", reward_times, limits.per_device_per_day)
+        reward_times = [at for at, moment_id in device.rewards if moment_id == moment.moment_id]
+        yield "moment_cap", *_cap_result("MOMENT_CAP", reward_times, limits.per_moment_per_day)
 
         needed = limits.min_gap_s
         if device.rewards:
@@ -158,14 +158,14 @@ class Engine:
             yield "pacing", None, {}
         else:
             # The plan must also allow the unit that this moment would get.
-            units, allowed = sum(spent.values()), settings.pacing.allowed(settings.stock, moment.at)
-            refusal = None if units + 1 <= allowed else "PACING"
-            yield "pacing", refusal, {"spent": units, "allowed": round(allowed, 3)}
+            spent_units, allowed = sum(spent.values()), settings.pacing.allowed(settings.stock, moment.at)
+            refusal = None if spent_units + 1 <= allowed else "PACING"
+            yield "pacing", refusal, {"spent": spent_units, "allowed": round(allowed, 3)}
 
-        left = sum(max(item.stock - spent.get(item.id, 0), 0) for item in settings.rewards)
-        yield "inventory", None if left else "NO_INVENTORY", {"left": left}
+        units_left = sum(max(item.stock - spent.get(item.id, 0), 0) for item in settings.rewards)
+        yield "inventory", None if units_left else "NO_INVENTORY", {"left": units_left}
 
-        ordinal = device.next_draw(moment.moment_id)
+        ordinal = device.count_draw(moment.moment_id)
         number = self._random_number("draw", moment, ordinal)
         yield "draw", None if number < limits.p else "DRAW", {"u": round(number, 6), "p": limits.p, "ordinal": ordinal}
 
@@ -183,32 +183,32 @@ class Engine:
         arms = self._rules_of(moment).arms
         if not arms:
             return None
-        unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]
+        assignment_unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]
         # The names of the arms identify the experiment: moments with the same arms put a device in the same arm.
-        number = random_number(self.configuration.seed, "arm", *arms, moment.app, *unit)
+        number = random_number(self.configuration.seed, "arm", *arms, moment.app, *assignment_unit)
         return _weighted_choice([(arm, 1.0) for arm in arms], number)
 
 
-def _cap_result(reason: str, given: list[int], limit: int) -> tuple[str | None, Details]:
-    details: Details = {"used": len(given), "limit": limit}
-    if len(given) < limit:
+def _cap_result(reason: str, reward_times: list[int], limit: int) -> tuple[str | None, Details]:
+    details: Details = {"used": len(reward_times), "limit": limit}
+    if len(reward_times) < limit:
         return None, details
-    # The cap allows another reward when this reward is a day old; a limit of zero never allows one.
-    frees_at = time.gmtime((given[-limit] + DAY_MS) // 1000) if limit else None
+    # The cap allows the next reward a day after the reward at index -limit; a limit of zero allows none.
+    frees_at = time.gmtime((reward_times[-limit] + DAY_MS) // 1000) if limit else None
     return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
 
 
 def random_number(seed: int, *parts: str) -> float:
     """Return a pseudorandom number in [0, 1) that depends only on the seed and the parts."""
-    # With the lengths, ("ab",) and ("a", "b") give different numbers.
+    # The lengths are included, so that ("ab",) and ("a", "b") give different numbers.
     return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 
 
 def _weighted_choice(choices: Sequence[tuple[T, float]], number: float) -> T:
     """Return the choice for a random `number` in [0, 1); the probability of a choice is proportional to the weight."""
-    target = number * sum(weight for _, weight in choices)
+    remaining = number * sum(weight for _, weight in choices)
     for choice, weight in choices:
-        target -= weight
-        if target < 0:
+        remaining -= weight
+        if remaining < 0:
             return choice
     return choices[-1][0]

@@ -1,4 +1,4 @@
-"""The two forms of a request body, session and moment; device ids, and the labels under which they are stored.
+"""The two forms of a request body (session and moment), device ids, and the hashes that replace ids in stored data.
 
 A device id is the advertiser identifier; if the user has opted out, the caller generates an id.
 """
@@ -28,7 +28,7 @@ _OPTED_OUT_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class Form(NamedTuple):
-    """A body: a session has a `start`, a moment has a `moment_id`."""
+    """A body. A session has a `start` and an empty `moment_id`; a moment has a `moment_id`, and `start` is None."""
 
     app_key: str
     device_id: object
@@ -38,7 +38,7 @@ class Form(NamedTuple):
 
 
 def read_form(body: bytes, now: int, *, strict: bool = False) -> Form:
-    """Parse a body, or raise the error for the first broken rule; the caller checks keys and device.
+    """Parse a body, or raise the error for the first broken rule; the caller checks app_key and device_id.
 
     The start of a session must be near `now` (milliseconds since the epoch); `strict` refuses unknown fields.
     """
@@ -76,7 +76,7 @@ def checked_moment_id(moment_id: object) -> str:
 
 
 def start_text(start: datetime) -> str:
-    """Format a time in UTC with ``Z``; decimals only if they are not zero."""
+    """Format a time in UTC with ``Z``, and with decimals of the second only if they are not zero."""
     return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -104,7 +104,7 @@ def _checked_start(events: object, now: int) -> str:
         start = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise wire.refusal("bad_start") from None
-    if not -wire.START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= wire.START_OLDEST_SECONDS:
+    if not -wire.MAX_START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= wire.MAX_START_AGE_SECONDS:
         raise wire.refusal("bad_start")
     return start_text(start)
 

@@ -10,7 +10,7 @@ from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import ServiceError, class_of_status
 
 GATEWAYKEY = Parameter("gatewaykey", secret=True)
-#: A changing value prevents browser caching; the service ignores the value.
+#: A changing value prevents browser caching; the service only checks that the value is a number.
 CACHE_BUSTER = Parameter("r", pattern=r"[0-9]{1,13}")
 VIEW_TOKEN = Parameter("k", secret=True)
 
@@ -28,11 +28,11 @@ PROTOCOL = "http"
 SDK_VERSION = "1.0"
 MAX_BODY_BYTES = 16 * 1024
 MAX_MOMENT_CHARACTERS = 128
-START_OLDEST_SECONDS = 24 * 3600
-START_AHEAD_SECONDS = 5 * 60
-VIEW_SECONDS = 24 * 3600
-STORED_RESPONSE_SECONDS = 24 * 3600
-MAX_IDEMPOTENCY_KEY = 256
+MAX_START_AGE_SECONDS = 24 * 3600
+MAX_START_AHEAD_SECONDS = 5 * 60
+VIEW_LIFETIME_SECONDS = 24 * 3600
+RESPONSE_LIFETIME_SECONDS = 24 * 3600
+MAX_IDEMPOTENCY_KEY_CHARACTERS = 256
 
 DECISION_HEADER = "X-Reward-Decision"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
     status: int = 400
 
 
-#: Errors by code; `refusal` fills in the braces of a message.
+#: Errors by code; `refusal` replaces the placeholders in a message and a field.
 REFUSALS: dict[str, Refusal] = {
     "malformed_json": Refusal("The body is not valid JSON: line {line} column {column}."),
     "not_an_object": Refusal("The body must be a JSON object."),
@@ -113,24 +113,25 @@ def _error(status: int, code: str, message: str, field: str | None, retry_after:
 
 
 def in_dialect(error: ServiceError) -> ServiceError:
+    """Convert an error of the HTTP layer, such as 404 or 413, to an error with a code of this service."""
     if isinstance(error.code, str):
         return error
     return refusal(_CODE_OF_STATUS.get(error.status, "failed"))
 
 
 def error_body(error: ServiceError) -> bytes:
-    row = {"code": error.code, "field": error.field, "message": error.message}
-    return json.dumps({"error": row}, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    fields = {"code": error.code, "field": error.field, "message": error.message}
+    return json.dumps({"error": fields}, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
 def error_of(status: int, body: bytes, *, request: str, retry_after: str | None = None) -> ServiceError:
     """Return the error that a response describes, as an exception of the same class as in the service."""
     try:
-        row = dict(json.loads(body)["error"])
+        fields = dict(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        row = {}
-    code, message = str(row.get("code", status)), str(row.get("message", f"the service answered {status}"))
+        fields = {}
+    code, message = str(fields.get("code", status)), str(fields.get("message", f"the service answered {status}"))
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else None
-    error = _error(status, code, message, row.get("field"), seconds)
+    error = _error(status, code, message, fields.get("field"), seconds)
     error.service, error.request = "rewards", request
     return error

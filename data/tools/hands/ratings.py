@@ -62,7 +62,7 @@ def _id_title_dates(title: str) -> tuple[str, str, str, str]:
 def _irregularity(source: FontSource, writer: Writer) -> float:
     """Return a weighted sum of the writer's habits; single letters vary more than joined letters."""
     single = 0.0 if source.joined else 0.35
-    return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.haste
+    return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.smoothing_passes
 
 
 def _ink_touches(shaper: Shaper, pair: str) -> bool:

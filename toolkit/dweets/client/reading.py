@@ -19,6 +19,7 @@ from toolkit.errors import warn_caller
 from toolkit.frames import TimeLike, utc_range
 
 DweetDict = dict[str, Any]
+_ALL_TIME = utc_range(None, None)
 
 
 class Selection(NamedTuple):
@@ -35,22 +36,20 @@ class Selection(NamedTuple):
 
     def select(self, records: Sequence[DweetDict]) -> list[DweetDict]:
         """Return the records that belong to the selection; `records` are oldest first."""
-        times = times_of(records)
-        kept = list(compress(records, (times >= self.since) & (times < self.until)))
+        kept = list(records)
+        if (self.since, self.until) != _ALL_TIME:  # comparing 500 times takes a tenth of the time of a call
+            times = times_of(records)
+            kept = list(compress(records, (times >= self.since) & (times < self.until)))
         return kept if self.n is None else kept[-self.n :]
-
-    def is_complete_in(self, latest: Sequence[DweetDict]) -> bool:
-        """Whether the last 500 dweets contain the whole selection."""
-        if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.select(latest)) == self.n):
-            return True
-        return self.since > times_of(latest[:1])[0]
 
 
 def kept_records(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[DweetDict]:
     """Return the selected dweets that the gateway keeps, oldest first; warn if the gateway has deleted some of them."""
     latest = calls.records(wire.GET_HISTORY, thing, key)
-    if selection.is_complete_in(latest):
-        return selection.select(latest)
+    found = selection.select(latest)
+    # Older dweets are selected only if there may be any, not enough were found, and they are not too old.
+    if len(latest) < wire.HISTORY_LENGTH or len(found) == selection.n or times_of(latest[:1])[0] < selection.since:
+        return found
     last = times_of(latest[:1])[0].normalize()
     first = max(_first_day(calls, thing, key, last), selection.since.normalize())
     days = pd.date_range(first, last)[::-1]

@@ -14,12 +14,12 @@ from toolkit.identity.service.callers import echoable_request_id, parse_body
 from toolkit.identity.service.carrier import PhoneRequest, normal_ip_address
 from toolkit.identity.service.identity import IdentityService
 
-_WRONG_CLIENT = 1005
-_DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
+_CLIENT_NOT_ENABLED = 1005
+_PHONE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
 SIMULATION_WARNING = (
     f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS_HEADER} in calls to 127.0.0.1, so anybody "
-    "who reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
+    "who reaches this gateway can pretend to be any phone. Set public_url before you put a proxy in front of it."
 )
 
 
@@ -30,14 +30,14 @@ class IdentityRoutes(Routes):
     def __init__(self, service: IdentityService, *, on_loopback: bool, public_url: str | None) -> None:
         self._service = service
         self._loopback_names = Hosts() if on_loopback else None
-        # With a public URL, others reach the loopback names too: then no call may say which phone it is.
+        # With a public URL, a proxy on this machine may forward calls of strangers, so no call may name a phone.
         self._simulates_phones = on_loopback and public_url is None
-        self._public = urlsplit(public_url or "")
-        posts = [Route(operation.endpoint, self._post(operation), wire.MAX_BODY_BYTES) for operation in wire.OPERATIONS]
+        self._public_parts = urlsplit(public_url or "")
+        posts = [Route(post.endpoint, self._handler_of(post), wire.MAX_BODY_BYTES) for post in wire.OPERATIONS]
         self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        is_phone = request.raw_path == _DEVICE_PATH
+        is_phone = request.raw_path == _PHONE_PATH
         error = envelope.in_dialect(error, is_phone=is_phone)
         if is_phone:
             status, body = envelope.phone_failure(error)
@@ -48,11 +48,11 @@ class IdentityRoutes(Routes):
         )
 
     def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
-        return "mobile identity" if error.code == _WRONG_CLIENT else None
+        return "mobile identity" if error.code == _CLIENT_NOT_ENABLED else None
 
-    def _post(self, operation: wire.Operation) -> Handler:
+    def _handler_of(self, operation: wire.Operation) -> Handler:
         async def answer_operation(request: Request) -> Response:
-            origin = self._origin(request)
+            origin = self._checked_origin(request)
             if request.media_type != "application/json":
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
@@ -62,24 +62,24 @@ class IdentityRoutes(Routes):
         return answer_operation
 
     async def _open_target(self, request: Request) -> Response:
-        self._origin(request)
-        fingerprint, answer_here = request.query.get("vfp", ""), request.query.get("r")
+        self._checked_origin(request)  # only refuses unknown hosts here
+        fingerprint, response_form = request.query.get("vfp", ""), request.query.get("r")
         if not fingerprint:
             raise refusal(1000, envelope.FINGERPRINT_NEEDED)
-        if answer_here not in (None, "f"):
+        if response_form not in (None, "f"):
             raise refusal(1000, envelope.R_MUST_BE_F)
         opened = await self._service.open_target(fingerprint, self._phone_request(request))
-        if answer_here == "f":
+        if response_form == "f":
             return Response(200, msgspec.json.encode(Opened(opened.fingerprint)), headers=(_NO_REFERRER,))
-        # Never 307: the phone would send there what it sent here.
+        # Not 307: the phone would then send its request again, to the final target.
         location: Header = (b"location", opened.location.encode("ascii"))
         return Response(302, b"", b"text/plain", (location, _NO_REFERRER))
 
-    def _origin(self, request: Request) -> str:
-        """Return scheme and host by which the gateway was reached, or refuse (DNS rebinding, see `Hosts`)."""
+    def _checked_origin(self, request: Request) -> str:
+        """Return the scheme and host that the caller used; refuse unknown hosts (DNS rebinding, see `Hosts`)."""
         host = request.header(b"host").lower()
-        if self._public.netloc and host == self._public.netloc.lower():
-            return f"{self._public.scheme}://{self._public.netloc}"
+        if self._public_parts.netloc and host == self._public_parts.netloc.lower():
+            return f"{self._public_parts.scheme}://{self._public_parts.netloc}"
         if self._loopback_names is not None and self._loopback_names.is_served(host.encode("latin-1")):
             return f"http://{host}"
         raise refusal(2, envelope.WRONG_HOST, http=421)

@@ -110,7 +110,7 @@ class OperatorRoutes(Routes):
             ("dweets of each thing", settings.keep, None),
             ("finished alert mails", settings.finished_mails, None),
             ("reward decisions", None, None),
-            ("reward pages", None, rewards_wire.VIEW_SECONDS),
+            ("reward pages", None, rewards_wire.VIEW_LIFETIME_SECONDS),
         ]
         if settings.archive is not None:
             rows.insert(1, ("dweets in the archive", None, None))

@@ -7,9 +7,9 @@ from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import RewardRequest, RewardService
 
 _HTML = b"text/html; charset=utf-8"
-_PAGES = b"/reward/"
-# In a sandboxed frame the page has no origin. What it may read is only whether its own event was recorded.
-_READABLE: Header = (b"access-control-allow-origin", b"*")
+_PAGE_PREFIX = b"/reward/"
+# A sandboxed page has no origin, so any origin may read the response to an event, which says only whether it failed.
+_ANY_ORIGIN: Header = (b"access-control-allow-origin", b"*")
 
 
 class RewardRoutes(Routes):
@@ -19,21 +19,21 @@ class RewardRoutes(Routes):
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
         self._public_url = public_url
-        # Partner keys do not belong in a browser, so no other origin may call. The page's beacons need none.
+        # `cross_origin` stays False: partner keys do not belong in a browser, and the page's events need no preflight.
         self.table = [
             Route(wire.POST_MOMENT, self._moment, wire.MAX_BODY_BYTES),
             Route(wire.GET_REWARD_PAGE, self._page),
-            Route(wire.POST_EVENT, self._engage),
+            Route(wire.POST_EVENT, self._record_event),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Answer in JSON, except for the pages that a person reads."""
+        """Return the error as an HTML page if a person opened a reward page, otherwise as JSON."""
         error = wire.in_dialect(error)
-        if request.raw_path.startswith(_PAGES) and request.method in ("GET", "HEAD"):
-            document = reward_page.notice(error.message)
+        if request.raw_path.startswith(_PAGE_PREFIX) and request.method in ("GET", "HEAD"):
+            document = reward_page.render_notice(error.message)
             return Response(error.status, document.html, _HTML, _page_headers(document))
-        if request.raw_path.startswith(_PAGES):
-            return Response(error.status, wire.error_body(error), JSON, (_READABLE,))
+        if request.raw_path.startswith(_PAGE_PREFIX):
+            return Response(error.status, wire.error_body(error), JSON, (_ANY_ORIGIN,))
         return Response(error.status, wire.error_body(error), JSON, retry_after(error))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
@@ -49,26 +49,26 @@ class RewardRoutes(Routes):
             request.header(b"idempotency-key"),
             self._public_url or request.base_url,
         )
-        answer = await self._service.respond(reward_request)
-        if answer.decision is None:
-            return Response(200, answer.body)
-        header = wire.DECISION_HEADER.lower().encode("ascii"), answer.decision.encode("ascii")
-        return Response(200, answer.body, JSON, (header,))
+        stored = await self._service.respond(reward_request)
+        if stored.decision is None:
+            return Response(200, stored.body)
+        header = wire.DECISION_HEADER.lower().encode("ascii"), stored.decision.encode("ascii")
+        return Response(200, stored.body, JSON, (header,))
 
     async def _page(self, request: Request) -> Response:
         token = request.query.get(wire.VIEW_TOKEN.name, "")
         view, claimed = await self._service.view(request.values["view"], token)
-        document = reward_page.page(view, claimed=claimed)
+        document = reward_page.render_page(view, claimed=claimed)
         return Response(200, document.html, _HTML, _page_headers(document))
 
-    async def _engage(self, request: Request) -> Response:
+    async def _record_event(self, request: Request) -> Response:
         values = request.values
-        await self._service.engage(values["view"], request.query.get(wire.VIEW_TOKEN.name, ""), values["event"])
-        return Response(204, b"", headers=(_READABLE,))
+        await self._service.record_event(values["view"], request.query.get(wire.VIEW_TOKEN.name, ""), values["event"])
+        return Response(204, b"", headers=(_ANY_ORIGIN,))
 
 
 def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
-    # The address holds the view's token, which other sites must not see.
+    # The page's URL contains the token of the view, which other sites must not see.
     return (b"content-security-policy", document.csp.encode("ascii")), (b"referrer-policy", b"no-referrer")
 
 
@@ -76,5 +76,5 @@ def _check_media_types(request: Request) -> None:
     if request.media_type != "application/json":
         raise wire.refusal("unsupported_media_type")
     accepted = request.accepted
-    if accepted and not any(accepted.get(kind) for kind in ("application/json", "application/*", "*/*")):
+    if accepted and not any(accepted.get(name) for name in ("application/json", "application/*", "*/*")):
         raise wire.refusal("not_acceptable")

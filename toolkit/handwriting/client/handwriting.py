@@ -17,10 +17,10 @@ from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
-from toolkit.handwriting.client.style import Distance, PageStyle, Style, query_of, scaled_query
+from toolkit.handwriting.client.style import Distance, PageStyle, Style, query_of, scale_query
 from toolkit.handwriting.client.sweeping import contact_sheet, sweep
-from toolkit.handwriting.handwritten import Handwritten, at_resolution
-from toolkit.handwriting.wire import Format
+from toolkit.handwriting.handwritten import Handwritten, set_resolution
+from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -28,7 +28,7 @@ from toolkit.secret import Secret
 #: The smallest and the largest rating; None means no bound.
 Bounds: TypeAlias = tuple[float | None, float | None]
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
-Body: TypeAlias = Mapping[str, object]
+Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
 
 _ROW_COLUMNS = {
     "id": "str",
@@ -40,7 +40,7 @@ _ROW_COLUMNS = {
 
 
 class HandwritingRow(TypedDict):
-    """One handwriting of a server's list; ratings may be missing, since the specification has none."""
+    """One handwriting in the list of a server; the specification has no ratings, so they may be missing."""
 
     id: str
     title: str
@@ -57,9 +57,9 @@ DecodedT = TypeVar("DecodedT")
 
 @checked_arguments
 class HandwritingClient(PublicNames):
-    """Handwriting: the available hands, and texts written by them. Use it as ``tk.handwriting``.
+    """The available handwritings, and texts written in them. Use it as ``tk.handwriting``.
 
-    To name a handwriting, give the id or the title. Parameters have the names of the specification; None means the
+    To choose a handwriting, give its id or its title. Parameters have the names of the specification; None means the
     default of the service.
     """
 
@@ -80,12 +80,12 @@ class HandwritingClient(PublicNames):
         order_by: str = "id",
         order_dir: str = "asc",
     ) -> pd.DataFrame:
-        """Return the available handwritings: ``GET /handwritings``, all pages.
+        """Return the available handwritings: ``GET /handwritings``, repeated until the list is complete.
 
         Parameters
         ----------
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
-            The smallest and largest rating of the handwritings to return; None for no bound. 1400 is the average.
+            The smallest and the largest rating to return, such as ``(1400, None)``; None is no bound. 1400 is the mean.
         order_by
             ``id``, ``title``, ``date_created``, ``date_modified`` or a rating; equal ratings are sorted by title.
         order_dir
@@ -99,7 +99,7 @@ class HandwritingClient(PublicNames):
         Raises
         ------
         InvalidParameters
-            The service does not know this order.
+            The service does not know this `order_by` or `order_dir`.
 
         Examples
         --------
@@ -111,15 +111,15 @@ class HandwritingClient(PublicNames):
         order = {"order_by": order_by, "order_dir": order_dir}
         frame = declared_frame(self._listing(order), _ROW_COLUMNS, index="id")
         if order_by in wire.RATINGS:
-            titled = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
-            frame = titled.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
-        given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
-        for rating, bounds in zip(wire.RATINGS, given, strict=True):
-            least, most = bounds or (None, None)
-            if least is not None:
-                frame = frame[frame[rating] >= least]
-            if most is not None:
-                frame = frame[frame[rating] <= most]
+            by_title = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
+            frame = by_title.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
+        all_bounds = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
+        for rating, bounds in zip(wire.RATINGS, all_bounds, strict=True):
+            minimum, maximum = bounds or (None, None)
+            if minimum is not None:
+                frame = frame[frame[rating] >= minimum]
+            if maximum is not None:
+                frame = frame[frame[rating] <= maximum]
         return frame
 
     def hand(self, handwriting: str) -> pd.DataFrame:
@@ -142,11 +142,11 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        record = self._decoded(HandwritingRow, wire.GET_HANDWRITING, {"id": self._id_of(handwriting)}, {})
-        return declared_frame([record], _ROW_COLUMNS, index="id")
+        row = self._get_json(HandwritingRow, wire.GET_HANDWRITING, {"id": self._id_of(handwriting)}, {})
+        return declared_frame([row], _ROW_COLUMNS, index="id")
 
     def png(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
-        """Write a text as a PNG with transparent paper: ``GET /render/png``.
+        """Write a text as a PNG, which is transparent without `paper`: ``GET /render/png``.
 
         If the text does not fit on the page, a warning names the first line that is cut off.
 
@@ -157,26 +157,27 @@ class HandwritingClient(PublicNames):
         handwriting
             Id or title.
         handwriting_size
-            Baseline to cap height: ``"20px"``, ``"0.3in"``, ``"8 mm"``; a number is pixels (72 an inch). Default 20.
+            Height of a capital letter, as ``"20px"`` or ``"8 mm"``; a number is pixels (72 per inch). Default 20.
         handwriting_color
-            ``"#rrggbb"``, ``"#rgb"``, a CSS name as ``"navy"``, or four inks (cyan, magenta, yellow, black) from 0 to
-            1. Default black.
+            ``"#rrggbb"``, ``"#rgb"``, a CSS name such as ``"navy"``, or four inks (cyan, magenta, yellow, black) from
+            0 to 1. Default black.
         width, height
             A distance, or ``"auto"`` for the size that the text needs. Default 504 x 360 pixels.
         min_padding
-            Centre the text, with at least this margin.
+            Centre the text, with at least this distance to all edges; not together with `margin` or `align`.
         line_spacing
-            Distance between two baselines in handwriting sizes, 0 to 5. Default 1.5.
+            Distance between two baselines as a multiple of `handwriting_size`, 0 to 5. Default 1.5.
         line_spacing_variance, word_spacing_variance
-            Largest relative change of a line spacing or word gap, 0 to 1. Default 0. Ruled paper has even lines.
+            Largest relative change of a line spacing or word gap: 0.1 is up to 10 % more or less. 0 to 1, default 0. On
+            ``ruled`` and ``grid`` paper, the line spacing does not change.
         random_seed
-            The same seed gives the same writing in every format; 0 is a seed too. None: each call differs a little.
+            The same seed gives the same writing in every kind of file; 0 is a seed too. None: each call differs.
         pen
             ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Only gateways of this
             toolkit know `pen`, `natural`, `paper`, `corrections`, `margin` and `align`.
         natural
-            Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. The text still
-            stays on the page. Default False: letters keep their form and lines are straight.
+            Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. Default False:
+            each letter has one form, and lines are almost straight.
         paper
             ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
         corrections
@@ -197,9 +198,9 @@ class HandwritingClient(PublicNames):
         Raises
         ------
         InvalidArgument
-            There is no such handwriting, or a value is not allowed; nothing was rendered.
+            There is no such handwriting, or a value has a wrong type; nothing was rendered.
         InvalidParameters
-            The service refused; the message names every problem.
+            The service refused a value; the message names every problem.
         Overloaded
             Too many texts wait to be rendered; try again after ``retry_after`` seconds.
 
@@ -210,13 +211,13 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.png("Hello", "Molly", height="auto", random_seed=7).lines
         1
         """
-        return self._written(text, handwriting, "png", style)
+        return self._render_and_warn(text, handwriting, "png", style)
 
     def pdf(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
 
-        Parameters, result and errors as in `png`; sizes may be up to 100 inches, four inks stay CMYK in the file, and
-        the default is 7 x 5 inches.
+        Parameters, result and errors are as in `png`. Lengths may be up to 100 inches, and four inks stay CMYK in the
+        file.
 
         Examples
         --------
@@ -225,10 +226,10 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
         b'%PDF-'
         """
-        return self._written(text, handwriting, "pdf", style)
+        return self._render_and_warn(text, handwriting, "pdf", style)
 
     def svg(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
-        """Write a text as an SVG: ``GET /render/svg``, only of this toolkit. Parameters and result as in `png`.
+        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`.
 
         Examples
         --------
@@ -237,12 +238,12 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.svg("Hello", "Molly").data[:4]
         b'<svg'
         """
-        return self._written(text, handwriting, "svg", style)
+        return self._render_and_warn(text, handwriting, "svg", style)
 
     def animation(
         self, text: str, handwriting: str, *, height: Distance | None = "auto", **style: Unpack[PageStyle]
     ) -> Handwritten:
-        """Write a text as an SVG animation of the writing pen: ``GET /render/replay``, only of this toolkit. See `png`.
+        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`.
 
         Examples
         --------
@@ -251,60 +252,60 @@ class HandwritingClient(PublicNames):
         ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
         True
         """
-        full: Style = {**style, "height": None if style.get("page") is not None and height == "auto" else height}
-        return self._written(text, handwriting, "replay", full)
+        with_height: Style = {**style, "height": None if style.get("page") is not None and height == "auto" else height}
+        return self._render_and_warn(text, handwriting, "replay", with_height)
 
     letter, letters, sweep, contact_sheet = letter, letters, sweep, contact_sheet
 
-    def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
-        """Write a text in the format `kind`; see `png` for the result and the errors."""
+    def rendered(self, text: str, handwriting: str, kind: FileKind, style: Style) -> Handwritten:
+        """Write a text as a file of this kind, without a warning if it does not fit; for the rest, see `png`."""
         _check_text(text, wire.MAX_TEXT_LENGTH, wire.TEXT_TOO_LONG)
         query = {"text": text, **query_of(style, kind)}
-        done = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, handwriting, query)
+        rendering = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, handwriting, query)
         if kind == "png":
-            return done
-        again: Style = {**style, "random_seed": done.seed}
-        return replace(done, preview=lambda: self.rendered(text, handwriting, "png", again).data)
+            return rendering
+        seeded: Style = {**style, "random_seed": rendering.seed}
+        return replace(rendering, preview=lambda: self.rendered(text, handwriting, "png", seeded).data)
 
-    def _written(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
+    def _render_and_warn(self, text: str, handwriting: str, kind: FileKind, style: Style) -> Handwritten:
         """Write a text as `rendered` does, and warn if it does not fit."""
-        done = self.rendered(text, handwriting, kind, style)
-        if done.overflow:
-            where = f", from the line {done.cut!r} on" if done.cut else ""
+        rendering = self.rendered(text, handwriting, kind, style)
+        if rendering.overflow:
+            where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
             warn_caller(f"the text does not fit, and some ink was cut off{where}: use height='auto', or letter()")
-        return done
+        return rendering
 
-    def _letter_file(
-        self, text: str, handwriting: str, kind: Format, style: Style, *, page_number: int = 1, dpi: float = 72
+    def _render_letter(
+        self, text: str, handwriting: str, kind: FileKind, style: Style, *, page_number: int = 1, dpi: float = 72
     ) -> Handwritten:
-        """Write a letter: a PDF of all pages, or one page in another format; `dpi` is for a PNG."""
+        """Write a letter: a PDF of all pages, or one page as a PNG (with `dpi` pixels per inch) or an SVG."""
         _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
         query = query_of(style, kind)
         if kind == "png":
-            query = scaled_query(query, dpi)
+            query = scale_query(query, dpi)
         if kind != "pdf":
             query["page_number"] = str(page_number)
-        done = self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
-        return replace(done, data=at_resolution(done.data, dpi)) if kind == "png" else done
+        rendering = self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
+        return replace(rendering, data=set_resolution(rendering.data, dpi)) if kind == "png" else rendering
 
     def _listing(self, query: Query) -> list[HandwritingRow]:
-        """Return the records of all pages; the last page is empty, or has no new record."""
-        records: dict[str, HandwritingRow] = {}
+        """Return the complete list: request parts of it until one has no new handwriting."""
+        rows: dict[str, HandwritingRow] = {}
         while True:
-            page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            found = self._decoded(list[HandwritingRow], wire.GET_LISTING, {}, page)
-            new = {record["id"]: record for record in found}
-            if new.keys() <= records.keys():
-                return list(records.values())
-            records |= new
+            page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))}
+            page_rows = self._get_json(list[HandwritingRow], wire.GET_LISTING, {}, page)
+            new_rows = {row["id"]: row for row in page_rows}
+            if new_rows.keys() <= rows.keys():
+                return list(rows.values())
+            rows |= new_rows
 
     @cached_property
     def _titles(self) -> dict[str, str]:
         """All titles by id."""
-        return {record["id"]: record["title"] for record in self._listing({})}
+        return {row["id"]: row["title"] for row in self._listing({})}
 
     def _request_rendering(
-        self, endpoint: Endpoint, kind: Format, handwriting: str, query: dict[str, str], body: Body | None = None
+        self, endpoint: Endpoint, kind: FileKind, handwriting: str, query: dict[str, str], body: Json | None = None
     ) -> Handwritten:
         handwriting_id = self._id_of(handwriting)
         began = time.perf_counter()
@@ -312,16 +313,16 @@ class HandwritingClient(PublicNames):
         milliseconds = (time.perf_counter() - began) * 1000
         return Handwritten.from_response(reply.body, reply.headers, kind, self._titles[handwriting_id], milliseconds)
 
-    def _decoded(self, shape: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Query) -> DecodedT:
-        """Return the decoded body of a response, such as ``list[HandwritingRow]``, or raise UnexpectedReply."""
+    def _get_json(self, type_: type[DecodedT], endpoint: Endpoint, values: Mapping[str, str], query: Query) -> DecodedT:
+        """Return the body of a response as an object of this type; raise UnexpectedReply for another body."""
         try:
-            return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
+            return msgspec.json.decode(self._call(endpoint, values, query).body, type=type_)
         except msgspec.ValidationError as error:
-            raise UnexpectedReply(f"the response is not a list of handwritings: {error}") from None
+            raise UnexpectedReply(f"the response to {endpoint} has an unexpected form: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
 
-    def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Body | None = None) -> HttpReply:
+    def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Json | None = None) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
         if reply.status != 200:
             request = f"{endpoint.method} {endpoint.path_for(**values)}"
@@ -336,13 +337,13 @@ class HandwritingClient(PublicNames):
         if name.casefold() in ids:
             return ids[name.casefold()]
         near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
-        hint = ", ".join(self._titles[ids[title]] for title in near)
-        advice = f"the nearest titles are {hint}" if hint else "see available()"
+        titles = ", ".join(self._titles[ids[title]] for title in near)
+        advice = f"the nearest titles are {titles}" if titles else "see available()"
         raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
 
 
-def _check_text(text: str, most: int, too_long: str) -> None:
-    if len(text) > most:
+def _check_text(text: str, max_length: int, too_long: str) -> None:
+    if len(text) > max_length:
         raise InvalidArgument(too_long)
     if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
         raise InvalidArgument(wire.TEXT_NOT_UTF8)

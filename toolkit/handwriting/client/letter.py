@@ -18,8 +18,8 @@ from toolkit.handwriting.wire import Align
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
-LETTER_SIZE = 12  # points from baseline to cap height
-_SHOWN_DPI = 96
+LETTER_HANDWRITING_SIZE = 12  # points from the baseline to the top of a capital letter
+_PREVIEW_DPI = 96
 
 
 @checked_arguments
@@ -34,7 +34,7 @@ class Letter:
     """
 
     pdf: Handwritten
-    draw: Callable[[int, float], Handwritten] = field(repr=False, compare=False)
+    render_page: Callable[[int, float], Handwritten] = field(repr=False, compare=False)  # page number, dpi
 
     @property
     def pages(self) -> int:
@@ -51,17 +51,17 @@ class Letter:
         return self.pdf.save(path)
 
     def picture(self, page: int = 1, *, dpi: float = 144) -> Handwritten:
-        """Return one page as a PNG of at most 9000 pixels a side; the first `page` is 1, `dpi` is pixels per inch."""
+        """Return one page (the first is 1) as a PNG with `dpi` pixels per inch, and at most 9000 pixels per side."""
         if not 1 <= page <= self.pages:
             raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
-        return self.draw(page, dpi)
+        return self.render_page(page, dpi)
 
     def save_pictures(
         self, folder: str | os.PathLike[str], *, dpi: float = 144, background: str | None = None
     ) -> list[Path]:
         """Write each page as ``page-1.png``, ``page-2.png``, ... into a folder, and return the paths.
 
-        Without a `background` (a CSS colour) the pictures are transparent.
+        `background` is a CSS colour; without it and without `paper`, the pictures are transparent.
         """
         target = absolute_path(folder)
         target.mkdir(parents=True, exist_ok=True)
@@ -85,10 +85,10 @@ def letter(
     page: Page = "A4",
     margin: Margin = "2cm",
     align: Align | None = None,
-    handwriting_size: Distance = LETTER_SIZE,
+    handwriting_size: Distance = LETTER_HANDWRITING_SIZE,
     **ink: Unpack[InkStyle],
 ) -> Letter:
-    r"""Write a letter on as many pages as it needs: ``POST /render/letter/pdf``, only of this toolkit.
+    r"""Write a letter on as many pages as it needs: ``POST /render/letter/pdf``, only on gateways of this toolkit.
 
     Parameters
     ----------
@@ -103,13 +103,13 @@ def letter(
     align
         ``"top"`` (default) or ``"middle"``, on each page.
     handwriting_size
-        Baseline to cap height; a number is points.
+        Height of a capital letter; a number is points.
     line_spacing
-        Distance between two baselines in handwriting sizes. If None, the lines of the hand just do not collide.
+        Distance between two baselines as a multiple of `handwriting_size`. None: 1.5, or more if lines would touch.
     natural
-        Vary as a person does (default); False for the regular writing of `png`.
+        True (default): vary as a person does. False: the regular writing that is the default of `png`.
     handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, corrections
-        As in `png`; here `line_spacing_variance` only increases the distance of the lines.
+        As in `png`, but `line_spacing_variance` only increases line spacings.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def letter(
     InvalidArgument
         There is no such hand or page size, a distance is not valid, or the text is too long; nothing was rendered.
     InvalidParameters
-        The service refused, for example because the margins leave no room; the message names every problem.
+        The service refused a value, such as margins that leave no room; the message names every problem.
     Overloaded
         Too many texts wait to be rendered; try again after ``retry_after`` seconds.
 
@@ -134,12 +134,12 @@ def letter(
     """
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
     style = cast("Style", {"natural": True, **ink, **page_style})
-    done = self._letter_file(text, hand, "pdf", style)
-    again: Style = {**style, "random_seed": done.seed}
+    pdf = self._render_letter(text, hand, "pdf", style)
+    seeded: Style = {**style, "random_seed": pdf.seed}
 
-    def draw(number: int, dpi: float) -> Handwritten:
-        return self._letter_file(text, hand, "png", again, page_number=number, dpi=dpi)
+    def render_page(number: int, dpi: float) -> Handwritten:
+        return self._render_letter(text, hand, "png", seeded, page_number=number, dpi=dpi)
 
-    if done.overflow:
-        warn_caller(f"some ink was cut off, from the line {done.cut!r} on: use smaller letters, or a larger page")
-    return Letter(replace(done, preview=lambda: draw(1, _SHOWN_DPI).data), draw)
+    if pdf.overflow:
+        warn_caller(f"some ink was cut off, from the line {pdf.cut!r} on: use smaller letters, or a larger page")
+    return Letter(replace(pdf, preview=lambda: render_page(1, _PREVIEW_DPI).data), render_page)

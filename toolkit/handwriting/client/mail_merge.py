@@ -23,10 +23,10 @@ from toolkit import errors
 from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.letter import LETTER_SIZE
-from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of, scaled_query
-from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
-from toolkit.handwriting.wire import Align, LetterFormat
+from toolkit.handwriting.client.letter import LETTER_HANDWRITING_SIZE
+from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of, scale_query
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, add_background, background_colour
+from toolkit.handwriting.wire import Align, LetterFileKind
 from toolkit.local_files import write_whole
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _RESERVED_NAMES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.I
 _MAX_NAME_BYTES = 240  # most systems allow file names of 255 bytes
 _LIST_FILE_NAME = "letters.jsonl"
 _THREAD_COUNT = 4
-_MAX_ATTEMPTS = 100  # for one letter, while the service is overloaded
+_MAX_ATTEMPTS = 100  # for one letter, while the service is overloaded or the rate limit is reached
 _RESULT_COLUMNS = {
     "path": "str", "hand": "str", "pages": "Int64", "width": "float64", "height": "float64", "bytes": "Int64",
     "seed": "str", "overflow": "boolean", "is_new": "boolean", "error": "str",
@@ -53,11 +53,11 @@ def letters(
     folder: str | os.PathLike[str],
     *,
     file_name: str = "letter-{number:04}",
-    kind: LetterFormat = "pdf",
+    kind: LetterFileKind = "pdf",
     page: Page = "A4",
     margin: Margin = "2cm",
     align: Align | None = None,
-    handwriting_size: Distance = LETTER_SIZE,
+    handwriting_size: Distance = LETTER_HANDWRITING_SIZE,
     background: str | None = None,
     dpi: float = 144,
     progress: bool = True,
@@ -73,8 +73,8 @@ def letters(
     frame
         One row per letter.
     template
-        The text, with columns in braces: ``"Dear {name},\nyou owe us {amount:.2f}"``; ``{number}`` is the row, from 1,
-        unless a column has this name.
+        The text, with columns in braces: ``"Dear {name},\nyou owe us {amount:.2f}"``. ``{number}`` is the number of the
+        row, from 1, unless a column has this name.
     hand
         Id or title of a hand, or the name of a column with ids or titles.
     folder
@@ -82,11 +82,11 @@ def letters(
     file_name
         The template of the file names, without suffix.
     kind
-        ``"pdf"`` with as many pages as needed; ``"png"`` and ``"svg"`` hold one page.
+        ``"pdf"`` with as many pages as needed; ``"png"`` and ``"svg"`` contain the first page only.
     random_seed
-        The same seed gives the same letters; each row differs from the others. None: each letter has its own seed.
+        The same seed gives the same letters, and each letter gets another seed from it. None: random seeds.
     background, dpi
-        Background (a CSS colour) of a PNG or SVG, and pixels per inch of a PNG: at most 9000 pixels a side.
+        Background (a CSS colour) of a PNG or SVG, and pixels per inch of a PNG: at most 9000 pixels per side.
     progress
         Show a progress bar.
     page, margin, align, handwriting_size, ..., corrections
@@ -97,12 +97,12 @@ def letters(
     pandas.DataFrame
         The index of `frame`; ``path``, ``hand``, ``pages``, ``width`` and ``height`` of a page in points (pixels of a
         PNG), ``bytes``, ``seed``, ``overflow`` (some text did not fit), ``is_new`` (written by this call), and
-        ``error``: why there is no letter.
+        ``error``: why the letter was not written.
 
     Raises
     ------
     InvalidArgument
-        No letter can be written: a field of a template is no column, the folder is not writable, ...
+        No letter can be written: a field of a template is not a column, the folder is not writable, ...
     Unreachable
         The service does not answer; earlier letters stay in the folder.
 
@@ -122,15 +122,15 @@ def letters(
     """
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
     style = cast("Style", {"natural": True, **ink, **page_style})
-    query = query_of(style, kind)  # refuses wrong distances before anything is written
+    query = query_of(style, kind)  # raises an error for a wrong distance before anything is written
     if kind == "png":
-        scaled_query(query, dpi)
+        scale_query(query, dpi)
     if background is not None:
-        css_colour(background, kind)
+        background_colour(background, kind)
     if hand not in map(str, frame.columns):
         self._id_of(hand)
     rows = _letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
-    merge = _MailMerge(self._letter_file, absolute_path(folder), style, kind, dpi, background)
+    merge = _MailMerge(self._render_letter, absolute_path(folder), style, kind, dpi, background)
     return merge.run(rows, progress).set_index(frame.index)
 
 
@@ -141,27 +141,27 @@ class _LetterRow(NamedTuple):
 
 
 class _Template:
-    """A text with fields such as ``{name}`` or ``{amount:.2f}``; a field is a column, or ``{number}`` of the row."""
+    """A text with fields such as ``{name}`` or ``{amount:.2f}``: a column, or ``{number}``, the number of the row."""
 
-    def __init__(self, what: str, text: str, columns: list[str]) -> None:
+    def __init__(self, subject: str, text: str, columns: list[str]) -> None:
         try:
             self._parts = list(Formatter().parse(text))
         except ValueError as error:
-            raise InvalidArgument(f"{what} cannot be read: {error}; write {{{{ and }}}} for braces") from None
+            raise InvalidArgument(f"{subject} cannot be read: {error}; write {{{{ and }}}} for braces") from None
         self.columns = [column for _, column, _, _ in self._parts if column is not None]
         for _, column, spec, conversion in self._parts:
             if column not in (None, _NUMBER_FIELD, *columns):
-                raise InvalidArgument(f"{what} has {{{column}}}, which is no column: there are {', '.join(columns)}")
+                raise InvalidArgument(f"{subject} has {{{column}}}, which is no column: there are {', '.join(columns)}")
             if conversion or "{" in (spec or ""):
-                raise InvalidArgument(f"{what}: a field is written as {{{column}}} or {{{column}:.2f}}")
+                raise InvalidArgument(f"{subject}: a field is written as {{{column}}} or {{{column}:.2f}}")
 
-    def filled(self, values: Mapping[str, Any]) -> str:
+    def fill(self, values: Mapping[str, Any]) -> str:
         pieces = []
         for literal, column, spec, _ in self._parts:
             pieces.append(literal)
             if column is None:
                 continue
-            value = _present(values[column], column)
+            value = _require_value(values[column], column)
             try:
                 pieces.append(format(value, spec or ""))
             except (ValueError, TypeError, ArithmeticError) as error:
@@ -170,7 +170,7 @@ class _Template:
 
 
 def _letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[_LetterRow | str]:
-    """Return the letter to write for each row, or its error; raise InvalidArgument if all rows would fail."""
+    """Return for each row the letter to write, or an error text; raise InvalidArgument if all rows would fail."""
     columns = [str(name) for name in frame.columns]
     if len(set(columns)) < len(columns):
         raise InvalidArgument("two columns of the frame have the same name: rename one of them")
@@ -179,22 +179,23 @@ def _letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, 
         advice = f"write {{{columns[0]}}} in the template" if columns else "the frame has no columns"
         raise InvalidArgument(f"the template uses no column, so all letters would be the same: {advice}")
     rows: list[_LetterRow | str] = []
-    taken: dict[str, int] = {}
+    number_of_name: dict[str, int] = {}
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
         values = {_NUMBER_FIELD: number, **dict(zip(columns, cells, strict=True))}
         try:
-            full_name = name.filled(values) + suffix
+            full_name = name.fill(values) + suffix
             _check_file_name(full_name, suffix)
             key = unicodedata.normalize("NFC", full_name).casefold()  # some file systems ignore the case
-            if (first := taken.setdefault(key, number)) != number:
+            if (first := number_of_name.setdefault(key, number)) != number:
                 raise InvalidArgument(f"row {first} has the file name {full_name!r} too")
-            rows.append(_LetterRow(text.filled(values), str(_present(values.get(hand, hand), hand)), full_name))
-        except InvalidArgument as problem:
-            rows.append(str(problem))
+            hand_of_row = str(_require_value(values.get(hand, hand), hand))
+            rows.append(_LetterRow(text.fill(values), hand_of_row, full_name))
+        except InvalidArgument as error:
+            rows.append(str(error))
     return rows
 
 
-def _present(value: object, column: str) -> object:
+def _require_value(value: object, column: str) -> object:
     if pd.api.types.is_scalar(value) and pd.isna(value):  # type: ignore[call-overload]
         raise InvalidArgument(f"{column} is missing")
     return value
@@ -205,8 +206,8 @@ def _check_file_name(file_name: str, suffix: str) -> None:
     reason = ""
     if not stem.strip(". "):
         reason = "the name is empty"
-    elif hit := _FORBIDDEN_CHARACTERS.search(stem):
-        reason = f"it contains {hit[0]!r}"
+    elif match := _FORBIDDEN_CHARACTERS.search(stem):
+        reason = f"it contains {match[0]!r}"
     elif stem != stem.strip() or stem.startswith("."):
         reason = "it begins with a dot, or begins or ends with a space"
     elif _RESERVED_NAMES.fullmatch(stem):
@@ -218,12 +219,12 @@ def _check_file_name(file_name: str, suffix: str) -> None:
 
 
 class _FinishedLetter(msgspec.Struct, frozen=True):
-    """A line of ``letters.jsonl``: one letter that was written."""
+    """A line of ``letters.jsonl``: a letter that was written."""
 
     file: str
-    #: A digest of text, hand and parameters; if it changes, the letter is written again.
+    #: A hash of text, hand and parameters; if it changes, the letter is written again.
     request: str
-    #: A digest of the file, to detect that the file was changed or cut off later.
+    #: A hash of the file; if it changes, because somebody changed the file, the letter is written again.
     sha256: str
     bytes: int
     hand: str
@@ -236,10 +237,10 @@ class _FinishedLetter(msgspec.Struct, frozen=True):
 
 @dataclass
 class _MailMerge:
-    letter_file: Callable[..., Handwritten]
+    render: Callable[..., Handwritten]
     folder: Path
     style: Style
-    kind: LetterFormat
+    kind: LetterFileKind
     dpi: float
     background: str | None
     _list_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -247,21 +248,21 @@ class _MailMerge:
 
     def run(self, rows: Sequence[_LetterRow | str], progress: bool) -> pd.DataFrame:
         finished = self._finished_letters()
-        # For each row the error that prevents it, or the letter that is in the folder, or the letter to write.
-        outcomes = [row if isinstance(row, str) else self._unchanged(finished, row) or row for row in rows]
-        waiting = {place: row for place, row in enumerate(outcomes) if isinstance(row, _LetterRow)}
-        bar = tqdm(total=len(rows), initial=len(rows) - len(waiting), unit="letter", disable=not progress)
+        # For each row: an error text, the letter in the folder, or the letter to write.
+        outcomes = [row if isinstance(row, str) else self._find_unchanged(finished, row) or row for row in rows]
+        unwritten = {index: row for index, row in enumerate(outcomes) if isinstance(row, _LetterRow)}
+        bar = tqdm(total=len(rows), initial=len(rows) - len(unwritten), unit="letter", disable=not progress)
         with bar, ThreadPoolExecutor(_THREAD_COUNT, thread_name_prefix="letters") as pool:
-            futures = {pool.submit(self._write, row): place for place, row in waiting.items()}
+            futures = {pool.submit(self._write, row): index for index, row in unwritten.items()}
             try:
                 for future in as_completed(futures):
                     outcomes[futures[future]] = future.result()
                     bar.update()
-            except BaseException:  # also KeyboardInterrupt: started letters are finished, and no other letter starts
+            except BaseException:  # also KeyboardInterrupt: finish the letters that were started, and start no others
                 self._stopping.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-        return self._result(outcomes, waiting)
+        return self._result_frame(outcomes, unwritten)
 
     def _finished_letters(self) -> dict[str, _FinishedLetter]:
         """Return the letters in the list by file name; make the folder if it does not exist."""
@@ -275,15 +276,15 @@ class _MailMerge:
         for line in filter(None, lines):
             try:
                 letter = msgspec.json.decode(line, type=_FinishedLetter)
-            except (msgspec.MsgspecError, UnicodeDecodeError):  # half a line: this letter is written again
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # an incomplete line: this letter is written again
                 continue
             finished[letter.file] = letter
         return finished
 
-    def _unchanged(self, finished: Mapping[str, _FinishedLetter], row: _LetterRow) -> _FinishedLetter | None:
-        """Return the finished letter of a row if it is of the same request, and if its file is still the same."""
+    def _find_unchanged(self, finished: Mapping[str, _FinishedLetter], row: _LetterRow) -> _FinishedLetter | None:
+        """Return the finished letter of a row if its text, its parameters and its file have not changed."""
         letter = finished.get(row.file_name)
-        if letter is None or letter.request != self._request_digest(row):
+        if letter is None or letter.request != self._request_hash(row):
             return None
         try:
             data = (self.folder / letter.file).read_bytes()
@@ -292,11 +293,11 @@ class _MailMerge:
         return letter if hashlib.sha256(data).hexdigest() == letter.sha256 else None
 
     def _write(self, row: _LetterRow) -> _FinishedLetter | str:
-        """Return a finished letter, or the error that prevents it; retry while the service is overloaded."""
+        """Return the finished letter or an error text; retry after RateLimited and Overloaded."""
         attempts = 1
         while True:
             try:
-                done = self.letter_file(row.text, row.hand, self.kind, self._style_of(row), dpi=self.dpi)
+                rendering = self.render(row.text, row.hand, self.kind, self._style_of(row), dpi=self.dpi)
             except (errors.RateLimited, errors.Overloaded) as error:
                 if attempts == _MAX_ATTEMPTS or self._stopping.wait(error.retry_after):
                     raise
@@ -304,15 +305,15 @@ class _MailMerge:
             except (InvalidArgument, errors.InvalidParameters, errors.ServiceFailure) as error:
                 return str(error)
             else:
-                return self._saved(row, done)
+                return self._save(row, rendering)
 
-    def _saved(self, row: _LetterRow, done: Handwritten) -> _FinishedLetter:
+    def _save(self, row: _LetterRow, rendering: Handwritten) -> _FinishedLetter:
         """Write the file of a letter, and add the letter to the list."""
-        data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
-        overflow = done.overflow or (self.kind != "pdf" and done.pages > 1)
+        data = rendering.data if self.background is None else add_background(rendering.data, self.kind, self.background)
+        overflow = rendering.overflow or (self.kind != "pdf" and rendering.pages > 1)
         letter = _FinishedLetter(
-            row.file_name, self._request_digest(row), hashlib.sha256(data).hexdigest(), len(data), done.handwriting,
-            done.pages, done.width, done.height, str(done.seed), overflow,
+            row.file_name, self._request_hash(row), hashlib.sha256(data).hexdigest(), len(data), rendering.handwriting,
+            rendering.pages, rendering.width, rendering.height, str(rendering.seed), overflow,
         )  # fmt: skip
         try:
             write_whole(self.folder / row.file_name, data)
@@ -325,26 +326,26 @@ class _MailMerge:
         return letter
 
     def _style_of(self, row: _LetterRow) -> Style:
-        """Return the parameters with a seed for this letter: with the same seed, all letters would begin alike."""
+        """Return the parameters with a seed for this letter: with one seed for all, all letters would begin alike."""
         seed = self.style.get("random_seed")
         if seed is None:
             return self.style
-        digest = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
-        return {**self.style, "random_seed": 1 + int.from_bytes(digest[:6], "big")}
+        seed_hash = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
+        return {**self.style, "random_seed": 1 + int.from_bytes(seed_hash[:6], "big")}
 
-    def _request_digest(self, row: _LetterRow) -> str:
-        look = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
-        return hashlib.sha256(json.dumps([row.text, row.hand, *look], sort_keys=True).encode("ascii")).hexdigest()
+    def _request_hash(self, row: _LetterRow) -> str:
+        parameters = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
+        return hashlib.sha256(json.dumps([row.text, row.hand, *parameters], sort_keys=True).encode("ascii")).hexdigest()
 
-    def _result(self, outcomes: Sequence[object], new: Collection[int]) -> pd.DataFrame:
-        records: list[dict[str, object]] = []
-        for place, outcome in enumerate(outcomes):
+    def _result_frame(self, outcomes: Sequence[object], new: Collection[int]) -> pd.DataFrame:
+        rows: list[dict[str, object]] = []
+        for index, outcome in enumerate(outcomes):
             if isinstance(outcome, _FinishedLetter):
                 path = str(self.folder / outcome.file)
-                records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": place in new})
+                rows.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": index in new})
             else:
-                records.append({"error": outcome, "is_new": False})
-        frame = declared_frame(records, _RESULT_COLUMNS)
+                rows.append({"error": outcome, "is_new": False})
+        frame = declared_frame(rows, _RESULT_COLUMNS)
         letters = counted(len(frame), "letter")
         if failed := int(frame["error"].notna().sum()):
             warn_caller(f"{failed:,} of {letters} could not be written: the column error says why")

@@ -11,20 +11,20 @@ import numpy as np
 from PIL import ImageColor
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.wire import MAX_PIXELS, Align, Format, Paper, Pen, points_of
+from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Paper, Pen, points_of
 
-#: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
+#: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels; a pixel is a point, 72 per inch.
 Distance: TypeAlias = float | str
 #: ``"A4"`` and the other names of `PAGE_SIZES`, or width and height.
 Page: TypeAlias = str | tuple[Distance, Distance]
 #: One distance for all four edges, or four distances: top, right, bottom, left.
 Margin: TypeAlias = Distance | tuple[Distance, Distance, Distance, Distance]
-#: ``"#1b3a8a"``, ``"#13a"``, a CSS name as ``"navy"``, or cyan, magenta, yellow, black from 0 to 1.
+#: ``"#1b3a8a"``, ``"#13a"``, a CSS name such as ``"navy"``, or cyan, magenta, yellow, black from 0 to 1.
 InkColour: TypeAlias = str | Sequence[float]
 
 
 class InkStyle(TypedDict, total=False):
-    """The parameters of a letter, without those of the page; None means the default of the service."""
+    """The parameters that all methods take, also `letter`; None means the default of the service."""
 
     handwriting_color: InkColour | None
     line_spacing: float | None
@@ -38,7 +38,7 @@ class InkStyle(TypedDict, total=False):
 
 
 class PageStyle(InkStyle, total=False):
-    """The parameters of a rendering, without the height."""
+    """The parameters of `animation`, except text, handwriting and height, which has another default there."""
 
     handwriting_size: Distance | None
     width: Distance | None
@@ -49,7 +49,7 @@ class PageStyle(InkStyle, total=False):
 
 
 class Style(PageStyle, total=False):
-    """All parameters of a rendering, except text and handwriting."""
+    """The parameters of `png`, `pdf` and `svg`, except text and handwriting."""
 
     height: Distance | None
 
@@ -66,21 +66,15 @@ PAGE_SIZES = {
     "A3": ("297mm", "420mm"), "A4": ("210mm", "297mm"), "A5": ("148mm", "210mm"), "A6": ("105mm", "148mm"),
     "Letter": ("8.5in", "11in"), "Legal": ("8.5in", "14in"),
 }  # fmt: skip
-#: The seed that is sent for `random_seed=0`, because the service accepts only positive seeds.
+#: The seed that is sent for `random_seed=0`: the service takes 0 for no seed.
 SEED_FOR_ZERO = 2**63 - 1
 
 _DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 _NUMBER_PATTERN = re.compile(r"\s*[+-]?[0-9.]+\s*")
 
 
-def query_of(style: Style, kind: Format) -> dict[str, str]:
-    """Return the given parameters as texts for a query; raise InvalidArgument for a wrong type.
-
-    Examples
-    --------
-    >>> query_of(Style(width=300, handwriting_color=(1, 0.5, 0, 0.2)), "pdf")
-    {'width': '300pt', 'handwriting_color': '(1, 0.5, 0, 0.2)'}
-    """
+def query_of(style: Style, kind: FileKind) -> dict[str, str]:
+    """Return the parameters that are not None as texts for a query; raise InvalidArgument for a wrong type."""
     unit = "pt" if kind == "pdf" else "px"
     given: dict[str, Any] = {name: value for name, value in style.items() if value is not None}
     page, margin = given.pop("page", None), given.pop("margin", None)
@@ -97,16 +91,17 @@ def query_of(style: Style, kind: Format) -> dict[str, str]:
     return query
 
 
-def scaled_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
-    """Return the query of a letter with all distances in pixels; raise InvalidArgument if `dpi` cannot be."""
-    most = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
-    if not 1 <= dpi <= most:
-        raise InvalidArgument(f"dpi is between 1 and {int(most)} for this page ({MAX_PIXELS} pixels a side), not {dpi}")
+def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
+    """Return the query of a letter with all distances in pixels; raise InvalidArgument if `dpi` is out of range."""
+    limit = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
+    if not 1 <= dpi <= limit:
+        allowed = f"between 1 and {int(limit)} for this page ({MAX_PIXELS} pixels per side)"
+        raise InvalidArgument(f"dpi is {allowed}, not {dpi}")
     scaled = dict(query)
     for name in _DISTANCE_NAMES.union(("margin",)).intersection(query):
         points = [points_of(text) for text in query[name].split(",")]
         if None not in points:  # otherwise the service reports the error
-            scaled[name] = ",".join(_decimal(dpi / 72 * each) + "px" for each in points if each is not None)
+            scaled[name] = ",".join(_decimal_text(dpi / 72 * side) + "px" for side in points if side is not None)
     return scaled
 
 
@@ -122,14 +117,14 @@ def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) ->
             raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
         if name == "random_seed" and value == 0:
             return str(SEED_FOR_ZERO)
-        return _decimal(value) + unit if name in _DISTANCE_NAMES else str(value)
+        return _decimal_text(value) + unit if name in _DISTANCE_NAMES else str(value)
     if name == "handwriting_color" and isinstance(value, Iterable):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
 
 
 def _hexadecimal_colour(text: str) -> str:
-    """Return a CSS colour as ``#rrggbb``, and any other text unchanged: the service refuses it."""
+    """Return a CSS colour as ``#rrggbb``, and any other text, such as four inks, unchanged for the service to check."""
     try:
         colour = ImageColor.getrgb(text.strip())
     except ValueError:
@@ -160,10 +155,10 @@ def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]
             raise InvalidArgument(f"{name} has {shown!r}, which is no distance: write {advice}")
         if not isinstance(value, str) and (isinstance(value, bool) or not math.isfinite(value)):
             raise InvalidArgument(f"{name} cannot be {value!r}")
-        texts.append(shown if isinstance(value, str) else _decimal(value) + unit)
+        texts.append(shown if isinstance(value, str) else _decimal_text(value) + unit)
     return texts
 
 
-def _decimal(value: float | Decimal) -> str:
+def _decimal_text(value: float | Decimal) -> str:
     """Write a number without an exponent, because the service parses no exponents in distances."""
     return f"{value:.12f}".rstrip("0").rstrip(".")

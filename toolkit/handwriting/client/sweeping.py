@@ -22,7 +22,7 @@ from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.style import Distance, Style
 from toolkit.handwriting.handwritten import Handwritten, png_bytes, save_file
-from toolkit.handwriting.wire import Align, Format, Paper, Pen
+from toolkit.handwriting.wire import Align, FileKind, Paper, Pen
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
@@ -33,7 +33,7 @@ OneOrMore: TypeAlias = Value | Sequence[Value]
 
 
 class SweptStyle(TypedDict, total=False):
-    """The parameters of `PageStyle`, each of which may be a list."""
+    """The parameters of `PageStyle`; each may be one value or a list."""
 
     handwriting_size: OneOrMore[Distance] | None
     handwriting_color: OneOrMore[str] | None
@@ -52,7 +52,7 @@ class SweptStyle(TypedDict, total=False):
     align: OneOrMore[Align] | None
 
 
-_MAX_WITHOUT_BAR = 20
+_MAX_COUNT_WITHOUT_BAR = 20  # combinations
 _GAP_PX = 24
 _LABEL_HEIGHT_PX = 18
 _FONT_SIZE_PX = 12
@@ -63,13 +63,13 @@ _RESULT_COLUMNS = {
 
 
 class Thumbnail(bytes):
-    """The file of a rendering, printed like the rendering; a subclass of bytes, so that Parquet can store the frame."""
+    """The file of a rendering as bytes, which Parquet can store; ``.writing`` is the rendering, and repr() shows it."""
 
     writing: Handwritten
 
     @classmethod
     def of(cls, writing: Handwritten) -> Thumbnail:
-        """Return the file of a rendering."""
+        """Return the thumbnail of a rendering."""
         thumbnail = cls(writing.data)
         thumbnail.writing = writing
         return thumbnail
@@ -85,7 +85,7 @@ def sweep(
     text: str,
     handwriting: OneOrMore[str],
     *,
-    kind: Format = "png",
+    kind: FileKind = "png",
     height: OneOrMore[Distance] | None = "auto",
     progress: bool = True,
     **style: Unpack[SweptStyle],
@@ -95,8 +95,8 @@ def sweep(
     Parameters
     ----------
     text, handwriting, ...
-        As in `png`; all but the text may be lists, of which the last changes fastest. Four margins, or four inks, are
-        one str: ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
+        As in `png`; each but the text may be a list of values. Write four margins or four inks as one str:
+        ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
     kind
         ``png`` (default), ``pdf``, ``svg`` or ``replay``, an animation.
     progress
@@ -105,9 +105,9 @@ def sweep(
     Returns
     -------
     pandas.DataFrame
-        One row per combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
-        (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``, ``height``, ``lines``,
-        ``ink_share``, ``seed``, ``overflow`` (whether ink was cut off).
+        One row per combination: ``handwriting``, a column for each parameter given as a list (the last one changes
+        fastest), then ``thumbnail`` (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``,
+        ``height``, ``lines``, ``ink_share``, ``seed``, ``overflow`` (whether ink was cut off).
 
     Examples
     --------
@@ -124,12 +124,13 @@ def sweep(
     lists = {name: _as_list(name, value) for name, value in given.items()}
     combinations = list(itertools.product(_as_list("handwriting", handwriting), *lists.values()))
     rows = []
-    for hand, *values in tqdm(combinations, unit="text", disable=not progress or len(combinations) <= _MAX_WITHOUT_BAR):
-        one = dict(zip(lists, values, strict=True))
-        done = self.rendered(text, hand, kind, cast("Style", one))
-        row = {"handwriting": done.handwriting, **{name: one[name] for name in varied}}
-        figures = {name: getattr(done, name) for name in _RESULT_COLUMNS}
-        rows.append({**row, "thumbnail": Thumbnail.of(done), "ms": done.milliseconds, **figures})
+    needs_bar = progress and len(combinations) > _MAX_COUNT_WITHOUT_BAR
+    for hand, *values in tqdm(combinations, unit="text", disable=not needs_bar):
+        combination = dict(zip(lists, values, strict=True))
+        rendering = self.rendered(text, hand, kind, cast("Style", combination))
+        row = {"handwriting": rendering.handwriting, **{name: combination[name] for name in varied}}
+        results = {name: getattr(rendering, name) for name in _RESULT_COLUMNS}
+        rows.append({**row, "thumbnail": Thumbnail.of(rendering), "ms": rendering.milliseconds, **results})
     dtypes = {name: pd.Series(lists[name]).dtype.name for name in varied}
     # The measured width and height replace the requested ones.
     return declared_frame(
@@ -142,10 +143,10 @@ def _is_single(value: object) -> bool:
 
 
 def _as_list(name: str, value: Any) -> list[Any]:  # noqa: ANN401
-    several = [value] if _is_single(value) else list(value)
-    if not several:
+    values = [value] if _is_single(value) else list(value)
+    if not values:
         raise InvalidArgument(f"{name} is an empty list: there is nothing to render")
-    return several
+    return values
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class ContactSheet:
     count : int
         The number of renderings.
     digest : str
-        12 hexadecimal digits, a hash of the digests of all renderings; labels do not change it.
+        12 hexadecimal digits of a hash over the ``digest`` of each rendering; it does not depend on the labels.
     """
 
     image: Image.Image = field(repr=False)
@@ -192,7 +193,7 @@ def contact_sheet(
     columns
         Number of renderings side by side.
     labels
-        One label per rendering. If None, the parameters that differ within the sweep, or the titles of the hands.
+        One label per rendering. None: the parameters that differ within a sweep, or the titles of the hands.
 
     Returns
     -------
@@ -216,34 +217,34 @@ def contact_sheet(
     font = ImageFont.load_default(_FONT_SIZE_PX)
     label_widths = [math.ceil(font.getlength(line)) for text in texts for line in text.split("\n")]
     # Each cell has half a gap on every side.
-    cell = max(*label_widths, *(image.width for image in images)) + _GAP_PX
+    cell_width = max(*label_widths, *(image.width for image in images)) + _GAP_PX
     rows = [images[first : first + columns] for first in range(0, len(images), columns)]
     heights = (max(image.height for image in row) + _LABEL_HEIGHT_PX + _GAP_PX for row in rows)
     tops = list(itertools.accumulate(heights, initial=0))
-    sheet = Image.new("RGB", (cell * columns, tops[-1]), "white")
+    sheet = Image.new("RGB", (cell_width * columns, tops[-1]), "white")
     draw = ImageDraw.Draw(sheet)
-    for number, (image, text) in enumerate(zip(images, texts, strict=True)):
-        left, top = _GAP_PX // 2 + number % columns * cell, _GAP_PX // 2 + tops[number // columns]
+    for index, (image, text) in enumerate(zip(images, texts, strict=True)):
+        left, top = _GAP_PX // 2 + index % columns * cell_width, _GAP_PX // 2 + tops[index // columns]
         draw.text((left, top), text, fill="#666666", font=font)
         sheet.paste(image, (left, top + _LABEL_HEIGHT_PX))
-    digest = hashlib.sha256("".join(writing.digest for writing in writings).encode("ascii")).hexdigest()[:12]
-    return ContactSheet(sheet, len(writings), digest)
+    digests = "".join(writing.digest for writing in writings)
+    return ContactSheet(sheet, len(writings), hashlib.sha256(digests.encode("ascii")).hexdigest()[:12])
 
 
 def _renderings_in(frame: pd.DataFrame) -> list[Handwritten]:
     try:
         return [thumbnail.writing for thumbnail in frame["thumbnail"]]
     except (KeyError, AttributeError):  # a DataFrame that was read from a file has bytes instead of thumbnails
-        raise InvalidArgument("the frame has no column thumbnail with renderings: give the frame of sweep") from None
+        raise InvalidArgument("the frame has no column thumbnail with renderings: use the result of sweep()") from None
 
 
 def _labels_of(pictures: pd.DataFrame | Sequence[Handwritten]) -> list[str]:
-    """Return a label for each rendering: the values of the columns before the thumbnail that differ between rows."""
+    """Return a label for each rendering; in a sweep, from the parameter columns whose values differ."""
     if not isinstance(pictures, pd.DataFrame):
         return [writing.handwriting for writing in pictures]
     columns = [str(name) for name in pictures.columns]
-    asked = columns[: columns.index("thumbnail")]
-    differing = [name for name in asked if pictures[name].nunique() > 1] or ["handwriting"]
+    parameters = columns[: columns.index("thumbnail")]
+    differing = [name for name in parameters if pictures[name].nunique() > 1] or ["handwriting"]
     return [
         "   ".join(str(value) if name == "handwriting" else f"{name} {value}" for name, value in row.items())
         for row in pictures[differing].to_dict("records")

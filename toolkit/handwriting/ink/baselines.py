@@ -67,7 +67,7 @@ def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: K
     letters of the first line touch the margin.
     """
     size, spacing, change = parameters.handwriting_size, parameters.line_spacing or 0.0, noise.uniform("line", count)
-    if parameters.is_letter:  # the lines of a letter must not meet, so the variance only adds space
+    if parameters.is_multipage:  # the lines of a letter must not meet, so the variance only adds space
         change = 0.5 * (1 + change)
     pitch = size * spacing * (1 + parameters.line_spacing_variance * change)
     # The first line does not vary, and is not above the page even with a spacing of 0.
@@ -79,7 +79,7 @@ def _plain_lines(parameters: Parameters, shaper: Shaper, count: int, noise: Keye
     """Return margin and slope of every line; in a letter, slopes change slowly, or long lines would meet."""
     margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", count)) * MARGIN_WANDER
     drift = noise.drift("slopes", np.arange(count) / SLOPE_DRIFT_LINES)
-    slope = drift if parameters.is_letter else noise.gaussian("slope", count)
+    slope = drift if parameters.is_multipage else noise.gaussian("slope", count)
     return margin, shaper.writer.wander * BASELINE_SLOPE * slope
 
 

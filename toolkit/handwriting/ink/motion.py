@@ -60,7 +60,7 @@ def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     x, y = _move_words(np.repeat(letters.stroke_word, letters.strokes.length), x, y, shake, noise, layout)
     moved = replace(letters.strokes, x=x, y=y, radius=letters.strokes.radius * size)
     end = layout.x + [word.width for word in layout.words]
-    rounded = round_corners(moved, shaper.writer.haste)
+    rounded = round_corners(moved, shaper.writer.smoothing_passes)
     return PenPath(rounded, letters.stroke_word, letters.stroke_letter, layout.x, end)
 
 

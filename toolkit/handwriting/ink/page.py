@@ -19,8 +19,8 @@ from toolkit.handwriting.ink.paper import Sheet
 from toolkit.handwriting.ink.pen import InkFlow
 from toolkit.handwriting.ink.ribbons import Mask, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import MAX_DISTANCE, Parameters
-from toolkit.handwriting.wire import Format
+from toolkit.handwriting.parameters import LENGTH_LIMITS, Parameters
+from toolkit.handwriting.wire import FileKind
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 # Factors on slope and drift of natural lines, tried until the ink fits on the page.
@@ -144,34 +144,34 @@ def _fit_page(
     x, y, radius = ink
     sides = ((x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()) if len(x) else [0.0] * 4
     left, top, right, bottom = map(float, sides)
-    size, edges, padding = parameters.handwriting_size, parameters.edges, parameters.min_padding
+    size, margin, padding = parameters.handwriting_size, parameters.effective_margin, parameters.min_padding
     width, height, nib, drop = parameters.width, parameters.height, shaper.nib * size, 0.0
     if height is None and parameters.margin is None:
         drop = max(0.0, nib - top)
     elif height is not None and parameters.natural:
-        room = height - edges.top - edges.bottom
+        room = height - margin.top - margin.bottom
         above, below = max(-top, 0.0), max(bottom - room, 0.0)
         drop = min(above, max(room - bottom, 0.0)) - min(below, max(top, 0.0))
     elif parameters.margin is not None:
         drop = max(0.0, -top)
     if width is None:
-        width = _round_up("width", right + nib + edges.left + edges.right, parameters.kind)
-    dx = edges.left if padding is None else max(padding, (width - (right - left)) / 2) - left
+        width = _round_up("width", right + nib + margin.left + margin.right, parameters.kind)
+    dx = margin.left if padding is None else max(padding, (width - (right - left)) / 2) - left
     if height is None:
         below = last_baseline + drop + size * max((parameters.line_spacing or 0.0) / 2, shaper.measures.descender)
         lowest = max(below, bottom + drop + nib)
-        return width, _round_up("height", lowest + edges.top + edges.bottom, parameters.kind), dx, edges.top + drop
+        return width, _round_up("height", lowest + margin.top + margin.bottom, parameters.kind), dx, margin.top + drop
     if padding is None and parameters.align == "top":
-        return width, height, dx, edges.top + drop
-    centred = (height - (bottom - top) + (edges.top - edges.bottom)) / 2
-    return width, height, dx, max(edges.top, centred) - top
+        return width, height, dx, margin.top + drop
+    centred = (height - (bottom - top) + (margin.top - margin.bottom)) / 2
+    return width, height, dx, max(margin.top, centred) - top
 
 
-def _round_up(name: str, length: float, kind: Format) -> float:
+def _round_up(name: str, length: float, kind: FileKind) -> float:
     """Round a length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if it is too long."""
     units = 1 if kind == "png" else 100
     rounded = max(1, math.ceil(length * units - 1e-6)) / units
-    longest, limit = MAX_DISTANCE[kind]
-    if rounded > longest:
-        raise InvalidParameters([Problem(name, f"{name} auto exceeds {limit}")])
+    maximum, limit_text = LENGTH_LIMITS[kind]
+    if rounded > maximum:
+        raise InvalidParameters([Problem(name, f"{name} auto exceeds {limit_text}")])
     return rounded

@@ -54,7 +54,7 @@ def render(parameters: Parameters) -> Handwritten:
     data, covered = draw(noted_pages(), parameters, watch.lap)
     watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
     widths, heights, lines, shares, are_cut, cuts = zip(*figures, strict=True)
-    share = sum(shares) / len(shares) if covered is None or parameters.is_letter else covered
+    share = sum(shares) / len(shares) if covered is None or parameters.is_multipage else covered
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
         share, any(are_cut), watch.milliseconds, cut=next(filter(None, cuts), ""), pages=count,
@@ -79,7 +79,7 @@ def writable_text(parameters: Parameters) -> str:
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper_of(parameters.handwriting, parameters.natural).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
-    return text.rstrip() if parameters.is_letter else text
+    return text.rstrip() if parameters.is_multipage else text
 
 
 def write_pages(parameters: Parameters, lap: Lap = lambda stage: None) -> tuple[int, Iterator[Page]]:
@@ -104,14 +104,14 @@ def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]
     text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
     shaper = _shaper_of(parameters.handwriting, parameters.natural)
     # A letter is first cut into pages; another text has one page, so the number of its points is known.
-    every = 1 if parameters.is_letter else max(1, -(-shaper.estimate_points(text) // limit))
+    every = 1 if parameters.is_multipage else max(1, -(-shaper.estimate_points(text) // limit))
     while True:
         shaper = _shaper_of(parameters.handwriting, parameters.natural, every)
         layout = _break_into_lines(parameters, text, shaper)
         spaced = parameters
         if parameters.line_spacing is None:
             spaced = replace(parameters, line_spacing=clear_line_spacing(shaper, layout))
-        pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_letter else [layout]
+        pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_multipage else [layout]
         most = max(shaper.estimate_points("".join(page.line_texts)) for page in pages)
         if most <= limit * every:
             return spaced, shaper, pages
@@ -130,7 +130,8 @@ def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layo
 def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
     """Yield the layout of each page; empty lines at the beginning of a page are dropped."""
     below = (ink_reach(shaper).below + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
-    lowest = (parameters.height or DEFAULT_HEIGHT) - parameters.edges.top - parameters.edges.bottom - below
+    margin = parameters.effective_margin
+    lowest = (parameters.height or DEFAULT_HEIGHT) - margin.top - margin.bottom - below
     first = page = 0
     while first < layout.line_count:
         baseline = place_baselines(parameters, shaper, layout.line_count - first, _noise_of(parameters, shaper, page))

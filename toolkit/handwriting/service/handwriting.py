@@ -19,9 +19,9 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
+from toolkit.handwriting.service.query import Dialect, ListingQuery, parse_render_query
 from toolkit.handwriting.service.render_pool import RenderPool
-from toolkit.handwriting.wire import Format
+from toolkit.handwriting.wire import FileKind
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
 from toolkit.settings import Table, check_unique
@@ -29,26 +29,26 @@ from toolkit.settings import Table, check_unique
 if TYPE_CHECKING:
     from toolkit.outside_world import OutsideWorld
 
-#: A gateway may accept any text as an apikey, and the rate limits store it.
+#: Limits what the rate limiter stores on a gateway that accepts any apikey.
 MAX_KEY_CHARACTERS = 256
-#: Changes whenever the same parameters and seed give another picture.
+#: Raise it whenever the same parameters and seed give another picture: it is part of the ETag.
 RENDERER_VERSION = "7"
 
 
 class Key(Table, frozen=True):
-    """The keys of one caller: the apikey, and the secret that HTTP Basic also needs."""
+    """The keys of one caller: the apikey, and the secret, which only HTTP Basic needs."""
 
     apikey: Secret
     apisecret: Secret
 
 
 class HandwritingSettings(Table, frozen=True):
-    #: None accepts any key that is not empty.
+    #: The accepted keys; None accepts any key that is not empty.
     apikeys: tuple[Key, ...] | None = None
-    #: Size and refill rate of the token bucket of each key.
+    #: Each key has a token bucket of this size, refilled at this rate.
     burst: Annotated[int, Meta(ge=1, le=10**9)] = 3_000
     calls_a_second: Annotated[float, Meta(gt=0, le=1e9)] = 100.0
-    #: Number of worker processes, each of which renders one text, and largest number of waiting texts, of all keys.
+    #: Number of worker processes, which render one text each, and the most texts that may wait, of all keys together.
     renderers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=lambda: min(4, os.cpu_count() or 1))
     waiting: Annotated[int, Meta(ge=1, le=100_000)] = 100
     #: Limit of CPU time for one text; the largest page needs about 6 seconds.
@@ -68,7 +68,7 @@ class HandwritingService:
         self._world = world
         keys = settings.apikeys
         self._secrets = None if keys is None else {key.apikey: key.apisecret for key in keys}
-        self._limit = RateLimit(settings.burst, settings.calls_a_second, time.monotonic)
+        self._rate_limit = RateLimit(settings.burst, settings.calls_a_second, time.monotonic)
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
@@ -86,33 +86,33 @@ class HandwritingService:
     def admit(self, caller: Caller) -> Allowance:
         """Count a request and return the remaining allowance, or raise RateLimited."""
         try:
-            return self._limit.take(caller.key)
+            return self._rate_limit.take(caller.key)
         except LimitReached as reached:
             raise RateLimited(wire.RATE_EXCEEDED, retry_after=reached.retry_after) from None
 
     def allowance(self, caller: Caller) -> Allowance:
-        return self._limit.left(caller.key)
+        return self._rate_limit.left(caller.key)
 
-    def listing(self, asked: Listing) -> list[dict[str, str | int]]:
-        records = [handwriting.record() for handwriting in catalogue().values()]
+    def listing(self, query: ListingQuery) -> list[dict[str, str | int]]:
+        entries = [handwriting.public_fields() for handwriting in catalogue().values()]
         # The catalogue is in the order of the ids, and the stable sort keeps this order for equal values.
-        records.sort(key=lambda record: record[asked.order_by], reverse=asked.order_dir == "desc")
-        return records[asked.offset : asked.offset + asked.limit]
+        entries.sort(key=lambda entry: entry[query.order_by], reverse=query.order_dir == "desc")
+        return entries[query.offset : query.offset + query.limit]
 
-    def record(self, handwriting_id: str) -> dict[str, str | int]:
+    def handwriting(self, handwriting_id: str) -> dict[str, str | int]:
         handwriting = catalogue().get(handwriting_id)
         if handwriting is None:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
-        return handwriting.record()
+        return handwriting.public_fields()
 
-    async def checked(
-        self, query: Mapping[str, str], kind: Format, caller: Caller, *, is_letter: bool = False
+    async def parse_query(
+        self, query: Mapping[str, str], kind: FileKind, caller: Caller, *, is_multipage: bool = False
     ) -> Parameters:
-        """Return the parameters (the seed is positive or None), or raise InvalidParameters with all problems."""
-        parameters, problems = parameters_of(query, kind, caller.dialect, is_letter=is_letter)
+        """Return the parameters, or raise InvalidParameters; if all else is right, `render` checks the characters."""
+        parameters, problems = parse_render_query(query, kind, caller.dialect, is_multipage=is_multipage)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
-                problems += await self._pool.missing_characters(parameters, caller.key)
+                problems += await self._pool.check_characters(parameters, caller.key)
             raise InvalidParameters(problems)
         return parameters
 
@@ -125,7 +125,7 @@ class HandwritingService:
 
 
 def etag_of(parameters: Parameters) -> str | None:
-    """Return a hash that names the rendering of these parameters, or None without a seed: each rendering differs."""
+    """Return the ETag of a rendering, or None without a seed, because then each rendering differs."""
     if parameters.random_seed is None:
         return None
     canonical = f"{RENDERER_VERSION} {parameters.kind} {parameters.handwriting.id} {parameters!r}"
@@ -133,7 +133,7 @@ def etag_of(parameters: Parameters) -> str | None:
 
 
 def _basic_credentials(authorization: str) -> tuple[Secret, Secret] | None:
-    """Return key and secret, or None if the header is not valid HTTP Basic."""
+    """Return key and secret; None if the header is not valid HTTP Basic, or the key is empty or too long."""
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None

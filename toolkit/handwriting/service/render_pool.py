@@ -1,4 +1,4 @@
-"""Render in worker processes, so that the event loop is not blocked; the first text starts a worker."""
+"""Render in worker processes, so that the event loop is not blocked. A worker starts when it gets its first text."""
 
 import asyncio
 import logging
@@ -17,41 +17,41 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 log = logging.getLogger("toolkit.handwriting")
 
 WORKER_MODULE = "toolkit.handwriting.service.render_worker"
-# The limit of wall-clock time is this multiple of the CPU limit: a slower renderer hangs, or the machine is overloaded.
-# On Windows this is the only limit.
+# The limit of wall-clock time is this multiple of the CPU limit, for a renderer that hangs or an overloaded machine.
+# On Windows, this is the only limit.
 _WALL_TIME_FACTOR = 10
 _RETRY_SECONDS = 2.0
-# What texts may leave in a process, more than the letters of all hands; then another process takes over.
+# A process whose caches grow larger is replaced. The letters of all hands take less.
 _CACHE_BYTES = 128 * 1024 * 1024
-# After a cancelled call, the process gets this time to finish, about as long as the start of another process.
+# A process has this time to finish a cancelled job before it is killed; a new process takes as long to start.
 _GRACE_SECONDS = 1.0
 
-#: Parameters, whether to check the characters only, and the limit of CPU time (seconds).
+#: The parameters, whether only to check the characters, and the limit of CPU time in seconds.
 Job: TypeAlias = tuple[Parameters, bool, float]
 #: A rendering, or the problems of the parameters, or (after a bug) the exception type and the line of code.
 Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """Renders `size` texts at once, each in its own process with a limit of CPU time in `seconds`."""
+    """Renders up to `size` texts at the same time, each in its own process and with a limit of CPU time."""
 
-    def __init__(self, size: int, max_waiting: int, seconds: float) -> None:
+    def __init__(self, size: int, max_waiting: int, cpu_seconds: float) -> None:
         self._queue = FairQueue(size, max_waiting)
-        self._seconds = seconds
+        self._cpu_seconds = cpu_seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
         self._workers = [WorkerProcess(WORKER_MODULE, _CACHE_BYTES) for _ in range(size)]
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
-        """Render a text for the caller with this key; cancelling the call stops the rendering."""
-        outcome = await self._run_job((parameters, False, self._seconds), key)
+        """Render a text for the caller with this key; cancelling this coroutine stops the rendering."""
+        outcome = await self._run_job((parameters, False, self._cpu_seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
         return outcome
 
-    async def missing_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
-        outcome = await self._run_job((parameters, True, self._seconds), key)
+    async def check_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
+        outcome = await self._run_job((parameters, True, self._cpu_seconds), key)
         return outcome if isinstance(outcome, tuple) else ()
 
     def close(self) -> None:
@@ -68,18 +68,18 @@ class RenderPool:
         except QueueFull:
             raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
         loop = asyncio.get_running_loop()
-        worker, is_abandoned = self._idle.pop(), threading.Event()
-        done = loop.run_in_executor(self._threads, self._run_in_worker, worker, job, is_abandoned)
-        done.add_done_callback(lambda _: self._return_worker(worker))
+        worker, cancelled = self._idle.pop(), threading.Event()
+        rendering = loop.run_in_executor(self._threads, self._run_in_worker, worker, job, cancelled)
+        rendering.add_done_callback(lambda _: self._return_worker(worker))
 
         def kill_if_unfinished() -> None:
-            if not done.done():
+            if not rendering.done():
                 worker.kill()
 
         try:
-            outcome = await asyncio.shield(done)
+            outcome = await asyncio.shield(rendering)
         except asyncio.CancelledError:
-            is_abandoned.set()
+            cancelled.set()
             loop.call_later(_GRACE_SECONDS, kill_if_unfinished)
             raise
         if isinstance(outcome, WorkerDied | str):
@@ -91,14 +91,15 @@ class RenderPool:
         self._idle.append(worker)
         self._queue.release()
 
-    def _run_in_worker(self, worker: WorkerProcess, job: Job, is_abandoned: threading.Event) -> Outcome | WorkerDied:
+    def _run_in_worker(self, worker: WorkerProcess, job: Job, cancelled: threading.Event) -> Outcome | WorkerDied:
+        _, _, cpu_seconds = job
         for _ in range(2):
             try:
-                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * job[2])
+                (outcome,) = worker.do(job, _WALL_TIME_FACTOR * cpu_seconds)
             except WorkerDied as died:
                 outcome = died
-                if died.death is Death.OTHER and not is_abandoned.is_set():
-                    continue  # another program killed the worker, so the text is not the cause: try again
+                if died.death is Death.OTHER and not cancelled.is_set():
+                    continue  # retry: another program killed the worker, not this text
             break
         return cast("Outcome | WorkerDied", outcome)
 

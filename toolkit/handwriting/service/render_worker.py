@@ -1,7 +1,7 @@
 """The child process that renders.
 
-Rendering needs a separate process, because drawing a long text holds Python's global lock for up to a quarter of a
-second and would stall every stream of the gateway.
+Rendering needs a separate process, because drawing a long text holds the global interpreter lock for up to a quarter
+of a second, and no stream of the gateway would send anything meanwhile.
 """
 
 import os
@@ -15,7 +15,7 @@ from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 _NICENESS = 2  # lower priority than the gateway, but rendering still progresses on a busy machine
-#: Limit of memory for one text; a letter of 60,000 characters in pencil takes 440 MB in most hands.
+#: Limit of memory for one text; in most hands, a letter of 60,000 characters in pencil takes 440 MB.
 MEMORY_BYTES = 480 * 1024 * 1024
 
 
@@ -24,9 +24,9 @@ def main() -> None:
 
 
 def outcomes(job: Job) -> Iterator[Outcome]:
-    parameters, checks_only, seconds = job
+    parameters, checks_only, cpu_seconds = job
     outcome: Outcome = ()
-    limit_cpu(seconds)
+    limit_cpu(cpu_seconds)
     limit_memory(MEMORY_BYTES)
     try:
         if checks_only:
@@ -38,7 +38,7 @@ def outcomes(job: Job) -> Iterator[Outcome]:
     except MemoryError:
         outcome = (Problem(None, wire.TOO_MUCH_WORK),)
     except Exception as error:  # a bug: the gateway logs the line of code, never the text
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        outcome = f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}"
-    limit_cpu(0)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        outcome = f"{type(error).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}"
+    limit_cpu(0)  # no limit until the next job
     yield outcome

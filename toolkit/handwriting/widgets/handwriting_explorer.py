@@ -18,40 +18,40 @@ from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
-from toolkit.handwriting.wire import CONTENT_TYPES, Format
+from toolkit.handwriting.wire import CONTENT_TYPES, FileKind
 from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
-#: Kinds of files, by name of the client method: the format on the wire, and the tooltip.
-_FILE_KINDS: dict[str, tuple[Format, str]] = {
-    "png": ("png", "A picture with transparent paper, 72 pixels an inch"),
+#: The choices of a file, by the name of the client method: the kind on the wire, and the tooltip.
+_FILE_CHOICES: dict[str, tuple[FileKind, str]] = {
+    "png": ("png", "A picture, transparent without paper, 72 pixels per inch"),
     "pdf": ("pdf", "A document to print, whose words can be searched"),
     "svg": ("svg", "A drawing that is sharp at every size"),
-    "animation": ("replay", "An SVG that writes itself"),
+    "animation": ("replay", "An SVG that shows how the text is written"),
 }
 _INITIAL_TEXT = "The quick brown fox\njumps over the lazy dog."
 
 
 class _Settings(NamedTuple):
-    """The values of the controls, except the kind of file."""
+    """The values of all controls that change the writing."""
 
     text: str
     handwriting: str
     style: Style
 
-    def code(self, kind: str) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.style.items())
-        return f"tk.handwriting.{kind}({self.text!r}, {self.handwriting!r}{given})"
+    def code(self, method: str) -> str:
+        arguments = "".join(f", {name}={value!r}" for name, value in self.style.items())
+        return f"tk.handwriting.{method}({self.text!r}, {self.handwriting!r}{arguments})"
 
 
 @checked_arguments
 class HandwritingExplorer(ServiceWidget):
     """Write a text and see it in any hand while you change the parameters.
 
-    The page is shown at its true scale, 72 pixels an inch. If a file cannot be rendered, no download is offered.
+    The page is shown at its true scale, 72 pixels per inch. A file that cannot be rendered is not offered for download.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class HandwritingExplorer(ServiceWidget):
     result : Handwritten or None
         The picture on the screen.
     kept : Handwritten or None
-        The earlier picture for comparison.
+        The earlier picture beside `result`, after a click on *Compare*.
     text, picker, look, kind, keep_button, drop_button
         The controls: set ``.value`` or call ``.click()``, as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters, ``look.section`` is the open
@@ -88,7 +88,7 @@ class HandwritingExplorer(ServiceWidget):
     def __init__(self, tk: Connection, *, text: str = _INITIAL_TEXT, handwriting: str = "Molly") -> None:
         self._client: HandwritingClient = service_of(tk, "handwriting")
         super().__init__()
-        self._shown: _Settings | None = None
+        self._shown_settings: _Settings | None = None  # those of `result`
         self._kept_code = ""
         self._make_controls(text, handwriting)
         self._lay_out()
@@ -106,8 +106,8 @@ class HandwritingExplorer(ServiceWidget):
         add_tip(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
-        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _FILE_KINDS]
-        self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[words for _, words in _FILE_KINDS.values()])
+        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _FILE_CHOICES]
+        self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[tip for _, tip in _FILE_CHOICES.values()])
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
         words = "Keep this picture, to compare it with the next ones"
         self.keep_button = button("Compare", "columns", words, lambda: self._compare_with(self.result))
@@ -119,25 +119,25 @@ class HandwritingExplorer(ServiceWidget):
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
         add_tip(self.paper, "The page at its true size").tabbable = True
-        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
+        file_row = row(self.kind, self.link, self.keep_button, self.drop_button)
+        main = ipywidgets.VBox((self.text, self.paper, self.status, file_row, self.code_line))
         look = self.look.add_class("toolkit-controls").add_class("toolkit-look")
         self.show(self.picker, self.beside(main.add_class("toolkit-main"), look))
 
     @property
     def code(self) -> str:
-        """The line of Python code that returns `file`."""
+        """The line of Python code that renders `file`."""
         return self._settings.code(self.kind.value)
 
     @property
     def file(self) -> Handwritten:
-        """The file of the chosen kind for the present settings; raises an error if it cannot be rendered."""
-        if self.result is not None and self.kind.value == "png" and self._shown == self._settings:
+        """The file of the chosen kind, with the present settings; raises an error if it cannot be rendered."""
+        if self.result is not None and self.kind.value == "png" and self._shown_settings == self._settings:
             return self.result
-        return self._render(self._settings, _FILE_KINDS[self.kind.value][0])
+        return self._render(self._settings, _FILE_CHOICES[self.kind.value][0])
 
     def picture(self) -> bytes:
-        """Return the pictures on the screen as PNG."""
+        """Return the picture on the screen, and the kept one if there is one, as a PNG."""
         writings = [writing for writing in (self.kept, self.result) if writing is not None]
         if len(writings) == 2:
             return png_bytes(self._client.contact_sheet(writings, labels=["kept", "now"]).image)
@@ -149,12 +149,12 @@ class HandwritingExplorer(ServiceWidget):
         return f"HandwritingExplorer: {shown}"
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Run `work`; the status line shows an error, and the last picture stays."""
+        """Run `work`; after an error, the status line shows the error, and the last picture stays."""
         with self.working("Writing"):
             work()
             if self.result is None:
                 self.say("")
-            elif self._shown != self._settings:
+            elif self._shown_settings != self._settings:
                 self.say("The picture shows earlier settings: the present ones could not be rendered")
             else:
                 self.say(_status_text(self.result))
@@ -172,23 +172,23 @@ class HandwritingExplorer(ServiceWidget):
     def _settings(self) -> _Settings:
         return _Settings(self.text.value, self.picker.handwriting, self.look.style)
 
-    def _render(self, settings: _Settings, kind: Format) -> Handwritten:
+    def _render(self, settings: _Settings, kind: FileKind) -> Handwritten:
         return self._client.rendered(settings.text, settings.handwriting, kind, settings.style)
 
     def _show_file(self, *, draw: bool = False) -> None:
-        """Draw the present settings if `draw`, and offer the file of the chosen kind; after an error, offer no file."""
-        self.link.layout.visibility = "hidden"  # keeps the space, so that the buttons beside the link do not move
+        """If `draw`, render the present settings; then offer the file of the chosen kind, but none after an error."""
+        self.link.layout.visibility = "hidden"  # a hidden link keeps its space: the buttons beside it do not move
         try:
             if draw:
                 settings = self._settings
                 self.result = self._render(settings, "png")
-                self._shown = settings
-            if self._shown is not None:
-                self._show_code(self._shown.code(self.kind.value))
-                self._show_comparison()  # also if the file of the chosen kind cannot be made
+                self._shown_settings = settings
+            if self._shown_settings is not None:
+                self._show_code(self._shown_settings.code(self.kind.value))
+                self._show_comparison()  # before `file`, which may raise an error
                 self._show_link(self.file)
         except Exception:
-            self.link.value = ""  # it has the previous file
+            self.link.value = ""  # the link still has the previous file
             raise
         self.link.layout.visibility = "visible"
 
@@ -201,44 +201,44 @@ class HandwritingExplorer(ServiceWidget):
             f"<code>{code}</code></div>"
         )
 
-    def _show_comparison(self, moving: Handwritten | None = None) -> None:
-        """Show the picture, or the `moving` animation instead, alone or beside the kept picture."""
+    def _show_comparison(self, animation: Handwritten | None = None) -> None:
+        """Show the picture, or its animation if given, beside the kept picture if there is one."""
         self.drop_button.layout.display = "none" if self.kept is None else ""
-        if self.result is None or self._shown is None:
+        if self.result is None or self._shown_settings is None:
             return
-        label = f"{self._shown.text[:200]} (in the hand of {self.result.handwriting})"
-        now = picture_html(self.result, label, moving)
+        label = f"{self._shown_settings.text[:200]} (in the hand of {self.result.handwriting})"
+        picture = picture_html(self.result, label, animation)
         if self.kept is None:
-            self.paper.value = now
+            self.paper.value = picture
             return
-        made_by = self._shown.code(self.kind.value)
-        cells = ((picture_html(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
+        code = self._shown_settings.code(self.kind.value)
+        cells = ((picture_html(self.kept, "The earlier picture"), self._kept_code), (picture, code))
         self.paper.value = '<div class="toolkit-compared">' + "".join(
             f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
         ) + "</div>"  # fmt: skip
 
     def _show_link(self, file: Handwritten) -> None:
-        is_moving = file.kind == "replay"
-        if is_moving:
+        is_animation = file.kind == "replay"
+        if is_animation:
             self._show_comparison(file)
-        name = escape(f"{file.handwriting.lower()}{'-animation' * is_moving}{SUFFIXES[file.kind]}", quote=True)
+        name = escape(f"{file.handwriting.lower()}{'-animation' * is_animation}{SUFFIXES[file.kind]}", quote=True)
         data = base64.b64encode(file.data).decode("ascii")
         self.link.value = (
             f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-            f'title="{escape(_FILE_KINDS[self.kind.value][1], quote=True)}">Download {name}</a> '
+            f'title="{escape(_FILE_CHOICES[self.kind.value][1], quote=True)}">Download {name}</a> '
             f"({len(file.data) / 1000:.1f} KB)"
         )
 
     @in_turn
     def _compare_with(self, kept: Handwritten | None) -> None:
-        if self._shown is not None:
-            self.kept, self._kept_code = kept, self._shown.code(self.kind.value)
+        if self._shown_settings is not None:
+            self.kept, self._kept_code = kept, self._shown_settings.code(self.kind.value)
             self._show_comparison()
 
 
-def _status_text(done: Handwritten) -> str:
-    cut = " · some ink is cut off" if done.overflow else ""
+def _status_text(writing: Handwritten) -> str:
+    cut = " · some ink is cut off" if writing.overflow else ""
     return (
-        f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "
-        f"ink {done.ink_share or 0:.2%} · {done.milliseconds:.0f} ms{cut}"
+        f"{writing.handwriting}: {writing.width:g} x {writing.height:g} px · {counted(writing.lines or 0, 'line')} · "
+        f"ink {writing.ink_share or 0:.2%} · {writing.milliseconds:.0f} ms{cut}"
     )

@@ -12,16 +12,16 @@ from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
 from toolkit.widget_family import button, check_box, in_turn, row, sized, slider
 
 _NO_PAGE_CHOICE = "width and height"
-_LABEL = "5.2em"
-HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # largest variances of line and word spacing in a person's writing
-_GREEN_TOOLTIP = "Green, up to {:g}: as a person writes"
+_LABEL_WIDTH = "5.2em"
+HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look like a person's writing
+_VARIANCE_TOOLTIP = "Largest relative change; green, up to {:g}: as a person writes"
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sections of controls, of which one is open; `changed` is called after a change by a person or a program."""
+    """Sections of controls; only one section is open. `on_change` is called after a change by a person or a program."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._notify = on_change
         self._make_controls()
         self._parameters = {
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
@@ -31,8 +31,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "corrections": self.corrections, "page": self.page, "margin": self.margin, "align": self.align,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
-        for control, most in ((self.line_variance, HUMAN_LINES), (self.word_variance, HUMAN_WORDS)):
-            ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(most))
+        for control, limit in ((self.line_variance, HUMAN_LINE_VARIANCE), (self.word_variance, HUMAN_WORD_VARIANCE)):
+            ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(limit))
         self._lay_out()
         for control in (*self._parameters.values(), self.height_auto, self.inks):
             control.observe(self._on_change, "value")
@@ -40,34 +40,34 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     def _make_controls(self) -> None:
         self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
-        self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, in sizes")
-        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_LINES))
-        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _GREEN_TOOLTIP.format(HUMAN_WORDS))
+        self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, as a multiple of the size")
+        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_LINE_VARIANCE))
+        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_WORD_VARIANCE))
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
-        self.seed = sized(number, label=_LABEL, tip="The same number gives the same writing, in every kind of file")
-        self.seed_locked = check_box("keep", width="5em", tip="Off: each change of a control takes another seed")
+        self.seed = sized(number, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
+        self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
-        self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, in place of width and height")
-        self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
+        self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, instead of width and height")
+        self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; not for a paper size")
         self.height_auto = check_box("Height as the text needs", tip="Off: choose the height below")
-        self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
-        self.margin = slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
-        self.align = _dropdown("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
-        self.padding = slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
+        self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; ink that does not fit is cut off")
+        self.margin = slider("Margin, px", 0, 0, 200, 1, "Empty space on all sides; not with padding")
+        self.align = _dropdown("Align", ALIGNS, "Where the text is between top and bottom; not with padding")
+        self.padding = slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least this far from the edges")
 
         names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
         names.description, names.continuous_update = "Ink", False
-        words = "A colour's name or #1b3a8a; or cyan, magenta, yellow and black from 0 to 1, for print"
-        self.inks = sized(names, label=_LABEL, tip=words)
+        tip = "The name of a colour, or #1b3a8a, or for print cyan, magenta, yellow and black from 0 to 1"
+        self.inks = sized(names, label=_LABEL_WIDTH, tip=tip)
         # Concise: without the text field of the picker, which ignores Enter in JupyterLab.
         picker = ipywidgets.ColorPicker(value="#000000", concise=True, description="or choose")
-        self.colour = sized(picker, label=_LABEL, tip="The ink while the field above is empty")
-        self.pen = _dropdown("Pen", PENS, "What writes: its ink follows speed and pressure")
-        self.paper = _dropdown("Paper", PAPERS, "What is behind the ink; none is transparent")
-        words = "Forms of letters, joins, gaps, margins and the slope of lines"
-        self.natural = check_box("Vary as a person does", value=False, tip=words)
-        self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
+        self.colour = sized(picker, label=_LABEL_WIDTH, tip="The colour if the field above is empty")
+        self.pen = _dropdown("Pen", PENS, "The kind of pen; except with plain, the ink varies with speed and pressure")
+        self.paper = _dropdown("Paper", PAPERS, "The background; none is transparent")
+        tip = "Forms of letters, joins, gaps, margins and the slope of lines"
+        self.natural = check_box("Vary as a person does", value=False, tip=tip)
+        self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, retouched or squeezed in")
 
     def _lay_out(self) -> None:
         seed_row = row(self.seed_locked, self.reroll_button)
@@ -83,8 +83,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.section.style.button_width = "auto"
         everything = [control for controls in self._sections.values() for control in controls]
         super().__init__((self.section, *everything))
-        for free in (self.height_auto, self.page, self.margin, self.align, self.padding, self.inks):
-            free.observe(lambda _: self._enable(), "value")
+        for control in (self.height_auto, self.page, self.margin, self.align, self.padding, self.inks):
+            control.observe(lambda _: self._enable(), "value")
         self._enable()
         self._open_section()
 
@@ -95,13 +95,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @property
     def style(self) -> Style:
-        """Return the parameters that differ from the service's defaults, and the seed."""
+        """The parameters that differ from the service's defaults, and always the seed and the height or page."""
         values = {name: control.value for name, control in self._parameters.items()}
         values["height"] = "auto" if self.height_auto.value else values["height"]
         values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
         for name in ("page",) if self.page.value == _NO_PAGE_CHOICE else ("width", "height"):
             del values[name]
-        always = ("height", "random_seed")  # the height because an animation has another default
+        always = ("height", "random_seed")  # the height, because an animation has another default height
         given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
         return cast("Style", given)
 
@@ -116,17 +116,17 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
         if self.seed_locked.value or change["owner"] is self.seed:
-            self._changed()
+            self._notify()
         else:
-            self._take_another_seed()  # which is a change, too
+            self._take_another_seed()  # the new seed is a change too, and the first branch handles it
 
     def _take_another_seed(self) -> None:
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
 
 
 def _dropdown(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
-    return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL, tip=tooltip)
+    return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL_WIDTH, tip=tooltip)
 
 
-def _green_up_to(most: float) -> Callable[[float], str | None]:
-    return lambda value: "#7cb342" if value <= most else None
+def _green_up_to(limit: float) -> Callable[[float], str | None]:
+    return lambda value: "#7cb342" if value <= limit else None

@@ -34,7 +34,7 @@ class Scene:
     def __init__(self, tk: Connection, gateway: Gateway) -> None:
         keys = gateway.credentials
         self.client = tk.identity.called_by(keys["ApiClientId"])
-        self.other = tk.identity.called_by(keys["OtherApiClientId"])
+        self.second_client = tk.identity.called_by(keys["OtherApiClientId"])
         self.handset: Callable[[str], Handset] = gateway.handset
         self._advance = tk.operator.advance
         self.entries: list[Entry] = []
@@ -42,15 +42,15 @@ class Scene:
 
     def record_requests(self, *, by_attacker: bool = False) -> None:
         """Append the requests that were sent since the last call to `entries`."""
-        # The other client never sends before the attacked one has finished, so the requests are in order.
-        steps = (*self.client.steps, *self.other.steps)
+        # The second client never sends before the attacked client has finished, so the requests are in order.
+        steps = (*self.client.steps, *self.second_client.steps)
         self.entries += [Entry(step, by_attacker) for step in steps[self._recorded :]]
         self._recorded = len(steps)
 
     def attack(self, work: Callable[[], object]) -> object:
         """Call `work` as the attacker and return its result, or the error with which the service refuses it."""
         self.record_requests()
-        result = _result_of(work)
+        result = _result_or_error(work)
         self.record_requests(by_attacker=True)
         return result
 
@@ -60,17 +60,14 @@ class Scene:
         self.record_requests()
         self.entries.append(Entry(note=f"{seconds} seconds pass"))
 
-    def proof(self, preset: str = "no_challenge") -> PhoneProof:
+    def new_proof(self, preset: str = "no_challenge") -> PhoneProof:
         """Start to authenticate a new phone, and return the proof that the phone received."""
         phone = self.handset(preset)
         return self.client.authenticate_device(self.client.start_authentication(phone), phone)
 
-    def user(self, preset: str = "no_challenge") -> AuthenticatedUser:
+    def new_user(self, preset: str = "no_challenge") -> AuthenticatedUser:
         """Authenticate a new user."""
-        return self.client.finish_authentication(self.proof(preset))
-
-
-_Run = Callable[[Scene], object]
+        return self.client.finish_authentication(self.new_proof(preset))
 
 
 class Attack(NamedTuple):
@@ -80,7 +77,7 @@ class Attack(NamedTuple):
     rule: str
     status: int
     because: str
-    run: _Run
+    run: Callable[[Scene], object]
 
 
 class Outcome(NamedTuple):
@@ -108,11 +105,11 @@ _PREVIEW = "a preview sends HEAD; only GET uses the fingerprint, so the phone ca
 
 
 def _replay_proof(scene: Scene) -> object:
-    proof = scene.proof()
+    proof = scene.new_proof()
     user = scene.client.finish_authentication(proof)
     scene.attack(lambda: scene.client.finish_authentication(proof))
     # The second use has also revoked the code that the first use returned.
-    return _result_of(lambda: scene.client.eligibility(user))
+    return _result_or_error(lambda: scene.client.eligibility(user))
 
 
 def _replay_target_url(scene: Scene) -> object:
@@ -124,29 +121,29 @@ def _replay_target_url(scene: Scene) -> object:
 
 def _finish_without_phone(scene: Scene) -> object:
     transaction = scene.client.start_authentication(scene.handset("no_challenge"))
-    early = PhoneProof(transaction, transaction.secret("fingerprint"))
-    return scene.attack(lambda: scene.client.finish_authentication(early))
+    proof = PhoneProof(transaction, transaction.secret("fingerprint"))
+    return scene.attack(lambda: scene.client.finish_authentication(proof))
 
 
 def _plant_proof(scene: Scene) -> object:
-    own = scene.client.start_authentication(scene.handset("no_challenge"))
-    planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
+    transaction = scene.client.start_authentication(scene.handset("no_challenge"))
+    planted = PhoneProof(transaction, scene.new_proof("prepaid").secret("fingerprint"))
     return scene.attack(lambda: scene.client.finish_authentication(planted))
 
 
 def _swap_alias(scene: Scene) -> object:
-    mine, theirs = scene.user(), scene.user("prepaid")
+    mine, theirs = scene.new_user(), scene.new_user("prepaid")
     return scene.attack(lambda: scene.client.eligibility(_forged_user(theirs.service_alias, mine)))
 
 
 def _swap_client(scene: Scene) -> object:
-    user = scene.user()
-    return scene.attack(lambda: scene.other.eligibility(user))
+    user = scene.new_user()
+    return scene.attack(lambda: scene.second_client.eligibility(user))
 
 
 def _use_expired_code(scene: Scene) -> object:
-    user = scene.user()
-    scene.wait(301)
+    user = scene.new_user()
+    scene.wait(301)  # the code expires after 300 seconds
     # The client does not send an expired code, so the forged user has a later expiry time.
     return scene.attack(lambda: scene.client.eligibility(_forged_user(user.service_alias, user)))
 
@@ -160,14 +157,14 @@ def _open_redirect(scene: Scene) -> object:
 
 def _guess_zip_code(scene: Scene) -> object:
     phone = scene.handset("no_cards")
-    user = scene.user(phone.name)
+    user = scene.new_user(phone.name)
     scene.client.eligibility(user)
 
-    def answer(given: Secret | None) -> object:
-        return scene.attack(lambda: scene.client.payment_list(user, answer=given))
+    def answer(zip_code: Secret | None) -> object:
+        return scene.attack(lambda: scene.client.payment_list(user, answer=zip_code))
 
-    for wrong in ("00000", "11111", "22222"):
-        answer(Secret(wrong, guessable=True))
+    for guess in ("00000", "11111", "22222"):
+        answer(Secret(guess, guessable=True))
     return answer(phone.answer)
 
 
@@ -186,7 +183,7 @@ def _forged_user(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
     return AuthenticatedUser(flow, alias, user.secret("code"), a_day_later, phone)
 
 
-def _result_of(work: Callable[[], object]) -> object:
+def _result_or_error(work: Callable[[], object]) -> object:
     try:
         return work()
     except ServiceError as error:
@@ -214,7 +211,7 @@ def run_attack(name: str, tk: Connection, gateway: Gateway) -> tuple[Outcome, li
     status, answer = None, "The request was answered."
     if isinstance(result, ServiceError):
         status, answer = result.code, str(result).split(" (")[0]
-    elif isinstance(result, int):  # the HTTP status of a preview
+    elif isinstance(result, int):  # only the attack "link preview" returns an HTTP status
         status, answer = result, "Use GET."
     outcome = Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
     scene.record_requests()

@@ -14,7 +14,7 @@ from toolkit.secret import Secret
 _PATH = "/done"
 _PAGE = b"<!doctype html><title>Done</title><p>Your phone was checked. You can close this page."
 _POLL_SECONDS = 0.05
-_SOCKET_SECONDS = 5.0
+_SOCKET_TIMEOUT_SECONDS = 5.0
 
 
 @checked_arguments
@@ -63,20 +63,20 @@ class FinalTargetListener(Closable):
 
 def _handler_class(received: Future[Secret]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = _SOCKET_SECONDS
+        timeout = _SOCKET_TIMEOUT_SECONDS
 
         def do_GET(self) -> None:  # noqa: N802
             parts = urlsplit(self.path)
-            given = parse_qs(parts.query).get("vfp", [])
-            fits = parts.path == _PATH and len(given) == 1 and not received.done()
-            self.send_response(200 if fits else 404)
+            fingerprints = parse_qs(parts.query).get("vfp", [])
+            is_expected = parts.path == _PATH and len(fingerprints) == 1 and not received.done()
+            self.send_response(200 if is_expected else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Cache-Control", "no-store")
             self.send_header("Referrer-Policy", "no-referrer")
             self.end_headers()
-            if fits:
+            if is_expected:
                 self.wfile.write(_PAGE)
-                received.set_result(Secret(given[0]))
+                received.set_result(Secret(fingerprints[0]))
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Write nothing, because the request line contains the fingerprint."""

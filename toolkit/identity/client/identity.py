@@ -36,10 +36,10 @@ _DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
 _DTYPES = {str: "str", bool: "bool", int: "Int64", datetime: "datetime64[us, UTC]"}
 
 
-def _columns(kind: type[msgspec.Struct], prefix: str = "") -> dict[str, str]:
-    """Return the columns and dtypes of a record, without the records in it."""
-    types = {prefix + name: (*get_args(hint), hint)[0] for name, hint in get_type_hints(kind).items()}
-    return {name: _DTYPES[one] for name, one in types.items() if one in _DTYPES}
+def _columns(record: type[msgspec.Struct], prefix: str = "") -> dict[str, str]:
+    """Return the columns and dtypes of a record, without fields that hold records."""
+    types = {prefix + name: (*get_args(hint), hint)[0] for name, hint in get_type_hints(record).items()}
+    return {name: _DTYPES[value] for name, value in types.items() if value in _DTYPES}
 
 
 ECHO_COLUMNS = _columns(responses.Echo)
@@ -107,7 +107,7 @@ class IdentityClient(PublicNames):
         device_ip, carrier_short_code
             The phone's address, the short code of its carrier, or both.
         final_target_url
-            The gateway redirects the phone to this URL, which must be registered for this client, or to a listener.
+            The URL, registered for this client, to which the gateway redirects the phone; or a listener.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class IdentityClient(PublicNames):
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
 
-        A user who is not eligible is not an error here, but `payment_list` and `payment_details` are refused.
+        For a user who is not eligible, this returns a row, but `payment_list` and `payment_details` raise NotEligible.
 
         Returns
         -------
@@ -196,21 +196,21 @@ class IdentityClient(PublicNames):
             2012: the code was revoked.
         """
         fields = self._authentication_fields(user)
-        read = partial(checked, kind=responses.Eligibility)
+        read = partial(checked, record=responses.Eligibility)
         eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, user.flow)
         user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
         return declared_frame([_row(eligibility) | _row(eligibility.challenge)], ELIGIBILITY_COLUMNS)
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
-        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
+        """List the payment methods on file, masked: ``POST /account/2014/07/25/getPaymentList``.
 
-        A user with a challenge must give an `answer` with each call until one answer was correct.
+        Call `eligibility` first. A user with a challenge must give an `answer` with each call until one was correct.
 
         Returns
         -------
         pandas.DataFrame
-            One row per payment: ``payment_id``, ``payment_type``, ``brand``, ``last_four``, ``expiration_month``,
-            ``expiration_year``, ``is_default``.
+            One row per payment method on file: ``payment_id``, ``payment_type``, ``brand``, ``last_four``,
+            ``expiration_month``, ``expiration_year``, ``is_default``.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class IdentityClient(PublicNames):
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
     ) -> pd.DataFrame:
-        """Fetch payments in detail, still masked: ``POST /account/2014/07/25/getPaymentDetails``.
+        """Fetch payment methods in detail, still masked: ``POST /account/2014/07/25/getPaymentDetails``.
 
         Parameters
         ----------
@@ -243,14 +243,14 @@ class IdentityClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            One row per payment, in the order of `payments`: ``payment_id``, ``payment_type``, ``brand``,
+            One row per payment method, in the order of `payments`: ``payment_id``, ``payment_type``, ``brand``,
             ``masked_account_number``, ``expiration_month``, ``expiration_year``, ``name_on_account`` and the address
             as ``billing_line1`` to ``billing_country_code``.
 
         Raises
         ------
         NotFound
-            2030: at least one of the payments is not on file for this user.
+            2030: at least one of the payment methods is not on file for this user.
         ServiceError
             As for `payment_list`.
         """
@@ -290,8 +290,8 @@ class IdentityClient(PublicNames):
     def _authentication_fields(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
         if not user.seconds_left(self._recorder.now()):
-            ended = f"{user.expires_at:%H:%M:%S} UTC"
-            raise CodeExpired(f"the code expired at {ended}; begin again with start_authentication")
+            expiry = f"{user.expires_at:%H:%M:%S} UTC"
+            raise CodeExpired(f"the code expired at {expiry}; begin again with start_authentication")
         if answer is not None and user.challenge_id is not None:
             fields |= {"ChallengeId": user.challenge_id, "ChallengeAnswer": answer}
         return fields
@@ -306,7 +306,7 @@ def payment_ids(payments: Payments) -> list[str]:
     elif isinstance(payments, pd.Series) and isinstance(payments.get("payment_id"), str):
         payments = payments["payment_id"]  # one row of payment_list
     ids = [payments] if isinstance(payments, str) else list(payments) if isinstance(payments, Iterable) else [payments]
-    if wrong := [one for one in ids if not isinstance(one, str)]:
+    if wrong := [item for item in ids if not isinstance(item, str)]:
         raise InvalidArgument(f"payments are ids or rows of payment_list, not {described(wrong[0])}")
     return ids
 
@@ -318,10 +318,10 @@ def _started_transaction(
     started = checked(response, responses.Started)
     fingerprint = Secret(started.verification_fingerprint)
     # Otherwise a response could send the phone to another server.
-    own = f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={started.verification_fingerprint}"
-    expect(Secret(started.target_url) == Secret(own), "TargetUrl is not a URL of this gateway")
-    made = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
-    return StartedTransaction(*made, fingerprint=fingerprint, verifier=verifier)
+    expected = f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={started.verification_fingerprint}"
+    expect(Secret(started.target_url) == Secret(expected), "TargetUrl is not a URL of this gateway")
+    fields = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
+    return StartedTransaction(*fields, fingerprint=fingerprint, verifier=verifier)
 
 
 def _authenticated_user(flow: Flow, now: Callable[[], int], response: Response) -> AuthenticatedUser:

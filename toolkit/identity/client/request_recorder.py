@@ -83,8 +83,8 @@ class RequestRecorder:
 
     def post(self, operation: Operation, fields: Mapping[str, object], read: Callable[[Response], T], flow: Flow) -> T:
         """Send a POST request and return what `read` makes of the response; `flow` gets its new state."""
-        given = {name: value for name, value in fields.items() if value is not None}
-        body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
+        present = {name: value for name, value in fields.items() if value is not None}
+        body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **present}
 
         def send(step: Step) -> T:
             reply = self._http.call(operation.endpoint, body=body)
@@ -99,14 +99,14 @@ class RequestRecorder:
 
         def send(step: Step) -> Secret:
             reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
-            answer = _json_object_of(reply, step, OPEN_TARGET)
+            content = _json_object_of(reply, step, OPEN_TARGET)
             if reply.status != 200:
                 # Responses to phones have no status code, only these HTTP statuses; 410 has two causes.
                 status = {404: 2001, 410: 2003, 429: 2040}.get(reply.status)
                 fields = {"Status": status, "AdditionalInfo": OR_TOO_OLD if status == 2003 else None}
                 error = error_of(fields, reply.status, request=str(OPEN_TARGET))
                 raise error or UnexpectedReply(f"{OPEN_TARGET} was answered by HTTP {reply.status}")
-            final = Secret(checked(answer, Opened).vfp)
+            final = Secret(checked(content, Opened).vfp)
             expect(final != fingerprint, "the final fingerprint equals the first one")
             return final
 
@@ -115,11 +115,11 @@ class RequestRecorder:
     def preview(self, fingerprint: Secret, flow: Flow) -> int:
         """Request a TargetUrl without opening it and return the HTTP status."""
         query: dict[str, str | Secret | None] = {"vfp": fingerprint}
-        look = Endpoint("HEAD", OPEN_TARGET.template, OPEN_TARGET.query)
+        head = Endpoint("HEAD", OPEN_TARGET.template, OPEN_TARGET.query)
 
         def send(step: Step) -> int:
-            step.http = self._http.call(look, query=query).status
-            step.status, step.description = None, "Only GET opens it."
+            step.http = self._http.call(head, query=query).status
+            step.status, step.description = None, "Only GET opens TargetUrl."
             return step.http
 
         return self._record(f"HEAD {Event.OPEN}", query, send, flow)
@@ -158,10 +158,10 @@ def expect(condition: bool, problem: str) -> None:
         raise UnexpectedReply(f"the response breaks the contract: {problem}")
 
 
-def checked(response: Response, kind: type[StructT]) -> StructT:
+def checked(response: Response, record: type[StructT]) -> StructT:
     """Convert a response to a record; raise UnexpectedReply if a field is missing or wrong."""
     try:
-        return msgspec.convert(response, kind)
+        return msgspec.convert(response, record)
     except msgspec.ValidationError as error:
         # Only the name of the field: other parts of the message may quote the response.
         field = re.findall(r"`\$?\.?([^`]*)`", str(error))[-1]
@@ -188,7 +188,7 @@ def _checked_response(
     expect(type(status) is int, "Status is not a number")
     error = error_of(envelope, reply.status, request=request)
     if error is not None:
-        error.message = _OPERATION_PATTERN.sub(lambda found: _OPERATIONS[found[0]][0], error.message)
+        error.message = _OPERATION_PATTERN.sub(lambda match: _OPERATIONS[match[0]][0], error.message)
         raise error
     expect(status == 0, "Status is not known")
     expect(reply.status == 200, "a successful response has HTTP status 200")
@@ -200,7 +200,7 @@ def _checked_response(
 
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
     """Return the possible states of the flow after a response with this status."""
-    # Time may have changed the state before the request, and so be the cause of the refusal.
+    # The refusal may come from a transition with time, such as an expiry, before the request.
     events = (event, Event.TIME) if status else (event,)
     rows = [row for row in TRANSITIONS if row.event in events and row.status == status]
     # If the flow has expired or been revoked, no row matches the states that the client knew.

@@ -193,7 +193,7 @@ class IdentitySession(Closable):
     ) -> StartedTransaction:
         """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
         self._check_open()
-        self._proof = self._user = None  # of another phone
+        self._proof = self._user = None  # these belong to the previous phone
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
@@ -232,12 +232,12 @@ class IdentitySession(Closable):
         return self._client.eligibility(self.user)
 
     def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
-        """List the payments on file, masked; see `IdentityClient.payment_list`."""
+        """List the payment methods on file, masked; see `IdentityClient.payment_list`."""
         answer = hide_answer(answer)
         return self._client.payment_list(self.user, answer=answer)
 
     def payment_details(self, payments: Payments, *, answer: str | Secret | None = None) -> pd.DataFrame:
-        """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
+        """Fetch payment methods in detail, still masked; see `IdentityClient.payment_details`."""
         answer = hide_answer(answer)
         return self._client.payment_details(self.user, payments, answer=answer)
 

@@ -33,7 +33,7 @@ _HOST_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::
 
 
 class Caller(Table, frozen=True):
-    """A client of the service; phones are redirected only to its `final_targets`."""
+    """A client of the service; the service redirects phones only to the client's `final_targets`."""
 
     name: Text
     api_client_id: Secret
@@ -74,26 +74,26 @@ class IdentitySettings(Table, frozen=True):
         for key, fields in unique.items():
             for field in fields:
                 check_unique(key, getattr(self, key), field)
-        known = {network.short_code for network in self.carriers}
+        short_codes = {network.short_code for network in self.carriers}
         for number, subscriber in enumerate(self.subscribers):
-            if subscriber.carrier not in known:
+            if subscriber.carrier not in short_codes:
                 raise InvalidArgument(f"subscribers[{number}].carrier: expected the short_code of one of the carriers")
 
 
-def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
+def find_caller(api_client_id: object, callers: Sequence[Caller]) -> Caller:
     """Return the enabled caller with this ApiClientId; an unknown id and a disabled caller raise the same error."""
     # Compares the id with every caller's id in constant time, so that response times do not help to guess an id.
-    given = Secret(api_client_id if type(api_client_id) is str else "")
-    fitting = [caller for caller in callers if caller.api_client_id == given and given]
-    if not fitting or not fitting[0].enabled:
+    sent_id = Secret(api_client_id if type(api_client_id) is str else "")
+    matches = [caller for caller in callers if caller.api_client_id == sent_id and sent_id]
+    if not matches or not matches[0].enabled:
         raise refusal(1005)
-    return fitting[0]
+    return matches[0]
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body; raise status 2 for any other body, a repeated name, NaN or a lone surrogate."""
     try:
-        # ValueError rather than JSONDecodeError: int() refuses numbers of 5,000 digits.
+        # Catches ValueError rather than JSONDecodeError, because int() raises it for a number of 5,000 digits.
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_object)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no response can hold
     except UnicodeError:
@@ -128,10 +128,10 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
 
 
 def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise refusal(2, envelope.DUPLICATE_NAMES)
-    return found
+    return fields
 
 
 def _refuse_constant(_: str) -> NoReturn:
@@ -151,8 +151,8 @@ def _is_well_formed(field: Field, value: object) -> bool:
 def _are_distinct_ids(value: object) -> bool:
     if type(value) is not list or not 1 <= len(value) <= _MAX_PAYMENT_IDS:
         return False
-    fit = all(type(one) is str and GUID.fullmatch(one) for one in value)
-    return fit and len({one.lower() for one in value}) == len(value)
+    are_guids = all(type(item) is str and GUID.fullmatch(item) for item in value)
+    return are_guids and len({guid.lower() for guid in value}) == len(value)
 
 
 def is_allowed_final_target(url: str) -> bool:
@@ -161,14 +161,15 @@ def is_allowed_final_target(url: str) -> bool:
         return False
     scheme, _, rest = url.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    literal = _LOOPBACK_HOST_PATTERN.fullmatch(host)
-    named = {"http": literal, "https": literal or _HOST_PATTERN.fullmatch(host)}.get(scheme)
-    if named is None or not 0 < int(named["port"] or 443) < 65536:
+    loopback = _LOOPBACK_HOST_PATTERN.fullmatch(host)
+    match = {"http": loopback, "https": loopback or _HOST_PATTERN.fullmatch(host)}.get(scheme)
+    if match is None or not 0 < int(match["port"] or 443) < 65536:
         return False
     # Refuse a URL that the parser and the patterns above read differently.
     parts = urlsplit(url)
     if parts.netloc != host or "#" in url:
         return False
+    # The service adds vfp, the final fingerprint.
     return all(name != "vfp" for name, _ in parse_qsl(parts.query, keep_blank_values=True))
 
 

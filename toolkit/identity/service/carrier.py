@@ -16,7 +16,7 @@ from toolkit.settings import Table, Text
 
 
 class Payment(Table, frozen=True):
-    """A carrier bill, or a card without its middle digits."""
+    """A payment method on file: a carrier bill, or a card without its middle digits."""
 
     payment_type: Literal["CREDIT_CARD", "DEBIT_CARD", "CARRIER_BILL"]
     brand: Text | None = None
@@ -95,7 +95,7 @@ class Carrier(Protocol):
     """The interface of a mobile network; implement it to connect a real one."""
 
     async def supports(self, short_code: str) -> bool:
-        """Return whether this carrier can identify phones now."""
+        """Return whether the carrier with this short code can identify phones now."""
 
     async def carrier_of(self, address: str) -> str | None:
         """Return the short code of the carrier that owns this IP address."""
@@ -135,14 +135,14 @@ class SimulatedCarrier:
         self._blocks = [
             (ip_network(block), network.short_code) for network in self._networks.values() for block in network.networks
         ]
-        self._by_id: dict[str, Subscriber] = {}
-        self._by_address: dict[str, str] = {}
+        self._subscribers: dict[str, Subscriber] = {}
+        self._id_by_address: dict[str, str] = {}
         for subscriber in subscribers:
             self.put(subscriber)
 
     def put(self, subscriber: Subscriber) -> None:
-        self._by_id[subscriber.id] = subscriber
-        self._by_address[subscriber.device_ip] = subscriber.id
+        self._subscribers[subscriber.id] = subscriber
+        self._id_by_address[subscriber.device_ip] = subscriber.id
 
     async def supports(self, short_code: str) -> bool:
         network = self._networks.get(short_code)
@@ -153,16 +153,16 @@ class SimulatedCarrier:
         return next((code for block, code in self._blocks if parsed in block), None)
 
     async def identify(self, request: PhoneRequest) -> Subscriber | None:
-        subscriber_id = self._by_address.get(request.address)
+        subscriber_id = self._id_by_address.get(request.address)
         if subscriber_id is None:
             return None
         address = ip_address(request.address)
         block = next((block for block, _ in self._blocks if address in block), None)
         is_mobile = block is not None and int(address) - int(block.network_address) < block.num_addresses // 2
-        return self._by_id[subscriber_id] if is_mobile else None
+        return self._subscribers[subscriber_id] if is_mobile else None
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None:
-        return self._by_id.get(subscriber_id)
+        return self._subscribers.get(subscriber_id)
 
     async def name_of(self, short_code: str) -> str:
         return self._networks[short_code].name

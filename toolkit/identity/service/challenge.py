@@ -16,7 +16,7 @@ from toolkit.identity.service.carrier import Subscriber
 from toolkit.stores import Records
 
 MAX_ATTEMPTS = 3
-MAX_WRONG_ANSWERS_AN_HOUR = 10
+MAX_WRONG_ANSWERS_PER_HOUR = 10
 LOCK_SECONDS = 900
 _HOUR_MS = 3_600_000
 _CHALLENGES_SPACE = "identity.challenges"
@@ -29,9 +29,9 @@ _ZIP_PATTERN = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
 
 def is_right_answer(answer: str, subscriber: Subscriber) -> bool:
     # Accepts full-width digits, surrounding spaces and ZIP+4.
-    typed = _ZIP_PATTERN.fullmatch(unicodedata.normalize("NFKC", answer).strip())
-    given = typed[1] if typed else ""
-    return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
+    match = _ZIP_PATTERN.fullmatch(unicodedata.normalize("NFKC", answer).strip())
+    zip_code = match[1] if match else ""
+    return hmac.compare_digest(zip_code.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
 
 
 class WrongAnswers(msgspec.Struct, frozen=True, array_like=True):
@@ -40,22 +40,22 @@ class WrongAnswers(msgspec.Struct, frozen=True, array_like=True):
     #: The time of each wrong answer of the last hour, in milliseconds since the epoch.
     times: tuple[int, ...] = ()
 
-    def counting_at(self, now: int) -> WrongAnswers:
-        """Return the wrong answers that still count at `now` (in milliseconds); an expired lock resets `in_a_row`."""
+    def still_counted(self, now: int) -> WrongAnswers:
+        """Return what counts at `now` (ms); an expired lock or an hour without wrong answers resets `in_a_row`."""
         times = tuple(time for time in self.times if time > now - _HOUR_MS)
         is_reset = not times or (self.in_a_row >= MAX_ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
         return WrongAnswers(0 if is_reset else self.in_a_row, times)
 
     def attempts_left(self) -> int:
-        return max(0, min(MAX_ATTEMPTS - self.in_a_row, MAX_WRONG_ANSWERS_AN_HOUR - len(self.times)))
+        return max(0, min(MAX_ATTEMPTS - self.in_a_row, MAX_WRONG_ANSWERS_PER_HOUR - len(self.times)))
 
     def seconds_locked(self, now: int) -> int:
         ends = []
         if self.in_a_row >= MAX_ATTEMPTS:
             ends.append(self.times[-1] + LOCK_SECONDS * 1000)
-        if len(self.times) >= MAX_WRONG_ANSWERS_AN_HOUR:
-            ends.append(self.times[-MAX_WRONG_ANSWERS_AN_HOUR] + _HOUR_MS)
-        return max(0, -(-(max(ends) - now) // 1000)) if ends else 0
+        if len(self.times) >= MAX_WRONG_ANSWERS_PER_HOUR:
+            ends.append(self.times[-MAX_WRONG_ANSWERS_PER_HOUR] + _HOUR_MS)
+        return max(0, -(-(max(ends) - now) // 1000)) if ends else 0  # rounded up
 
 
 class WrongAnswerRepository:
@@ -73,7 +73,7 @@ class WrongAnswerRepository:
             await self._write(alias, None, seeded)
             stored = await self._records.get(_CHALLENGES_SPACE, alias)
         wrong = WrongAnswers() if stored is None else msgspec.json.decode(stored, type=WrongAnswers)
-        return stored, wrong.counting_at(now)
+        return stored, wrong.still_counted(now)
 
     async def evaluate(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, WrongAnswers]:
         """Evaluate one answer, unless the question is locked; return the result and the new count of wrong answers.
@@ -96,12 +96,12 @@ class WrongAnswerRepository:
 
     async def forget(self, alias: str, now: int) -> bool:
         stored = await self._records.get(_CHALLENGES_SPACE, alias)
-        if stored is None or msgspec.json.decode(stored, type=WrongAnswers).counting_at(now) == WrongAnswers():
+        if stored is None or msgspec.json.decode(stored, type=WrongAnswers).still_counted(now) == WrongAnswers():
             return False
         return await self._write(alias, stored, WrongAnswers())
 
     async def _write(self, alias: str, stored: bytes | None, after: WrongAnswers) -> bool:
-        # Never expires, or the wrong answers from the carrier's data would count again.
+        # The record never expires; otherwise the wrong answers from the carrier's data would count again.
         return await self._records.compare_and_set(
             _CHALLENGES_SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}
         )

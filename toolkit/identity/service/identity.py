@@ -16,7 +16,7 @@ from toolkit.identity import envelope, responses, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
 from toolkit.identity.service import challenge
-from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with, check_fields
+from toolkit.identity.service.callers import Caller, IdentitySettings, check_fields, find_caller
 from toolkit.identity.service.carrier import Carrier, Payment, PhoneRequest, SimulatedCarrier, Subscriber
 from toolkit.identity.service.challenge import WrongAnswerRepository, WrongAnswers
 from toolkit.identity.service.mobile_authentication import Authentication, MobileAuthentication, Redirect
@@ -50,7 +50,7 @@ class IdentityService:
 
         This method checks the fields of `body`; `origin` is the gateway's scheme and host as the caller used them.
         """
-        caller = caller_with(body.get("ApiClientId"), self.settings.clients)
+        caller = find_caller(body.get("ApiClientId"), self.settings.clients)
         check_fields(operation, body)
         await self._limits.count_request(caller.name)
         try:
@@ -74,10 +74,10 @@ class IdentityService:
 
     async def reset(self, alias: str) -> list[str]:
         """Revoke the valid code of an alias and forget the wrong answers; return a text for each change."""
-        done = ["the code is revoked"] if await self._authentication.revoke(alias) else []
+        changes = ["the code is revoked"] if await self._authentication.revoke(alias) else []
         if await self._challenges.forget(alias, self._world.clock.now()):
-            done.append("the wrong answers are forgotten")
-        return done
+            changes.append("the wrong answers are forgotten")
+        return changes
 
     async def _eligibility(self, caller: Caller, request: Body) -> responses.Eligibility:
         while True:
@@ -87,26 +87,26 @@ class IdentityService:
             _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
             locked = wrong.seconds_locked(now) > 0
             step = transition(authentication.state, Event.ELIGIBILITY, _eligibility_fact(subscriber, locked))
-            asked = step.next in (State.ELIGIBLE, State.LOCKED)
-            challenge_id = authentication.challenge_id or (self._world.fresh_id() if asked else None)
+            is_challenged = step.next in (State.ELIGIBLE, State.LOCKED)
+            challenge_id = authentication.challenge_id or (self._world.fresh_id() if is_challenged else None)
             after = replace(authentication, state=step.next, challenge_id=challenge_id)
             if await self._authentication.store_if_unchanged(snapshot, after):
                 return _eligibility_response(after, subscriber, wrong)
 
     async def _payment_list(self, caller: Caller, request: Body) -> responses.PaymentList:
-        payments, _ = await self._authorized(caller, request)
+        payments, _ = await self._authorized_payments(caller, request)
         listed = [_payment_summary(payment_id, payment) for payment_id, payment in payments.items()]
         return responses.PaymentList(len(listed), listed)
 
     async def _payment_details(self, caller: Caller, request: Body) -> responses.PaymentDetails:
-        payments, subscriber = await self._authorized(caller, request)
-        asked = [payment_id.lower() for payment_id in request["PaymentIds"]]
-        if not payments.keys() >= set(asked):
+        payments, subscriber = await self._authorized_payments(caller, request)
+        requested = [payment_id.lower() for payment_id in request["PaymentIds"]]
+        if not payments.keys() >= set(requested):
             # The same error for unknown ids and for ids of other users, without naming the id.
             raise refusal(2030, envelope.PAYMENT_NOT_ON_FILE)
-        return responses.PaymentDetails([_payment_detail(one, payments[one], subscriber) for one in asked])
+        return responses.PaymentDetails([_payment_detail(name, payments[name], subscriber) for name in requested])
 
-    async def _authorized(self, caller: Caller, request: Body) -> tuple[dict[str, Payment], Subscriber]:
+    async def _authorized_payments(self, caller: Caller, request: Body) -> tuple[dict[str, Payment], Subscriber]:
         """Check authentication, eligibility, challenge and customer record; return the payments by id, and the user."""
         while True:
             snapshot, authentication = await self._authentication.authenticate(caller, request, Event.PAYMENTS)
@@ -114,8 +114,8 @@ class IdentityService:
             if authentication.state in (State.ELIGIBLE, State.LOCKED):
                 if not await self._answer_challenge(snapshot, authentication, subscriber, request):
                     continue
-            elif step_status := transition(authentication.state, Event.PAYMENTS).status:
-                raise refusal(step_status)
+            elif refused_status := transition(authentication.state, Event.PAYMENTS).status:
+                raise refusal(refused_status)
             if subscriber.record != "PRESENT":
                 raise refusal(1012)
             # The ids are derived from the alias, so that two clients get different ids for the same payment.
@@ -126,7 +126,7 @@ class IdentityService:
     async def _answer_challenge(
         self, snapshot: Values, authentication: Authentication, subscriber: Subscriber, request: Body
     ) -> bool:
-        """Evaluate the answer; return False if another request has changed the record since `snapshot` was read."""
+        """Accept a right answer, refuse any other; return False if the record has changed since `snapshot` was read."""
         now = self._world.clock.now()
         _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
         state = authentication.state
@@ -140,7 +140,7 @@ class IdentityService:
             answer = request["ChallengeAnswer"]
             fact, wrong = await self._challenges.evaluate(authentication.alias, subscriber, answer, now)
         step = transition(state, Event.PAYMENTS, fact)
-        written = step.next is authentication.state or await self._authentication.store_if_unchanged(
+        is_up_to_date = step.next is authentication.state or await self._authentication.store_if_unchanged(
             snapshot, replace(authentication, state=step.next)
         )
         if step.status == 2023:
@@ -148,7 +148,7 @@ class IdentityService:
         if step.status:
             attempts = f"{counted(wrong.attempts_left(), 'attempt')} left." if step.status == 2022 else None
             raise refusal(step.status, attempts)
-        return written
+        return is_up_to_date
 
     async def _subscriber_of(self, authentication: Authentication) -> Subscriber:
         subscriber = await self.carrier.subscriber(authentication.subscriber)
@@ -198,15 +198,15 @@ def _eligibility_response(
 
 def _payment_summary(payment_id: str, payment: Payment) -> responses.Payment:
     expiration = (payment.expiration_month, payment.expiration_year)
-    kind, brand, is_default = payment.payment_type, payment.brand, payment.is_default
-    return responses.Payment(payment_id, kind, brand, payment.last_four, *expiration, is_default)
+    payment_type, brand, is_default = payment.payment_type, payment.brand, payment.is_default
+    return responses.Payment(payment_id, payment_type, brand, payment.last_four, *expiration, is_default)
 
 
 def _payment_detail(payment_id: str, payment: Payment, subscriber: Subscriber) -> responses.PaymentDetail:
     expiration = (payment.expiration_month, payment.expiration_year)
-    kind, brand, number = payment.payment_type, payment.brand, payment.masked_number
+    payment_type, brand, number = payment.payment_type, payment.brand, payment.masked_number
     address = responses.Address(**asdict(subscriber.address))
-    return responses.PaymentDetail(payment_id, kind, brand, number, *expiration, subscriber.name, address)
+    return responses.PaymentDetail(payment_id, payment_type, brand, number, *expiration, subscriber.name, address)
 
 
 class RateLimits:

@@ -27,11 +27,11 @@ _KEPT_AFTER_EXPIRY_MS = 900_000
 _REVOKED_MARK = b"revoked"
 
 #: What a secret is: the first fingerprint, the final fingerprint, or the code.
-_Kind = Literal["transaction", "proof", "authentication"]
+_SecretKind = Literal["transaction", "proof", "authentication"]
 
 
 class Authentication(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a flow: one for its first fingerprint, one for its final fingerprint, and one for its code."""
+    """A record of a flow. Each of the first fingerprint, the final fingerprint and the code has a record."""
 
     state: State
     #: When the secret expires, in milliseconds since the epoch.
@@ -91,15 +91,15 @@ class MobileAuthentication:
             raise refusal(1003, envelope.NO_SUCH_CARRIER)
         if device_ip is None:
             return short_code or ""
-        owner = await self._carrier.carrier_of(device_ip)
-        if owner is None:
+        carrier = await self._carrier.carrier_of(device_ip)
+        if carrier is None:
             raise refusal(1003, envelope.NO_CARRIER_HERE)
-        if short_code not in (None, owner):
+        if short_code not in (None, carrier):
             raise refusal(1038, envelope.CARRIERS_DIFFER)
-        return owner
+        return carrier
 
     async def open_target(self, fingerprint: str, request: PhoneRequest) -> Redirect:
-        """Use the first fingerprint. If the network does not identify the phone, only `finish` reports this."""
+        """Exchange the first fingerprint for the final one; only `finish` reports that the phone was not identified."""
         snapshot, transaction = await self._read("transaction", fingerprint)
         if transaction is None:
             raise refusal(2001)
@@ -114,10 +114,10 @@ class MobileAuthentication:
         owner = subscriber if is_this_phone else None
         is_identified = owner is not None and owner.state == "ACTIVE"
         step = transition(State.STARTED, Event.OPEN, Fact.IDENTIFIED if is_identified else Fact.NOT_IDENTIFIED)
-        opened, final = replace(transaction, state=step.next), fresh_token()
+        used, final = replace(transaction, state=step.next), fresh_token()
         expires = self._world.clock.tick() + self._settings.final_life * 1000
-        proof = replace(opened, expires=expires, subscriber=owner.id if owner is not None else "")
-        if not await self._write(snapshot, dict.fromkeys(snapshot, opened) | {_key("proof", final): proof}, expires):
+        proof = replace(used, expires=expires, subscriber=owner.id if owner is not None else "")
+        if not await self._write(snapshot, dict.fromkeys(snapshot, used) | {_key("proof", final): proof}, expires):
             raise refusal(transition(step.next, Event.OPEN).status)
         url = transaction.final_target
         return Redirect(final, f"{url}{'&' if '?' in url else '?'}vfp={final}")
@@ -134,7 +134,7 @@ class MobileAuthentication:
                 raise await self._missing_proof_error(caller, fingerprint)
             _check_verifier(proof.code_challenge, request.get("CodeVerifier"))
             if proof.state not in (State.PROVEN, State.FAILED):
-                raise await self._revoke_reused(proof)
+                raise await self._revoke_and_refuse(proof)
             self._check_life(proof)
             if finished := await self._use_proof(snapshot, proof):
                 return finished
@@ -145,16 +145,17 @@ class MobileAuthentication:
         if transaction is None or transaction.caller != caller.name:
             return refusal(2001)
         if transaction.state is not State.STARTED:
-            return refusal(1039, envelope.FIRST_FINGERPRINT)
+            return refusal(1039, envelope.FINAL_FINGERPRINT_NEEDED)
         self._check_life(transaction)
         return refusal(transition(State.STARTED, Event.FINISH).status, envelope.NOT_OPENED)
 
-    async def _revoke_reused(self, proof: Authentication) -> ServiceError:
+    async def _revoke_and_refuse(self, proof: Authentication) -> ServiceError:
+        """Revoke the code of a proof that is used again, and return the error."""
         step = transition(proof.state, Event.FINISH, Fact.REUSED)
         if proof.code_hash:
-            live = _live_code_key(proof.alias)
+            key = _live_code_key(proof.alias)
             # Revokes only the code of this proof: a newer code may belong to the legitimate user.
-            await self._write({live: proof.code_hash.encode("ascii")}, {live: _REVOKED_MARK}, proof.expires)
+            await self._write({key: proof.code_hash.encode("ascii")}, {key: _REVOKED_MARK}, proof.expires)
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use_proof(self, snapshot: Values, proof: Authentication) -> responses.Finished | None:
@@ -198,9 +199,9 @@ class MobileAuthentication:
         stored = await self._durable.get(_ALIASES_SPACE, key)
         if stored is not None:
             return stored.decode("ascii")
-        fresh = self._world.fresh_id()
-        if await self._durable.compare_and_set(_ALIASES_SPACE, {key: None}, {key: fresh.encode("ascii")}):
-            return fresh
+        new_alias = self._world.fresh_id()
+        if await self._durable.compare_and_set(_ALIASES_SPACE, {key: None}, {key: new_alias.encode("ascii")}):
+            return new_alias
         # A concurrent request has stored an alias first: return that alias.
         return await self._alias_of(caller, subscriber_id)
 
@@ -210,22 +211,22 @@ class MobileAuthentication:
         """Return the record of the request's code; raise 2010 unless alias, code and client belong together."""
         code, alias = request.get("AuthenticationCode") or "", request.get("ServiceAlias") or ""
         snapshot, authentication = await self._read("authentication", code)
-        live = await self._records.get(_SECRETS_SPACE, _live_code_key(alias))
+        live_hash = await self._records.get(_SECRETS_SPACE, _live_code_key(alias))
         if authentication is None or authentication.caller != caller.name:
             raise refusal(2010)
         if not hmac.compare_digest(authentication.alias.encode("ascii"), alias.encode("utf-8", "surrogatepass")):
             raise refusal(2010)
-        if live != authentication.code_hash.encode("ascii"):
+        if live_hash != authentication.code_hash.encode("ascii"):
             raise refusal(transition(State.REVOKED, event).status)
         self._check_life(authentication, envelope.START_AGAIN)
         return snapshot, authentication
 
     async def revoke(self, alias: str) -> bool:
         key = _live_code_key(alias)
-        live = await self._records.get(_SECRETS_SPACE, key)
-        if live in (None, _REVOKED_MARK):
+        stored = await self._records.get(_SECRETS_SPACE, key)
+        if stored in (None, _REVOKED_MARK):
             return False
-        return await self._write({key: live}, {key: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000)
+        return await self._write({key: stored}, {key: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000)
 
     async def store_if_unchanged(self, snapshot: Values, authentication: Authentication) -> bool:
         """Store an authentication unless another request has changed the record since `snapshot` was read."""
@@ -235,7 +236,7 @@ class MobileAuthentication:
         if self._world.clock.now() >= authentication.expires:
             raise refusal(transition(authentication.state, Event.TIME, Fact.LIFE_OVER).status, info)
 
-    async def _read(self, kind: _Kind, secret: str) -> tuple[Values, Authentication | None]:
+    async def _read(self, kind: _SecretKind, secret: str) -> tuple[Values, Authentication | None]:
         key = _key(kind, secret)
         data = await self._records.get(_SECRETS_SPACE, key)
         return {key: data}, None if data is None else msgspec.json.decode(data, type=Authentication)
@@ -257,7 +258,7 @@ def _hash_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _key(kind: _Kind, secret: str) -> str:
+def _key(kind: _SecretKind, secret: str) -> str:
     return f"{kind}:{_hash_of(secret)}"
 
 
@@ -275,10 +276,10 @@ def _fact_at_finish(proof: Authentication, subscriber: Subscriber | None) -> Fac
 
 def _check_verifier(challenge: str | None, verifier: str | None) -> None:
     """Check PKCE (RFC 7636, S256 only). A verifier without a challenge is refused too, to prevent a downgrade."""
+    if challenge is None and verifier is None:
+        return
     if challenge is None or verifier is None:
-        if challenge is verifier:
-            return
-        raise refusal(1000, envelope.VERIFIER_UNASKED if challenge is None else envelope.VERIFIER_NEEDED)
+        raise refusal(1000, envelope.VERIFIER_UNEXPECTED if challenge is None else envelope.VERIFIER_NEEDED)
     digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
     if not hmac.compare_digest(digest.rstrip(b"="), challenge.encode("ascii")):
         raise refusal(1000, envelope.VERIFIER_MISMATCH)

@@ -18,8 +18,8 @@ _BOX_SIZE = (90.0, 22.0)
 # In the diagram of an attack, the attacker is the leftmost participant.
 _ATTACKER, _CALLER, _GATEWAY, _CARRIER, _PHONE = range(5)
 _PARTICIPANTS = ("attacker", "your program", "gateway", "carrier", "phone")
-_PLACES_IN_FLOW = (0.0, 46.0, 296.0, 408.0, 502.0)
-_PLACES_IN_ATTACK = (46.0, 142.0, 318.0, 408.0, 502.0)
+_PARTICIPANTS_X_IN_FLOW = (0.0, 46.0, 296.0, 408.0, 502.0)
+_PARTICIPANTS_X_IN_ATTACK = (46.0, 142.0, 318.0, 408.0, 502.0)
 #: The width of a letter, to cut a text that is longer than the arrow.
 _LETTER_WIDTH = 6.2
 #: The messages of an attack appear one after another, with this delay.
@@ -73,15 +73,15 @@ def in_words(states: Iterable[State]) -> str:
 
 
 def states_drawing(current: Iterable[State]) -> Drawing:
-    """Draw all states, the current state filled; transitions of a repeated getEligibility are not drawn."""
-    here = frozenset(current)
-    drawing = Drawing(WIDTH, _STATES_HEIGHT, f"State diagram, the flow is {in_words(here)}")
+    """Draw all states, the `current` ones filled, and the transitions that `state_arrows` returns."""
+    filled = frozenset(current)
+    drawing = Drawing(WIDTH, _STATES_HEIGHT, f"State diagram, the flow is {in_words(filled)}")
     for start, end in state_arrows():
         drawing.line(*_arrow_between(_STATE_CENTRES[start], _STATE_CENTRES[end]), "quiet", arrow=True)
-    for state, place in _STATE_CENTRES.items():
-        tone: Tone = "plain" if state not in here else "bad" if state in _BAD_STATES else "good"
+    for state, centre in _STATE_CENTRES.items():
+        tone: Tone = "plain" if state not in filled else "bad" if state in _BAD_STATES else "good"
         text = in_words([state])
-        drawing.label(place, _STATE_BOX_SIZE, f"● {text}" if state in here else text, tone, filled=state in here)
+        drawing.label(centre, _STATE_BOX_SIZE, f"● {text}" if state in filled else text, tone, filled=state in filled)
     for state, text in _TEXT_INSTEAD_OF_ARROWS.items():
         x, y = _STATE_CENTRES[state]
         drawing.text((x + _STATE_BOX_SIZE[0] / 2 + 7, y), text, anchor="start")
@@ -89,40 +89,40 @@ def states_drawing(current: Iterable[State]) -> Drawing:
 
 
 def sequence_drawing(entries: Sequence[Entry]) -> tuple[Drawing, list[Step]]:
-    """Draw a sequence diagram; return the drawing, and the step to which each message belongs.
+    """Draw a sequence diagram; return the drawing, and the step of each message that can be chosen.
 
     A refusal is red and starts with a cross and the status. The messages of an attack appear one after another.
     """
     is_attack = any(entry.is_attack for entry in entries)
     rows = [(entry, message) for entry in entries for message in _messages_of(entry)]
-    said = "; ".join(message.text for _, message in rows) or "no requests yet"
+    texts = "; ".join(message.text for _, message in rows) or "no requests yet"
     height, pace = _HEADER_HEIGHT + _ROW_HEIGHT * max(1, len(rows)) + 4, _MESSAGE_DELAY_MS if is_attack else 0
-    drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {said}", pace=pace)
-    places = _PLACES_IN_ATTACK if is_attack else _PLACES_IN_FLOW
+    drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {texts}", pace=pace)
+    columns_x = _PARTICIPANTS_X_IN_ATTACK if is_attack else _PARTICIPANTS_X_IN_FLOW
     for column in range(_ATTACKER if is_attack else _CALLER, len(_PARTICIPANTS)):
-        drawing.line((places[column], _HEADER_HEIGHT - 4), (places[column], height - 2), "quiet", width=0.6)
+        drawing.line((columns_x[column], _HEADER_HEIGHT - 4), (columns_x[column], height - 2), "quiet", width=0.6)
         tone: Tone = "bad" if column == _ATTACKER else "plain"
-        drawing.label((places[column], _BOX_SIZE[1] / 2 + 1), _BOX_SIZE, _PARTICIPANTS[column], tone)
+        drawing.label((columns_x[column], _BOX_SIZE[1] / 2 + 1), _BOX_SIZE, _PARTICIPANTS[column], tone)
     steps = []
-    for place, (entry, message) in enumerate(rows):
-        _draw_message(drawing, _HEADER_HEIGHT + _ROW_HEIGHT * place, places, entry, message)
+    for index, (entry, message) in enumerate(rows):
+        _draw_message(drawing, _HEADER_HEIGHT + _ROW_HEIGHT * index, columns_x, entry, message)
         steps += [entry.step] if entry.step is not None else []
     return drawing, steps
 
 
-def _draw_message(drawing: Drawing, top: float, places: Sequence[float], entry: Entry, message: _Message) -> None:
-    start, end, y = places[message.start], places[message.end], top + _ROW_HEIGHT - 5
+def _draw_message(drawing: Drawing, top: float, columns_x: Sequence[float], entry: Entry, message: _Message) -> None:
+    start, end, y = columns_x[message.start], columns_x[message.end], top + _ROW_HEIGHT - 5
     if entry.step is None:
         drawing.line((start, y - 5), (end, y - 5), "quiet", dashed=True)
         drawing.text(((start + end) / 2, y - 12), message.text, "quiet", bold=True)
         return
-    # The text of an arrow that crosses the gateway's line stays at the left of this line.
-    crossing = {message.start, message.end} == {_CALLER, _PHONE}
-    left, right = min(start, end), places[_GATEWAY] if crossing else max(start, end)
+    # If an arrow crosses the gateway's line, the text stays to the left of this line.
+    crosses_gateway = {message.start, message.end} == {_CALLER, _PHONE}
+    left, right = min(start, end), columns_x[_GATEWAY] if crosses_gateway else max(start, end)
     if message.start == _ATTACKER or message.end == _ATTACKER:
-        left = places[_ATTACKER]
-    most = int((right - left) / _LETTER_WIDTH)
-    shown = message.text if len(message.text) <= most else f"{message.text[: most - 1]}…"
+        left = columns_x[_ATTACKER]
+    max_letters = int((right - left) / _LETTER_WIDTH)
+    shown = message.text if len(message.text) <= max_letters else f"{message.text[: max_letters - 1]}…"
     with drawing.part(f"{entry.step.n} {message.text}", top + 1, _ROW_HEIGHT - 1):
         drawing.line((start, y), (end, y), message.tone, dashed=message.dashed, arrow=True)
         drawing.text(((left + right) / 2, y - 8), shown, message.tone)
@@ -155,7 +155,7 @@ def _messages_of(entry: Entry) -> list[_Message]:
 
 
 def state_arrows() -> list[tuple[State, State]]:
-    """Return the transitions that are drawn as arrows."""
+    """Return the transitions that are drawn as arrows; not those of a repeated getEligibility."""
     repeated = {row for row in TRANSITIONS if row.event is Event.ELIGIBILITY and row.state is not State.FINISHED}
     rows = [row for row in TRANSITIONS if row not in repeated and row.next not in _TEXT_INSTEAD_OF_ARROWS]
     return sorted({(row.state, row.next) for row in rows if row.state is not row.next})
@@ -173,18 +173,19 @@ def _arrow_between(start: Point, end: Point) -> tuple[Point, Point]:
 
 
 def exchange_html(step: Step | None) -> str:
-    """Return a request and its response, or a hint if none is chosen."""
+    """Return a request and its response as HTML, or a hint if no step is chosen."""
     if step is None:
         return _HINT
     before, after = in_words(step.before), in_words(step.after)
-    moved = after if before == after else f"{before} → {after}"
-    head = f"<p><b>{step.n} {escape(step.operation)}</b><br>{escape(moved)}</p>"
-    answered = f"HTTP {step.http}" if step.http is not None else "none"
-    return head + _pane("Request", step.request) + _pane(f"Response: {answered}", step.response or step.description)
+    state_change = after if before == after else f"{before} → {after}"
+    head = f"<p><b>{step.n} {escape(step.operation)}</b><br>{escape(state_change)}</p>"
+    http_status = f"HTTP {step.http}" if step.http is not None else "none"
+    title, content = f"Response: {http_status}", step.response or step.description
+    return head + _json_pane("Request", step.request) + _json_pane(title, content)
 
 
 def outcome_html(outcome: Outcome | None) -> str:
-    """Return which rule refused an attack, and why."""
+    """Return as HTML whether the service refused an attack, by which rule, and why; empty without an attack."""
     if outcome is None:
         return ""
     mark = "✓ Refused" if outcome.refused else "✗ Not refused"
@@ -194,6 +195,6 @@ def outcome_html(outcome: Outcome | None) -> str:
     )
 
 
-def _pane(title: str, content: Mapping[str, Any] | str) -> str:
+def _json_pane(title: str, content: Mapping[str, Any] | str) -> str:
     shown = json.dumps(content, indent=1, ensure_ascii=False)
     return f'<b>{escape(title)}</b><pre tabindex="0" role="region" aria-label="{escape(title)}">{escape(shown)}</pre>'

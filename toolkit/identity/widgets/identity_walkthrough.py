@@ -34,7 +34,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "payment_details": ("6 Details", "Fetch the listed payments, masked"),
 }
 _FLOW, _ATTACK = "Flow", "Attack"
-#: How far the clock can be advanced, in seconds, by what expires in the demo world.
+#: The seconds by which the clock can be advanced; each label says what then expires in the demo world.
 _CLOCK_STEPS = {"61 s: fingerprint": 61, "121 s: TargetUrl": 121, "301 s: code": 301, "901 s: locked question": 901}
 _NO_ATTACK_HINT = "No attack was tried yet: choose one and click Try it."
 
@@ -44,7 +44,7 @@ class IdentityWalkthrough(ServiceWidget):
     """Choose a phone, authenticate it step by step, see each request and response, then try attacks.
 
     All requests are really sent; secrets appear as hashes. A click on an arrow shows the request and the response. Each
-    step can be repeated, to see what the service answers; a step that comes too early names the step to take first.
+    step can be repeated, to see what the service answers; for a step that is too early, the status names the next step.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class IdentityWalkthrough(ServiceWidget):
     outcome = traitlets.Instance(Outcome, allow_none=True)
 
     def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
-        self._main: IdentityClient = service_of(tk, "identity")
+        self._connection_client: IdentityClient = service_of(tk, "identity")
         if tk.gateway is None or not tk.gateway.presets:
             raise InvalidArgument(
                 "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
@@ -99,8 +99,8 @@ class IdentityWalkthrough(ServiceWidget):
         tk.gateway.handset(preset)  # an unknown preset raises an error that lists all presets
         super().__init__()
         self._tk, self._gateway = tk, tk.gateway
-        self._session = self._main.session()
-        self._refused_attacks = self._done = 0
+        self._session = self._connection_client.session()
+        self._refused_attacks = self._steps_done = 0
         self._attack_entries: list[Entry] = []
         self._aliases: dict[str, str] = {}
         self._make_controls(tk.gateway.presets, preset)
@@ -115,17 +115,17 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def take(self, step: str) -> None:
         """Take one of `STEPS`, as a click on its button does."""
-        place = list(STEPS).index(_check_name(step, STEPS, "step"))
+        index = list(STEPS).index(_check_name(step, STEPS, "step"))
         label = STEPS[step][0][2:]
         if step == "start" and self._entries:
             self._begin()
         with self.working(label):
-            if place > self._done:
-                raise InvalidArgument(f"take step {list(STEPS.values())[self._done][0]} first")
+            if index > self._steps_done:
+                raise InvalidArgument(f"take step {list(STEPS.values())[self._steps_done][0]} first")
             message: str = getattr(self, f"_{step}")()
-            self._done = max(self._done, place + 1)
+            self._steps_done = max(self._steps_done, index + 1)
             self.say(f"{label}: {message}")
-        self._show_flow()
+        self._update_flow()
 
     @in_turn
     def run_all(self) -> None:
@@ -144,7 +144,7 @@ class IdentityWalkthrough(ServiceWidget):
         with self.working(f"Trying: {title}"):
             self.outcome, self._attack_entries = run_attack(name, self._tk, self._gateway)
             self._refused_attacks += self.outcome.refused
-            self._show(_ATTACK)
+            self._select_view(_ATTACK)
             self.say(f"{title}: {'refused' if self.outcome.refused else 'not refused'}.")
         self.life.value = self._code_lifetime_text()
         return self.outcome
@@ -156,7 +156,7 @@ class IdentityWalkthrough(ServiceWidget):
             now = self._tk.operator.advance(seconds)
             self._entries.append(Entry(note=f"{seconds} seconds pass"))
             self.say(f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text().capitalize()}.")
-        self._show_flow()
+        self._update_flow()
 
     @in_turn
     def reset_phone(self) -> None:
@@ -165,12 +165,12 @@ class IdentityWalkthrough(ServiceWidget):
             alias = self._aliases.get(self.preset.value)
             if alias is None:
                 raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
-            done = self._tk.operator.reset_user(alias)
+            changes = self._tk.operator.reset_user(alias)
             self._entries.append(Entry(note="an operator resets the phone"))
             if self._user is not None:
                 self._user.flow.states = frozenset({State.REVOKED})
-            self.say(f"The operator reset the phone: {' and '.join(done)}.")
-        self._show_flow()
+            self.say(f"The operator reset the phone: {' and '.join(changes)}.")
+        self._update_flow()
 
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
@@ -203,8 +203,8 @@ class IdentityWalkthrough(ServiceWidget):
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
-        empty = "the owner answers"
-        answer = ipywidgets.Password(description="Answer", placeholder=empty, continuous_update=False)
+        placeholder = "the owner answers"
+        answer = ipywidgets.Password(description="Answer", placeholder=placeholder, continuous_update=False)
         self.answer = sized(answer, "17em", tip="Sent with step 5; empty sends the right answer")
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         attacks = ipywidgets.Dropdown(options=titles, description="Attack")
@@ -237,23 +237,23 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def _begin(self) -> None:
         self._session.close()
-        self._client = self._main.called_by(self._gateway.credentials["ApiClientId"])
+        self._client = self._connection_client.called_by(self._gateway.credentials["ApiClientId"])
         self._session = self._client.session()
         self._phone: Handset = self._gateway.handset(self.preset.value)
         self._payment_ids: list[str] = []
         self._transaction: StartedTransaction | None = None
         self._user: AuthenticatedUser | None = None
-        self._opens_until = 0
+        self._target_url_expires = 0
         self._entries: list[Entry] = []
         self._attack_entries = []
-        self._done, self.outcome = 0, None
+        self._steps_done, self.outcome = 0, None
         self.say("Choose a phone and start.")
-        self._show_flow()
+        self._update_flow()
 
     def _start(self) -> str:
         self._transaction = self._session.start_authentication(self._phone)
         seconds = self._transaction.expires_in
-        self._opens_until = self._gateway.clock.now() + seconds * 1000
+        self._target_url_expires = self._gateway.clock.now() + seconds * 1000
         return f"a TargetUrl, valid once and for {seconds} seconds."
 
     def _open(self) -> str:
@@ -292,37 +292,38 @@ class IdentityWalkthrough(ServiceWidget):
 
     @property
     def _states(self) -> frozenset[State]:
-        """The states in which the flow can be; by the clock, an expired TargetUrl or code is known before a request."""
+        """The states in which the flow can be; the clock tells early that TargetUrl or the code has expired."""
         if self._transaction is None:
             return frozenset({State.NEW})
-        now, known = self._gateway.clock.now(), self._transaction.states
-        is_too_late = self._done == 1 and now >= self._opens_until
+        now, states = self._gateway.clock.now(), self._transaction.states
+        is_url_expired = self._steps_done == 1 and now >= self._target_url_expires
         is_code_expired = self._user is not None and not self._user.seconds_left(now)
-        return frozenset({State.EXPIRED}) if State.REVOKED not in known and (is_too_late or is_code_expired) else known
+        is_expired = State.REVOKED not in states and (is_url_expired or is_code_expired)
+        return frozenset({State.EXPIRED}) if is_expired else states
 
-    def _show_flow(self) -> None:
+    def _update_flow(self) -> None:
         """Add the requests that were sent since the last call to the flow, and draw it."""
-        seen = sum(entry.step is not None for entry in self._entries)
-        self._entries += [Entry(step) for step in self._client.steps[seen:]]
+        recorded = sum(entry.step is not None for entry in self._entries)
+        self._entries += [Entry(step) for step in self._client.steps[recorded:]]
         self.state = " or ".join(sorted(self._states))
-        for place, step in enumerate(self._buttons.values()):
-            step.button_style = "primary" if place == self._done else ""
+        for index, step_button in enumerate(self._buttons.values()):
+            step_button.button_style = "primary" if index == self._steps_done else ""
         self.life.value = self._code_lifetime_text()
-        self._show(_FLOW)
+        self._select_view(_FLOW)
 
-    def _show(self, view: str) -> None:
+    def _select_view(self, view: str) -> None:
         if self.view.value != view:
-            self.view.value = view  # its observer draws
+            self.view.value = view  # the observer of `view` draws
         else:
-            self._draw()
+            self._draw_view()
 
     @in_turn
     def _switch_view(self, _change: object) -> None:
         if self.view.value == _ATTACK and not self._attack_entries:
             self.say(_NO_ATTACK_HINT)
-        self._draw()
+        self._draw_view()
 
-    def _draw(self) -> None:
+    def _draw_view(self) -> None:
         is_attack = self.view.value == _ATTACK
         drawing, self._steps = sequence_drawing(self._attack_entries if is_attack else self._entries)
         states = self._states
@@ -336,8 +337,8 @@ class IdentityWalkthrough(ServiceWidget):
 
     @in_turn
     def _show_exchange(self, _change: object) -> None:
-        place = self.sequence.chosen
-        self.exchange.value = exchange_html(self._steps[place] if 0 <= place < len(self._steps) else None)
+        index = self.sequence.chosen
+        self.exchange.value = exchange_html(self._steps[index] if 0 <= index < len(self._steps) else None)
 
     def _code_lifetime_text(self) -> str:
         if self._user is None:

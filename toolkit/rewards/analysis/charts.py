@@ -18,9 +18,9 @@ _MAX_NAME_LENGTH = 18
 
 
 def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
-    shown = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…" for name in map(str, names)]
+    labels = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…" for name in map(str, names)]
     # Matplotlib would read a dollar sign without backslash as the start of a formula.
-    axes.set_yticks(range(len(shown)), [name.replace("$", r"\$") for name in shown])
+    axes.set_yticks(range(len(labels)), [name.replace("$", r"\$") for name in labels])
     axes.invert_yaxis()
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
@@ -28,7 +28,7 @@ def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
 
 @checked_arguments
 def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
-    """Draw a funnel as bars, or a comparison of `ab` as differences with their intervals by device.
+    """Draw a funnel as bars, or a comparison of `ab` as differences with their bootstrap intervals.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     if is_funnel:
         _draw_funnel(axes, result, title or "Funnel")
         return axes
-    middle = result["difference"]
-    reach = [middle - result["device_low"], result["device_high"] - middle]
-    axes.errorbar(middle, range(len(middle)), xerr=reach, fmt="o", color=_ACCENT)
+    differences = result["difference"]
+    distances = [differences - result["device_low"], result["device_high"] - differences]
+    axes.errorbar(differences, range(len(differences)), xerr=distances, fmt="o", color=_ACCENT)
     axes.axvline(0, color="0.5", linewidth=1)
     _set_labels(
         axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)]
@@ -70,10 +70,10 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    drawn = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
-    of_previous = ["" if place == 0 else f" · {share:.1%}" for place, share in enumerate(funnel["of_previous"])]
+    bars = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
+    of_previous = ["" if index == 0 else f" · {share:.1%}" for index, share in enumerate(funnel["of_previous"])]
     labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
-    axes.bar_label(drawn, labels, padding=4)
+    axes.bar_label(bars, labels, padding=4)
     axes.margins(x=0.3)
     axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")

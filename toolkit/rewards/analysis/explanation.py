@@ -44,7 +44,7 @@ def sentence(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> str:
     """
     row = _decision_row(decision)
     if row.get("reason") not in SENTENCES:
-        raise InvalidArgument(f"there is no reason {row.get('reason')}")
+        raise InvalidArgument(f"the reason {row.get('reason')} is unknown")
     line = row["trace"][-1]
     return SENTENCES[row["reason"]].format(**line, next=_next_reward_text(line))
 
@@ -61,14 +61,14 @@ def _decision_row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Map
 
 
 def _detail_text(line: TraceLine) -> str:
-    def shown(value: object) -> str:
+    def value_text(value: object) -> str:
         return "never" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
-    return ", ".join(f"{name} {shown(value)}" for name, value in line.items() if name not in ("rule", "ok"))
+    return ", ".join(f"{name} {value_text(value)}" for name, value in line.items() if name not in ("rule", "ok"))
 
 
 def _next_reward_text(line: TraceLine) -> str:
-    """Return when a cap allows the next reward, as the end of a sentence."""
+    """Return when a cap allows the next reward, as the end of a sentence; other rules have no use for the result."""
     if line.get("frees_at") is None:
         return ", so none is ever possible"
     at = datetime.fromisoformat(line["frees_at"])

@@ -8,7 +8,7 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.rates import share, wilson, without_tests
+from toolkit.rewards.analysis.rates import share, wilson_interval, without_tests
 
 Unit = Literal["session", "device"]
 
@@ -52,26 +52,26 @@ def funnel(
     [['moment', 2, 1.0], ['rewarded', 1, 0.5]]
     """
     if by in _FUNNEL_COLUMNS:
-        raise InvalidArgument(f"the result has a column {by} of its own: rename that of the decisions")
-    kept = without_tests(decisions, ("device", "rewarded", *((by,) if by else ())))
-    counted = _counted_unit(kept, unit)
-    pages = [step for step in ("shown", "claimed") if f"{step}_at" in kept.columns]
-    reached = pd.DataFrame({"rewarded": kept["rewarded"], **{step: kept[f"{step}_at"].notna() for step in pages}})
-    moments = kept.assign(funnel_step=reached.cummin(axis=1).sum(axis=1))
+        raise InvalidArgument(f"the result already has a column {by}: rename the column of the decisions")
+    rows = without_tests(decisions, ("device", "rewarded", *((by,) if by else ())))
+    counted = _choose_unit(rows, unit)
+    page_steps = [step for step in ("shown", "claimed") if f"{step}_at" in rows.columns]
+    reached = pd.DataFrame({"rewarded": rows["rewarded"], **{step: rows[f"{step}_at"].notna() for step in page_steps}})
+    moments = rows.assign(funnel_step=reached.cummin(axis=1).sum(axis=1))
     names = ["moment", *reached.columns]
     if by is not None:
         groups = ((value, _last_steps(group, counted)) for value, group in moments.groupby(by))
-        rows = [{by: value, **row} for value, last in groups for row in _step_rows(last, names)]
-        result = pd.DataFrame(rows, columns=[by, *_FUNNEL_COLUMNS])
+        table = [{by: value, **row} for value, last_steps in groups for row in _step_rows(last_steps, names)]
+        result = pd.DataFrame(table, columns=[by, *_FUNNEL_COLUMNS])
     else:
-        last = _last_steps(moments, counted)
-        started = _in_sessions(kept) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
-        known = _last_steps(started.assign(funnel_step=-1), counted).index
-        # A reward outside of the known sessions shows that sessions are missing.
-        if len(known) and last.index[last > 0].isin(known).all():
-            last, names = last.reindex(known, fill_value=-1), ["session", *names]
-        result = pd.DataFrame(_step_rows(last, names), columns=_FUNNEL_COLUMNS)
-    result.attrs |= {**kept.attrs, "unit": counted}
+        last_steps = _last_steps(moments, counted)
+        known_rows = _rows_in_sessions(rows) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
+        known_units = _last_steps(known_rows.assign(funnel_step=-1), counted).index
+        # The step session is left out if a rewarded unit is missing in `sessions`.
+        if len(known_units) and last_steps.index[last_steps > 0].isin(known_units).all():
+            last_steps, names = last_steps.reindex(known_units, fill_value=-1), ["session", *names]
+        result = pd.DataFrame(_step_rows(last_steps, names), columns=_FUNNEL_COLUMNS)
+    result.attrs |= {**rows.attrs, "unit": counted}
     return result
 
 
@@ -92,38 +92,38 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     >>> moments_per_session(decisions)
     1.5
     """
-    moments = _in_sessions(without_tests(decisions, ("device", "session_id")))
-    known = _last_steps(moments.assign(funnel_step=0), "session").index
+    moments = _rows_in_sessions(without_tests(decisions, ("device", "session_id")))
+    session_ids = _last_steps(moments.assign(funnel_step=0), "session").index
     if sessions is not None:
-        others = without_tests(sessions, ("device", "session_id"))
-        known = known.union(_last_steps(others.assign(funnel_step=-1), "session").index)
-    return share(len(moments), len(known))
+        all_sessions = without_tests(sessions, ("device", "session_id"))
+        session_ids = session_ids.union(_last_steps(all_sessions.assign(funnel_step=-1), "session").index)
+    return share(len(moments), len(session_ids))
 
 
-def _counted_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
+def _choose_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
     # Sessions can be counted only if each reward belongs to a session.
-    inside = _in_sessions(decisions)
-    is_lost = inside.empty or inside["rewarded"].sum() < decisions["rewarded"].sum()
-    if unit == "session" and is_lost:
+    in_sessions = _rows_in_sessions(decisions)
+    is_incomplete = in_sessions.empty or in_sessions["rewarded"].sum() < decisions["rewarded"].sum()
+    if unit == "session" and is_incomplete:
         raise InvalidArgument("moments have no session_id: count devices, with unit='device'")
-    return unit or ("device" if is_lost else "session")
+    return unit or ("device" if is_incomplete else "session")
 
 
-def _in_sessions(decisions: pd.DataFrame) -> pd.DataFrame:
+def _rows_in_sessions(decisions: pd.DataFrame) -> pd.DataFrame:
     return decisions.dropna(subset=["session_id"]) if "session_id" in decisions.columns else decisions.iloc[:0]
 
 
 def _last_steps(rows: pd.DataFrame, unit: Unit) -> pd.Series[int]:
-    """Return the last step of each unit: the number of steps after the moment, -1 for a session without a moment."""
+    """Return the last step of each unit: 0 is moment, 1 is rewarded and so on; -1 is a session without moments."""
     return rows.groupby(list(_UNIT_COLUMNS[unit]))["funnel_step"].max()
 
 
-def _step_rows(last: pd.Series[int], names: list[str]) -> list[dict[str, Any]]:
+def _step_rows(last_steps: pd.Series[int], names: list[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for step, name in enumerate(names, -1 if "session" in names else 0):
-        units = last.index[last >= step]
+    for number, name in enumerate(names, -1 if "session" in names else 0):
+        units = last_steps.index[last_steps >= number]
         n, before = len(units), rows[-1]["n"] if rows else len(units)
-        low, high = wilson(n, before) if rows else (float("nan"), float("nan"))
+        low, high = wilson_interval(n, before) if rows else (float("nan"), float("nan"))
         row = {"step": name, "n": n, "devices": units.get_level_values("device").nunique(), "low": low, "high": high}
         rows.append(row | {"of_previous": share(n, before), "of_first": share(n, rows[0]["n"] if rows else n)})
     return rows

@@ -44,30 +44,30 @@ def decision_frame(records: Iterable[Mapping[str, Any]], columns: Mapping[str, s
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
-    """Return the rows that are no tests, in order; raise InvalidArgument if a needed column is missing or wrong."""
-    checked_columns(decisions, needed, "decisions")
-    answers = {name: boolean_column(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
-    kept = decisions.assign(**answers)
-    kept = kept[~kept["test"]] if "test" in answers else kept
-    kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
-    return kept
+    """Return the rows that are no tests, in order; InvalidArgument if a needed column is missing or wrong."""
+    check_columns(decisions, needed, "decisions")
+    booleans = {name: boolean_column(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
+    rows = decisions.assign(**booleans)
+    rows = rows[~rows["test"]] if "test" in booleans else rows
+    rows.attrs["test_rows_left_out"] = len(decisions) - len(rows)
+    return rows
 
 
-def checked_columns(frame: pd.DataFrame, needed: Sequence[str], what: str) -> None:
-    """Raise InvalidArgument unless the frame has each of these columns once, and no moment without device or name."""
+def check_columns(frame: pd.DataFrame, needed: Sequence[str], frame_name: str) -> None:
+    """Raise InvalidArgument if a column is missing or not unique, or a needed device or moment_id has no value."""
     if missing := [name for name in needed if name not in frame.columns]:
-        raise InvalidArgument(f"the {what} have no column {', '.join(missing)}")
+        raise InvalidArgument(f"the {frame_name} have no column {', '.join(missing)}")
     if not frame.columns.is_unique:
-        raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
+        raise InvalidArgument(f"two columns of the {frame_name} have the same name: rename one of them")
     for name in ("device", "moment_id"):
         if name in needed and frame[name].isna().any():
             raise InvalidArgument(f"the column {name} must have a value in every row")
 
 
 def utc_times(column: pd.Series) -> pd.DatetimeIndex:
-    """Return a column of times in UTC; times without a zone are in UTC already."""
+    """Return a column of times in UTC; times without a zone are taken as UTC."""
     try:
-        if pd.api.types.is_numeric_dtype(column):  # of an unknown unit
+        if pd.api.types.is_numeric_dtype(column):  # the unit is unknown
             raise TypeError
         utc = pd.DatetimeIndex(pd.to_datetime(column, utc=True, format="ISO8601")).as_unit("us")
     except (ValueError, TypeError):
@@ -78,8 +78,8 @@ def utc_times(column: pd.Series) -> pd.DatetimeIndex:
 
 
 def boolean_column(column: pd.Series) -> pd.Series:
-    """Return a column of booleans, or raise InvalidArgument if a value is a text or missing."""
-    if not column.isin([True, False]).all():  # isin also accepts 1 and 0
+    """Return a column as booleans; raise InvalidArgument unless every value is True, False, 1 or 0."""
+    if not column.isin([True, False]).all():  # 1 and 0 equal True and False
         raise InvalidArgument(f"the column {column.name} must be true or false in every row")
     return column.astype(bool)
 
@@ -88,22 +88,22 @@ def boolean_column(column: pd.Series) -> pd.Series:
 def rate_by_moment(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
-    The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. `ab` also
-    returns an interval that takes devices as independent.
+    The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. The
+    bootstrap interval of `ab` assumes only that devices are independent.
 
     Returns
     -------
     pandas.DataFrame
         moment_id, n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
     """
-    kept = without_tests(decisions, ("moment_id", "rewarded"))
-    counts = kept.groupby("moment_id")["rewarded"].agg(n="size", rewarded="sum").reset_index()
+    rows = without_tests(decisions, ("moment_id", "rewarded"))
+    counts = rows.groupby("moment_id")["rewarded"].agg(n="size", rewarded="sum").reset_index()
     counts = counts.sort_values(["n", "moment_id"], ascending=[False, True], ignore_index=True)
-    bounds = [wilson(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
+    bounds = [wilson_interval(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
     counts["rate"] = counts["rewarded"] / counts["n"]
     counts[["low", "high"]] = np.array(bounds, dtype=np.float64).reshape(-1, 2)
     counts["few"] = counts["n"] < FEW_MOMENTS
-    counts.attrs.update(kept.attrs)
+    counts.attrs.update(rows.attrs)
     return counts
 
 
@@ -119,25 +119,25 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Index hour (in `tz`); moments, rewarded, rate (missing in an empty hour), clock_change (true on days of 23 or
-        25 hours).
+        Index hour (in `tz`); moments, rewarded, rate (missing in an empty hour), clock_change (true on days when
+        the clock changes).
     """
-    kept = without_tests(decisions, ("at", "rewarded"))
+    rows = without_tests(decisions, ("at", "rewarded"))
     try:
         zone = ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    local = utc_times(kept["at"]).tz_convert(zone).rename("hour")
-    first = local.min()
+    local_times = utc_times(rows["at"]).tz_convert(zone).rename("hour")
+    first = local_times.min()
     # With its default origin, resample would need a midnight, which a clock change may leave out.
-    origin = "start" if local.empty else first - (first.tz_localize(None) - first.tz_localize(None).floor("h"))
-    hours = kept.set_index(local)["rewarded"].resample("h", origin=origin)
+    origin = "start" if local_times.empty else first - (first.tz_localize(None) - first.tz_localize(None).floor("h"))
+    hours = rows.set_index(local_times)["rewarded"].resample("h", origin=origin)
     counts = pd.DataFrame({"moments": hours.size(), "rewarded": hours.sum().astype("int64")})
     counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
     midnights = pd.DatetimeIndex(counts.index).tz_localize(None).normalize()
     changes = [zone.utcoffset(day) != zone.utcoffset(day + pd.Timedelta(days=1)) for day in midnights]
     counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
-    counts.attrs.update(kept.attrs)
+    counts.attrs.update(rows.attrs)
     return counts
 
 
@@ -153,47 +153,47 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     Returns
     -------
     pandas.DataFrame
-        device, moments, rewards, busiest_day (most rewards within any 24 hours), cap_used (busiest_day as a share of
+        device, moments, rewards, busiest_day (the most rewards within 24 hours), cap_used (busiest_day as a share of
         the cap); most rewards first.
     """
-    kept = without_tests(decisions, ("device", "at", "rewarded"))
+    rows = without_tests(decisions, ("device", "at", "rewarded"))
     cap = Configuration.parse(configuration or {}).default.per_device_per_day
-    groups = kept.groupby("device")["rewarded"]
+    groups = rows.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
-    timed = kept.set_index(utc_times(kept["at"])).sort_index()
+    timed = rows.set_index(utc_times(rows["at"])).sort_index()
     rewards = timed[timed["rewarded"]].groupby("device")["rewarded"]
     busiest = rewards.rolling("24h").sum().groupby("device").max()
     result["busiest_day"] = result["device"].map(busiest).fillna(0).astype("int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
     ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
-    ordered.attrs.update(kept.attrs)
+    ordered.attrs.update(rows.attrs)
     return ordered
 
 
 @checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return how many decisions have each reason, also if none: reason, n, share; in the order of the rules."""
-    kept = without_tests(decisions, ("reason",))
-    counts = kept["reason"].value_counts(dropna=False)
-    known = pd.Index([reason for reason in SENTENCES if reason != "TEST"])
-    counts = counts.reindex(known.union(counts.index, sort=False), fill_value=0)
+    """Count decisions by reason, including reasons that never occur: reason, n, share; in the order of the rules."""
+    rows = without_tests(decisions, ("reason",))
+    counts = rows["reason"].value_counts(dropna=False)
+    reasons = pd.Index([reason for reason in SENTENCES if reason != "TEST"])
+    counts = counts.reindex(reasons.union(counts.index, sort=False), fill_value=0)
     result = counts.rename_axis("reason").reset_index(name="n")
-    result["share"] = result["n"] / len(kept)
-    result.attrs.update(kept.attrs)
+    result["share"] = result["n"] / len(rows)
+    result.attrs.update(rows.attrs)
     return result
 
 
-def share(n: int, of: int) -> float:
-    """Return ``n / of``, or NaN if `of` is 0."""
-    return n / of if of else float("nan")
+def share(n: int, total: int) -> float:
+    """Return ``n / total``, or NaN if `total` is 0."""
+    return n / total if total else float("nan")
 
 
-def wilson(hits: int, n: int) -> Interval:
+def wilson_interval(hits: int, n: int) -> Interval:
     """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 if n is 0."""
     if n == 0:
         return 0.0, 1.0
-    rate, share = hits / n, Z_95**2 / n
-    middle = (rate + share / 2) / (1 + share)
-    half = Z_95 / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
-    # The ends are exactly 0 and 1; rounding would leave 1e-17.
+    rate, correction = hits / n, Z_95**2 / n
+    middle = (rate + correction / 2) / (1 + correction)
+    half = Z_95 / (1 + correction) * math.sqrt(rate * (1 - rate) / n + correction / (4 * n))
+    # Without the conditions, rounding would give 1e-17 instead of 0, and less than 1 instead of 1.
     return 0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0)

@@ -15,7 +15,7 @@ from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
 from toolkit.rewards.forms import checked_moment_id
 
-#: Each name of a made-up moment, and which share of the moments has the name.
+#: The share of each moment_id in the made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
 MADE_UP_START = pd.Timestamp("2026-01-05T00:00:00Z").as_unit("ms")
 
@@ -38,7 +38,7 @@ def simulate(
     events
         Moments with the columns at (in UTC if it has no zone), device, moment_id; optionally app_key_sha256, test and
         session_id. Decisions of a gateway can be used as events. Moments are decided in the order of `at`. A moment
-        without a session_id is in no session; if no event has one, every moment is in a session with an unknown id.
+        without a session_id is in no session; without any session_id or NO_SESSION, all are in unknown sessions.
     trace
         Keep the trace of every decision, for `explain`; without traces a frame is a fifth of the size.
     shown, claimed
@@ -74,7 +74,7 @@ def simulate(
 
 def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
     """Yield each moment with the id of its session, in the order of `at`."""
-    rates.checked_columns(events, ("at", "device", "moment_id"), "events")
+    rates.check_columns(events, ("at", "device", "moment_id"), "events")
     utc, n = rates.utc_times(events["at"]), len(events)
     order = np.argsort(utc, kind="stable")
     times, ordered = (utc.asi8[order] // 1_000).tolist(), events.iloc[order]
@@ -93,10 +93,10 @@ def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
 
 
 def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:
-    key = (moment.device, moment.moment_id, str(moment.at))
-    if random_number(seed, "shown", *key) < shown:
+    parts = (moment.device, moment.moment_id, str(moment.at))
+    if random_number(seed, "shown", *parts) < shown:
         record["shown"] = moment.at + 1_000
-        if random_number(seed, "claimed", *key) < claimed:
+        if random_number(seed, "claimed", *parts) < claimed:
             record["claimed"] = moment.at + 5_000
 
 
@@ -120,18 +120,18 @@ def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None
         raise InvalidArgument("devices and days are at least 1, seed and count at least 0")
     generator = np.random.default_rng(seed)
     total = generator.poisson(3 * devices * days) if count is None else count
-    keenness = generator.gamma(1.2, 1.0, devices) + 0.05
-    who = generator.choice(devices, total, p=keenness / keenness.sum())
-    what = generator.choice(list(MADE_UP_MOMENTS), total, p=list(MADE_UP_MOMENTS.values()))
+    activity = generator.gamma(1.2, 1.0, devices) + 0.05
+    indices = generator.choice(devices, total, p=activity / activity.sum())
+    moment_ids = generator.choice(list(MADE_UP_MOMENTS), total, p=list(MADE_UP_MOMENTS.values()))
     # Two peaks: one at noon and a larger one in the evening.
-    evening = generator.random(total) < 0.65
-    hour = np.where(evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
-    offset = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)
-    at = MADE_UP_START + pd.to_timedelta(offset, unit="ms")
+    is_evening = generator.random(total) < 0.65
+    hour = np.where(is_evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
+    offset_ms = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)
+    at = MADE_UP_START + pd.to_timedelta(offset_ms, unit="ms")
     labels = np.array([f"dev-{number:04d}" for number in range(devices)])
-    frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[who], "moment_id": what})
+    frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[indices], "moment_id": moment_ids})
     ordered = frame.sort_values(["device", "at"], ignore_index=True)
-    silence = ordered.groupby("device")["at"].diff()
-    number = (silence.isna() | (silence > pd.Timedelta(minutes=30))).cumsum()
-    with_sessions = ordered.assign(session_id=pd.Series([f"s-{value:05d}" for value in number], dtype="str"))
+    pause = ordered.groupby("device")["at"].diff()
+    session_numbers = (pause.isna() | (pause > pd.Timedelta(minutes=30))).cumsum()
+    with_sessions = ordered.assign(session_id=pd.Series([f"s-{number:05d}" for number in session_numbers], dtype="str"))
     return with_sessions.sort_values(["at", "device"], ignore_index=True)

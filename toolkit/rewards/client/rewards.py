@@ -51,7 +51,7 @@ class RewardPage:
         self.html = ""
 
     def fetch(self) -> None:
-        """Fetch the page into ``html``; this does not count as shown.
+        """Fetch the page into ``html``; the service does not count this as ``shown``.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class RewardPage:
             The response is not HTML.
         """
         parts = urlsplit(self.body_url)
-        # Another server may have its pages at any URL. The query is secret, because it may hold a token.
+        # Another server may use any path for its pages. The query is secret, because it may hold a token.
         endpoint = Endpoint("GET", parts.path.replace("{", "%7B") or "/")
         query = {name: Secret(value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
         with closing(HttpSession(f"{parts.scheme}://{parts.netloc}")) as session:
@@ -77,10 +77,10 @@ class RewardPage:
     @property
     def frame(self) -> str:
         """The HTML of a sandboxed frame: scripts of the page run in it, without access to the notebook."""
-        # Without a color-scheme, a dark notebook would show the page on white.
-        address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
+        # Without `color-scheme`, browsers draw the frame on white in a dark notebook.
+        url, title = html.escape(f"{self.body_url}#show"), html.escape(self.title)
         return (
-            f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
+            f'<iframe src="{url}" title="{title}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
             f' style="color-scheme:light dark;border:0;width:100%;height:{_FRAME_HEIGHT_PX}px"></iframe>'
         )
 
@@ -89,18 +89,18 @@ class RewardPage:
         from matplotlib.figure import Figure
 
         figure, file = Figure(figsize=(4, 1), dpi=100, edgecolor="#888888", linewidth=2), io.BytesIO()
-        for text, place in ((self.title, "bottom"), (self.message, "top")):
+        for text, alignment in ((self.title, "bottom"), (self.message, "top")):
             lines = textwrap.fill(text, 50)
-            weight = "bold" if place == "bottom" else "normal"
-            figure.text(0.5, 0.5, f"\n{lines}\n", ha="center", va=place, weight=weight, parse_math=False)
+            weight = "bold" if alignment == "bottom" else "normal"
+            figure.text(0.5, 0.5, f"\n{lines}\n", ha="center", va=alignment, weight=weight, parse_math=False)
         figure.savefig(file, format="png", bbox_inches="tight", pad_inches=0.1)
         return file.getvalue()
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         from ipywidgets import HTML
 
-        live: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
-        return {**live, "image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
+        bundle: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
+        return {**bundle, "image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return f"<RewardPage {self.title!r}: {self.message}>"
@@ -163,10 +163,10 @@ class RewardClient(PublicNames):
         ...     len(tk.rewards.start_session(tk.rewards.new_device_id("acme")))
         1
         """
-        began = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
-        event = {"id": wire.SESSION_START, "start": start_text(began)}
-        answer, _ = self._post({"device_id": device, "events": [event], "test": bool(test)}, None)
-        return declared_frame([{"date": answer.date, "device": device, "test": test}], SESSION_COLUMNS)
+        online = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
+        event = {"id": wire.SESSION_START, "start": start_text(online)}
+        response, _ = self._post({"device_id": device, "events": [event], "test": bool(test)}, None)
+        return declared_frame([{"date": response.date, "device": device, "test": test}], SESSION_COLUMNS)
 
     def moment(
         self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
@@ -198,7 +198,7 @@ class RewardClient(PublicNames):
         """
         if idempotency_key is not None and not re.fullmatch(r"[!-~]([ -~]{0,254}[!-~])?", idempotency_key):
             raise InvalidArgument(
-                "an idempotency key has 1 to 256 printable ASCII characters, and no space around them"
+                "an idempotency key has 1 to 256 printable ASCII characters, and no space at either end"
             )
         return declared_frame([self._send_moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
 
@@ -213,9 +213,9 @@ class RewardClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            One row per moment, with the columns of `moment`. If a request fails, the moments before it remain decided.
+            One row per moment, with the columns of `moment`. If a request fails, the earlier moments remain decided.
         """
-        analysis.checked_columns(moments, ("device", "moment_id"), "moments")
+        analysis.check_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
 
         tests = analysis.boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
@@ -243,11 +243,11 @@ class RewardClient(PublicNames):
 
     def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
         name = checked_moment_id(moment_id)
-        answer, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
-        row = {"date": answer.date, "moment_id": name, "device": device, "test": test, "reason": reason}
-        if answer.view is None:
+        response, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
+        row = {"date": response.date, "moment_id": name, "device": device, "test": test, "reason": reason}
+        if response.view is None:
             return {**row, "rewarded": False}
-        return {**row, "rewarded": True, "view_id": answer.view.id, **asdict(answer.view.modal)}
+        return {**row, "rewarded": True, "view_id": response.view.id, **asdict(response.view.modal)}
 
     def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_MomentResponse, str | None]:
         gatewaykey, app_key = self._credential(wire.GATEWAYKEY.name), self._credential("app_key")
@@ -262,11 +262,11 @@ class RewardClient(PublicNames):
         if reply.status != 200:
             raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
         try:
-            answer = msgspec.json.decode(reply.body, type=_MomentResponse)
+            response = msgspec.json.decode(reply.body, type=_MomentResponse)
         except (ValueError, RecursionError):
             raise UnexpectedReply(f"the response to {request} is neither a session nor a moment") from None
-        # Such as "d-000042; reason=DEVICE_CAP".
-        return answer, reply.headers.get(wire.DECISION_HEADER.lower(), "").partition("; reason=")[2] or None
+        # The header has the form "d-000042; reason=DEVICE_CAP".
+        return response, reply.headers.get(wire.DECISION_HEADER.lower(), "").partition("; reason=")[2] or None
 
 
 class _Modal(msgspec.Struct):

@@ -37,13 +37,13 @@ class ResponseRepository:
     ) -> StoredResponse:
         """Return the stored response of this key, or call `respond`, which stores the response.
 
-        Raises Conflict if the key was used with another body, or if another gateway is processing the key now.
+        Raises Conflict if the key was used with another body, or if a request whose outcome is unknown claimed the key.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             claims = self._store.ephemeral
             if not await claims.compare_and_set(_CLAIMED_KEYS_SPACE, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
                 raise wire.refusal("idempotency_key_busy")
-            is_known = True
+            is_outcome_known = True
             try:
                 stored = await self._store.records.get(_RESPONSES_SPACE, key)
                 response = await respond() if stored is None else msgspec.json.decode(stored, type=StoredResponse)
@@ -52,19 +52,19 @@ class ResponseRepository:
                 return response
             except OutcomeUnknown:
                 # The moment may be decided: the claim stays until it expires, and by then the response is stored.
-                is_known = False
+                is_outcome_known = False
                 raise
             finally:
-                if is_known:
+                if is_outcome_known:
                     await claims.compare_and_set(_CLAIMED_KEYS_SPACE, {}, {key: None})
 
     def save(self, key: str, response: StoredResponse, at: int) -> asyncio.Future[None]:
-        expires = at + wire.STORED_RESPONSE_SECONDS * 1000
+        expires = at + wire.RESPONSE_LIFETIME_SECONDS * 1000
         return self._store.records.put(_RESPONSES_SPACE, key, msgspec.json.encode(response), expires)
 
 
 def response_key(partner: str, key: str) -> str:
-    # The length prevents two partners from sharing a key.
+    # Without the length, two partners could share a key: ("ab", "c") and ("a", "bc").
     return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
 
 

@@ -15,14 +15,14 @@ from toolkit.rewards.engine import Moment
 from toolkit.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
 from toolkit.rewards.service.idempotency import StoredResponse, hash_of, response_key
 from toolkit.rewards.service.ledger import Ledger, PendingMoment, Record
-from toolkit.rewards.service.reward_page import View
+from toolkit.rewards.service.views import View
 from toolkit.secret import Secret
 from toolkit.stores import Store
 
 
 class RewardRequest(NamedTuple):
     gatewaykey: str | None
-    r: str | None
+    cache_buster: str | None
     body: bytes
     idempotency_key: str
     #: The URL at which callers and browsers reach the gateway.
@@ -35,7 +35,7 @@ class RewardService:
         self.settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
         limit = settings.calls_a_minute
-        self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
+        self._rate_limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
         self._ledger = Ledger(store, world, settings.rules)
 
     async def open(self) -> None:
@@ -46,33 +46,34 @@ class RewardService:
 
     async def respond(self, request: RewardRequest) -> StoredResponse:
         """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
-        partner = self._partner(request)
+        partner, number = self._partner_of(request), request.cache_buster
+        if number and not (number.isascii() and number.isdigit() and len(number) <= 13):
+            raise wire.refusal("bad_r")
         form = read_form(request.body, self._world.clock.now(), strict=self.settings.strict)
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
-        if self._limit:
+        if self._rate_limit:
             try:
-                self._limit.take(device)
+                self._rate_limit.take(device)
             except LimitReached as reached:
                 seconds = math.ceil(reached.retry_after - 1e-6)
                 raise wire.refusal("too_many_requests", seconds=seconds) from None
-        key = ""
-        if request.idempotency_key:
-            if len(request.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not request.idempotency_key.isprintable():
+        if key := request.idempotency_key:
+            if len(key) > wire.MAX_IDEMPOTENCY_KEY_CHARACTERS or not key.isprintable():
                 raise wire.refusal("bad_idempotency_key")
-            key = response_key(partner.company_token, request.idempotency_key)
-        method = self._decide if form.start is None else self._start_session
-        respond = partial(method, form, device, request, key)
+            key = response_key(partner.company_token, key)
+        handler = self._decide if form.start is None else self._start_session
+        respond = partial(handler, form, device, request, key)
         return await (self._ledger.responses.respond_once(key, request.body, respond) if key else respond())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
-        """Return a view and whether the reward was claimed; raise NotFound if the view is unknown or expired."""
+        """Return a view and whether it is claimed; raise NotFound for a wrong token, an unknown or an expired view."""
         view = await self._ledger.views.find(view_id, token, self._world.clock.now())
         return view, await self._ledger.views.has_event(view, wire.CLAIMED)
 
-    async def engage(self, view_id: str, token: str, event: str) -> None:
-        """Record an event of the reader, such as ``claimed``; the same event of a view counts once."""
+    async def record_event(self, view_id: str, token: str, event: str) -> None:
+        """Record an event of the reader, such as ``claimed``; each event of a view counts once."""
         if event not in wire.READER_EVENTS:
             raise wire.refusal("unknown_reward")
         view = await self._ledger.views.find(view_id, token, self._world.clock.now())
@@ -86,14 +87,12 @@ class RewardService:
     async def sessions(self) -> list[Record]:
         return await self._ledger.sessions.started_sessions()
 
-    def _partner(self, request: RewardRequest) -> Partner:
+    def _partner_of(self, request: RewardRequest) -> Partner:
         if not request.gatewaykey:
             raise wire.refusal("no_gatewaykey")
         partner = self._partners.get(Secret(request.gatewaykey))
         if partner is None:
             raise wire.refusal("bad_gatewaykey")
-        if request.r and not (request.r.isascii() and request.r.isdigit() and len(request.r) <= 13):
-            raise wire.refusal("bad_r")
         return partner
 
     async def _start_session(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:

@@ -1,4 +1,4 @@
-"""A drawing of funnel and rates before and after a change, side by side; the axis of the rates never changes."""
+"""A drawing of funnels and rates before and after a change; the axis of the rates always goes from 0 to 100 %."""
 
 import pandas as pd
 
@@ -27,57 +27,57 @@ def before_after_drawing(
     funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]
 ) -> Drawing:
     """Draw funnels and rates; each pair is (before, after) the change."""
-    shown = min(len(rates[1]), _MAX_MOMENTS)
+    n_moments = min(len(rates[1]), _MAX_MOMENTS)
     top = _TITLE_HEIGHT + _ROW_HEIGHT * len(funnels[1]) + 10
-    height = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * shown + _AXIS_HEIGHT
+    height = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * n_moments + _AXIS_HEIGHT
     drawing = Drawing(WIDTH, height, _alternative_text(funnels, rates))
     unit = str(funnels[1].attrs["unit"])
     drawing.text((0, 10), f"{unit.capitalize()}s", anchor="start", bold=True)
-    for place, step in enumerate(funnels[1]["step"]):
-        y = _TITLE_HEIGHT + _ROW_HEIGHT * (place + 0.5)
+    for index, step in enumerate(funnels[1]["step"]):
+        y = _TITLE_HEIGHT + _ROW_HEIGHT * (index + 0.5)
         label = "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
         drawing.text((_NAME_WIDTH - 8, y), label, anchor="end")
-    most = max(int(each["n"].max()) for each in funnels) or 1
-    _draw_funnel(drawing, _NAME_WIDTH, funnels[0], most, "Before", "quiet")
-    _draw_funnel(drawing, _NAME_WIDTH + _HALF_WIDTH, funnels[1], most, "After", "good")
-    _draw_rates(drawing, top, rates, shown)
+    longest = max(int(funnel["n"].max()) for funnel in funnels) or 1
+    _draw_funnel(drawing, _NAME_WIDTH, funnels[0], longest, "Before", "quiet")
+    _draw_funnel(drawing, _NAME_WIDTH + _HALF_WIDTH, funnels[1], longest, "After", "good")
+    _draw_rates(drawing, top, rates, n_moments)
     return drawing
 
 
-def _draw_funnel(drawing: Drawing, left: float, funnel: pd.DataFrame, most: int, title: str, tone: Tone) -> None:
+def _draw_funnel(drawing: Drawing, left: float, funnel: pd.DataFrame, longest: int, title: str, tone: Tone) -> None:
     drawing.text((left, 10), title, tone, anchor="start", bold=True)
-    for place, (n, share) in enumerate(zip(funnel["n"], funnel["of_previous"], strict=True)):
-        y = _TITLE_HEIGHT + _ROW_HEIGHT * place
-        width = _BAR_WIDTH * n / most
+    for index, (n, share) in enumerate(zip(funnel["n"], funnel["of_previous"], strict=True)):
+        y = _TITLE_HEIGHT + _ROW_HEIGHT * index
+        width = _BAR_WIDTH * n / longest
         drawing.box((left, y + 3), (width, _ROW_HEIGHT - 6), tone, solid=True)
-        label = f"{n:,}" if place == 0 or pd.isna(share) else f"{n:,} · {percent(share)}"
+        label = f"{n:,}" if index == 0 or pd.isna(share) else f"{n:,} · {percent(share)}"
         drawing.text((left + width + 5, y + _ROW_HEIGHT / 2), label, anchor="start")
     drawing.line((left, _TITLE_HEIGHT), (left, _TITLE_HEIGHT + _ROW_HEIGHT * len(funnel)), "quiet")
 
 
-def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.DataFrame], shown: int) -> None:
+def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.DataFrame], n_moments: int) -> None:
     title = "Rewarded share of each moment with 95 % interval: ○ before, ● after"
     drawing.text((0, top + 10), title, anchor="start", bold=True)
-    hidden = len(rates[1]) - shown
+    hidden = len(rates[1]) - n_moments
     if hidden > 0:
-        drawing.text((WIDTH, top + 10), f"{shown} of {shown + hidden}", "quiet", anchor="end")
-    bottom = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * shown
+        drawing.text((WIDTH, top + 10), f"{n_moments} of {n_moments + hidden}", "quiet", anchor="end")
+    bottom = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * n_moments
     for share in (0, 0.25, 0.5, 0.75, 1):
         x = _rate_x(share)
         drawing.line((x, top + _TITLE_HEIGHT), (x, bottom), "quiet", width=0.5)
         drawing.text((x, bottom + 9), percent(share), "quiet")
-    before, after = rates[0].set_index("moment_id"), rates[1].set_index("moment_id").head(shown)
-    for place, key in enumerate(after.index):
-        y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * place
-        name = str(key)
-        cut = name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
-        drawing.text((_NAME_WIDTH - 8, y + 13), cut, anchor="end")
+    before, after = rates[0].set_index("moment_id"), rates[1].set_index("moment_id").head(n_moments)
+    for index, moment_id in enumerate(after.index):
+        y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * index
+        name = str(moment_id)
+        label = name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
+        drawing.text((_NAME_WIDTH - 8, y + 13), label, anchor="end")
         values = []
         pairs: list[tuple[float, Tone, pd.DataFrame]] = [(y + 7, "quiet", before), (y + 18, "good", after)]
-        for height, tone, one in pairs:
-            rate, low, high = (float(number) for number in one.loc[key, ["rate", "low", "high"]])
-            drawing.line((_rate_x(low), height), (_rate_x(high), height), tone, width=2)
-            drawing.dot((_rate_x(rate), height), tone, hollow=tone == "quiet")
+        for middle, tone, table in pairs:
+            rate, low, high = (float(number) for number in table.loc[moment_id, ["rate", "low", "high"]])
+            drawing.line((_rate_x(low), middle), (_rate_x(high), middle), tone, width=2)
+            drawing.dot((_rate_x(rate), middle), tone, hollow=tone == "quiet")
             values.append(percent(rate, 1))
         drawing.text((WIDTH, y + 13), " → ".join(dict.fromkeys(values)), anchor="end")
 

@@ -108,31 +108,32 @@ class RewardsExplorer(ServiceWidget):
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
-        self._given = Configuration.parse(configuration or {})
+        self._rules_before = Configuration.parse(configuration or {})
         super().__init__()
         self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
         self._is_resetting = False
-        self._show(analysis.decision_frame([]))
+        self._set_result(analysis.decision_frame([]))
         self._make_controls()
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-            self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
-            self._draw()
-        for control in self._initial:
+            self.funnel_before, self.rates_before = self.funnel, self.rates
+            self._reward_count_before = self._reward_count
+            self._show_result()
+        for control in self._initial_values:
             control.observe(self._on_change, "value")
         self.why.observe(self._explain, "value")
 
     @property
     def configuration(self) -> Configuration:
         """The settings that the controls show."""
-        changed = self._given.with_limits(
+        changed = self._rules_before.with_limits(
             p=self.p.value,
             per_device_per_day=self.per_device.value,
             per_moment_per_day=self.per_moment.value,
             min_gap_s=self.gap.value * 60,
         )
-        return replace(changed, arms_by=self.arms_by.value, rewards=_rewards_with_stock(changed, self.stock.value))
+        return replace(changed, arms_by=self.arms_by.value, rewards=_scaled_stocks(changed, self.stock.value))
 
     def picture(self) -> bytes:
         """Return funnel and rates as PNG."""
@@ -140,29 +141,27 @@ class RewardsExplorer(ServiceWidget):
 
     def summary(self) -> str:
         """Return the number of rewarded moments in words."""
-        return f"RewardsExplorer: {self._rewarded:,} of {counted(len(self.decisions), 'moment')} rewarded"
-
-    # -- controls -----------------------------------------------------------------------------------------
+        return f"RewardsExplorer: {self._reward_count:,} of {counted(len(self.decisions), 'moment')} rewarded"
 
     def _make_controls(self) -> None:
-        limits = self._given.default
-        luck = "How often a moment wins the draw, if every other rule has passed"
-        self.p = slider("Chance of a reward", limits.p, 0, 1, 0.01, luck, readout=".0%")
+        limits = self._rules_before.default
+        tip = "How often a moment wins the draw, if every other rule has passed"
+        self.p = slider("Chance of a reward", limits.p, 0, 1, 0.01, tip, readout=".0%")
         per_device, per_moment = limits.per_device_per_day, limits.per_moment_per_day
-        most = "A device gets no more than this in 24 hours"
-        self.per_device = slider("Rewards for a device in 24 hours", per_device, 0, max(20, per_device), 1, most)
-        most = "A device gets no more than this for one moment in 24 hours"
-        self.per_moment = slider("... and for the same moment", per_moment, 0, max(20, per_moment), 1, most)
-        wait = "After a reward, a device gets no other reward for this time"
-        self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
-        stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
+        tip = "A device gets no more than this in 24 hours"
+        self.per_device = slider("Rewards for a device in 24 hours", per_device, 0, max(20, per_device), 1, tip)
+        tip = "A device gets no more than this for one moment in 24 hours"
+        self.per_moment = slider("... and for the same moment", per_moment, 0, max(20, per_moment), 1, tip)
+        tip = "After a reward, a device gets no other reward for this time"
+        self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, tip, readout=".0f")
+        stock = ipywidgets.BoundedIntText(self._rules_before.stock, min=0, max=10**9, description="Rewards in stock")
         self.stock = sized(stock, label="9.5em", tip="The number of rewards that can be given")
-        groups = ["device", "moment"]
-        arms_by = ipywidgets.Dropdown(options=groups, value=self._given.arms_by, description="Test groups by")
+        units = ["device", "moment"]  # what is assigned to a test group
+        arms_by = ipywidgets.Dropdown(options=units, value=self._rules_before.arms_by, description="Test groups by")
         tip = "Whether a device stays in one test group, or each moment is put into a group"
         self.arms_by = sized(arms_by, label="9.5em", tip=tip)
         changeable = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
-        self._initial = {control: control.value for control in changeable}
+        self._initial_values = {control: control.value for control in changeable}
         why = ipywidgets.Dropdown(description="Explain")
         self.why = sized(why, "25em", tip="One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Go back to the rules before the change", self._reset)
@@ -172,48 +171,46 @@ class RewardsExplorer(ServiceWidget):
 
     def _lay_out(self) -> None:
         number = "{:g}".format
-        stacked: list[ipywidgets.Widget] = []
+        column: list[ipywidgets.Widget] = []
         limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
         limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", _duration)}
-        for control, (name, show) in limits.items():
-            stacked += [control, *_hints(_moments_not_reached(self._given, name, show))]
-        arms = any(rules.arms for rules in self._given.moments.values())
-        off = [name for name, rules in self._given.moments.items() if not rules.enabled]
-        stacked += [self.stock, self.arms_by]
-        stacked += _hints("" if arms else "No moment has test groups: this changes nothing.")
-        stacked += _hints(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
-        stacked += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
-        controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
+        for control, (name, as_text) in limits.items():
+            column += [control, *_hint_widgets(_own_limits_hint(self._rules_before, name, as_text))]
+        arms = any(rules.arms for rules in self._rules_before.moments.values())
+        off = [name for name, rules in self._rules_before.moments.items() if not rules.enabled]
+        column += [self.stock, self.arms_by]
+        column += _hint_widgets("" if arms else "No moment has test groups: this changes nothing.")
+        column += _hint_widgets(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
+        column += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
+        controls = ipywidgets.VBox(column).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (self.plots, *_hints(_ASSUMED), self.why, self.explanation, self.page)
+        shown = (self.plots, *_hint_widgets(_ASSUMED), self.why, self.explanation, self.page)
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     @in_turn
     def _on_change(self, _change: object) -> None:
         if self._is_resetting:
             return
-        # Without the status "working": while a slider is dragged, the status would flicker.
+        # Not `working`: its status would flicker while a slider is dragged.
         with self.showing_errors():
             self._decide()
-            self._draw()
+            self._show_result()
 
     @in_turn
     def _reset(self) -> None:
         self._is_resetting = True
-        for control, value in self._initial.items():
+        for control, value in self._initial_values.items():
             control.value = value
         self._is_resetting = False
         self._on_change(None)
-
-    # -- what is shown ------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
         decided = simulate(self.configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
-        self._show(decided)
+        self._set_result(decided)
 
-    def _show(self, decided: pd.DataFrame) -> None:
+    def _set_result(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
             self.decisions = decided
             self.funnel = funnels.funnel(decided)
@@ -224,10 +221,10 @@ class RewardsExplorer(ServiceWidget):
             return Drawing(300, 24, "no moments")
         return before_after_drawing((self.funnel_before, self.funnel), (self.rates_before, self.rates))
 
-    def _draw(self) -> None:
+    def _show_result(self) -> None:
         self.plots.show(self._drawing())
         self._offer_reasons()
-        rewarded, before = self._rewarded, self._before
+        rewarded, before = self._reward_count, self._reward_count_before
         change = f" ({100 * (rewarded / before - 1):+.0f} %)" if before and rewarded != before else ""
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
@@ -237,12 +234,12 @@ class RewardsExplorer(ServiceWidget):
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
 
     def _offer_reasons(self) -> None:
-        """Offer one example of each reason, and keep the selected reason if it still occurs."""
+        """Offer the reasons that occur, and keep the selected reason if it is one of them."""
         shares = self.decisions["reason"].value_counts(normalize=True)
         labels = _REASON_LABELS.items()
         options = [(f"{label} ({percent(shares[name], 1)})", name) for name, label in labels if name in shares]
-        kept = self.why.value if self.why.value in shares else options[-1][1]
-        self.why.options, self.why.value = options, kept
+        selected = self.why.value if self.why.value in shares else options[-1][1]
+        self.why.options, self.why.value = options, selected
         self._explain(None)
 
     @in_turn
@@ -250,11 +247,11 @@ class RewardsExplorer(ServiceWidget):
         if self.why.value is None:
             return
         decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
-        who = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
+        source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
         self.page.value = ""
         self.explanation.value = (
             f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
-            f'<span class="toolkit-quiet">{escape(who)}</span></p>{_trace_html(decision["trace"])}'
+            f'<span class="toolkit-quiet">{escape(source)}</span></p>{_trace_html(decision["trace"])}'
         )
 
     def _show_page(self) -> None:
@@ -267,20 +264,21 @@ class RewardsExplorer(ServiceWidget):
             self.say(f"{page.title}: a test, counted nowhere")
 
     @property
-    def _rewarded(self) -> int:
+    def _reward_count(self) -> int:
         return int(self.decisions["rewarded"].sum())
 
 
-def _hints(text: str) -> list[ipywidgets.Widget]:
+def _hint_widgets(text: str) -> list[ipywidgets.Widget]:
     """Return a widget with a small line of text, or no widget for an empty text."""
     return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
 
 
-def _rewards_with_stock(configuration: Configuration, stock: int) -> tuple[Any, ...]:
-    """Return the rewards with another total stock, divided in proportion to the present stocks."""
-    rewards, whole = configuration.rewards, configuration.stock
-    parts = [round(stock * item.stock / whole if whole else stock / len(rewards)) for item in rewards[:-1]]
-    return tuple(replace(item, stock=part) for item, part in zip(rewards, [*parts, stock - sum(parts)], strict=True))
+def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
+    """Return the rewards, their stocks scaled to a new total; equal stocks if all stocks are 0."""
+    rewards, before = configuration.rewards, configuration.stock
+    stocks = [round(total * item.stock / before if before else total / len(rewards)) for item in rewards[:-1]]
+    stocks.append(total - sum(stocks))
+    return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
 
 
 def _trace_html(trace: list[Mapping[str, Any]]) -> str:
@@ -290,29 +288,29 @@ def _trace_html(trace: list[Mapping[str, Any]]) -> str:
         name, numbers = _RULE_LABELS[line["rule"]]
         durations = {key[:-2]: _duration(line[key]) for key in ("gap_s", "needed_s") if key in line}
         try:
-            found = numbers.format(**line, **durations)
+            compared = numbers.format(**line, **durations)
         except KeyError:
-            found = _NOTHING_COMPARED.get(line["rule"], "")
+            compared = _NOTHING_COMPARED.get(line["rule"], "")
         mark = "✓" if line["ok"] else "✗ refused"
-        rows.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(found)}</td></tr>")
+        rows.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(compared)}</td></tr>")
     return (
         '<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">'
         f"<table><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
-def _moments_not_reached(configuration: Configuration, limit: str, show: Callable[[float], str]) -> str:
+def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable[[float], str]) -> str:
     """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
     default = getattr(configuration.default, limit)
 
-    def own(limits: Limits) -> str:
+    def own_value(limits: Limits) -> str:
         value = getattr(limits, limit)
-        return "" if value == default else show(value)
+        return "" if value == default else as_text(value)
 
     parts = []
     for name, rules in configuration.moments.items():
-        arms = {arm: own(limits) for arm, limits in rules.arms.items()}
-        values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own(rules)
+        arms = {arm: own_value(limits) for arm, limits in rules.arms.items()}
+        values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own_value(rules)
         if values and rules.enabled:
             parts.append(f"{name} ({values})")
     return f"Not for {' and '.join(parts)}: own value." if parts else ""

@@ -43,7 +43,7 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     dx, dy = noise.field("word field", of_word, x / motion.WORD_LATTICE, y / motion.WORD_LATTICE)
     x, y = x + dx * (shake * motion.WORD_BEND), y + dy * (shake * motion.WORD_BEND) + x * tilt[of_word]
     strokes = replace(draft.strokes, x=x, y=y, radius=draft.strokes.radius * size)
-    strokes = motion.round_corners(strokes, penman.shaper.writer.haste)
+    strokes = motion.round_corners(strokes, penman.shaper.writer.smoothing_passes)
     begin, end, start = _place_words(strokes, of_word, layout, penman, noise)
     strokes.x[:] += start[of_word]
     return PenPath(strokes, draft.stroke_word, draft.point_letter[strokes.start], begin, end)

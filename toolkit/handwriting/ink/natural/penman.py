@@ -125,7 +125,7 @@ class Penman:
 
     def _scale_by_habits(self, part: Part, character: str) -> Part:
         if character.isdigit():
-            return part * [self.habits.figure, self.habits.figure, 1.0]
+            return part * [self.habits.digit_size, self.habits.digit_size, 1.0]
         if character.islower():
             y = part[:, 1]
             above, below = np.maximum(y - self.x_height, 0.0), np.minimum(y, 0.0)
