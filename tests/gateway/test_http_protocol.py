@@ -294,7 +294,7 @@ class Slow:
         await self.go_on.wait()
         return Response(200, request.values["number"].encode())
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         return Response(error.status, b"")
 
 

@@ -78,7 +78,7 @@ class Application:
         hosts, host = self._hosts, request.fields.get(b"host")
         # Only browsers matter: they always send a Host, and an absolute target only to a proxy that their user chose.
         if hosts is not None and host not in hosts.accepted and not (host is None or is_url or hosts.is_served(host)):
-            response = self.refuse(request, ServiceError(_WRONG_HOST, status=421))  # RFC 9110, 15.5.20
+            response = self.error_response(request, ServiceError(_WRONG_HOST, status=421))  # RFC 9110, 15.5.20
             request.handler = lambda _: response
             return 0
         if self._proxies is not None:
@@ -98,16 +98,16 @@ class Application:
             assert request.routes is not None, "only a handler raises KeyRejected"
             target = request.routes.wrong_key(error, request)
             if target is not None and self._wrong_keys.is_too_many(request.client, target):
-                return asyncio.sleep(self._wrong_key_delay, self.refuse(request, request.routes.too_many_keys))
-        return self.refuse(request, error)
+                return asyncio.sleep(self._wrong_key_delay, self.error_response(request, request.routes.too_many_keys))
+        return self.error_response(request, error)
 
-    def refuse(self, request: Request, error: BaseException) -> Response:
+    def error_response(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""
         assert request.routes is not None, "the head of the request was complete"
         if isinstance(error, StoreUnavailable) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE):
             log.error("%s", error)
             text = _UNCERTAIN if isinstance(error, OutcomeUnknown) else _UNAVAILABLE
-            response = request.routes.refuse(ServiceFailure(text, status=503), request)
+            response = request.routes.error_response(ServiceFailure(text, status=503), request)
             response.headers += ((b"retry-after", b"1"),)
             return response
         if not isinstance(error, ServiceError):
@@ -115,7 +115,7 @@ class Application:
             trace = error if log.isEnabledFor(logging.DEBUG) else None
             log.error("%s %s failed: %s", request.method, shown_path(request), type(error).__name__, exc_info=trace)
             error = ServiceFailure("the gateway failed at this request")
-        return request.routes.refuse(error, request)
+        return request.routes.error_response(error, request)
 
     def _no_route(self, request: Request) -> Response:
         assert request.routes is not None, "begin() has set it"
@@ -123,11 +123,12 @@ class Application:
         fitting = [route for route in routes if route.endpoint.path_values(request.raw_path) is not None]
         allowed = sorted({method for route in fitting for method in route.methods})
         if not allowed:
-            return request.routes.refuse(NotFound("we couldn't find this", status=404), request)
+            return request.routes.error_response(NotFound("we couldn't find this", status=404), request)
         allow: Header = (b"allow", ", ".join(allowed).encode("ascii"))
         if request.method == "OPTIONS" and request.routes.cross_origin:
             return Response(204, b"", headers=(allow, (b"access-control-allow-methods", allow[1]), *_PREFLIGHT))
-        response = request.routes.refuse(MalformedRequest(f"use {' or '.join(allowed)} here", status=405), request)
+        error = MalformedRequest(f"use {' or '.join(allowed)} here", status=405)
+        response = request.routes.error_response(error, request)
         response.headers += (allow,)
         return response
 

@@ -193,7 +193,7 @@ class Routes(Protocol):
     #: The error after too many wrong keys.
     too_many_keys: ServiceError = ServiceError("too many wrong keys", status=429)
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
     def wrong_key(self, error: KeyRejected, request: Request) -> str | None:

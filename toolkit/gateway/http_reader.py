@@ -73,7 +73,7 @@ class RequestReader:
             request.routes = request.route = None
             response = Response(error.status, error.message.encode("ascii"), b"text/plain")
         else:
-            response = self._connections.application.refuse(request, error)
+            response = self._connections.application.error_response(request, error)
         request.handler = lambda _: response
         self.has_refused_body = error.status == 413
         self.awaits_continue = False

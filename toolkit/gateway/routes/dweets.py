@@ -57,7 +57,7 @@ class DweetRoutes(Routes):
             _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error: with HTTP 200, unless the request is no operation of this service."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
             error = wire.too_large()  # callers need the limit of a dweet, not that of the body

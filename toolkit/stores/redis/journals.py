@@ -20,8 +20,7 @@ from toolkit.stores.subscribers import Subscribers
 _ENTRIES_PER_READ = 128  # of 64 KB each at most
 # How long a channel stays open without subscribers: often another one comes at once, as when a listener reconnects.
 _SECONDS_TO_LINGER = 2.0
-# How much later than its message the response to an append of this gateway may arrive.
-_SECONDS_FOR_RESPONSE = 0.001
+_SECONDS_FOR_RESPONSE = 0.001  # how much later than its message the response to an append may arrive
 
 # An entry is one packed field, because every field costs Redis time.
 _encode = msgpack.Encoder().encode
