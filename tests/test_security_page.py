@@ -47,7 +47,7 @@ KIB = 1024
         f"| a stored day on its way | {things.BATCH_BYTES // KIB} KiB for each reader",
         f"| columns of a CSV | {dweets.MAX_CSV_COLUMNS} |",
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
-        f"| wrong keys | {access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_A_SECOND:g} a second, by address and "
+        f"| wrong keys | {access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_PER_SECOND:g} a second, by address and "
         f"by thing | 429, {Timings().wrong_key:g} s late |",
         f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
         f"it stops after {FAULTS_TO_STOP} in a row",

@@ -90,4 +90,4 @@ def place_of(store: RedisStore, name: str) -> tuple[str, bytes]:
     """Return the hash tag and the key of a journal."""
     journals = store.journals
     assert isinstance(journals, RedisJournals)
-    return journals.place(name)
+    return journals.tag_and_stream(name)

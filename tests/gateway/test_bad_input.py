@@ -246,6 +246,15 @@ def test_a_large_head_within_bounds_is_taken(running: Gateway) -> None:
     assert raw_call(running.base_url, "GET", "/get/stats", headers=headers).status == 200
 
 
+def test_a_body_where_none_is_expected_is_refused_with_its_limit(
+    running: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LIMITS, "dropped_bytes", 1_000)
+    request = b"GET /dweets/for/kitchen HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n" + bytes(1_001)
+    body = raw_exchange(running.base_url, request).partition(b"\r\n\r\n")[2]
+    assert json.loads(body)["because"] == "the body is larger than 1000 bytes"
+
+
 def test_the_answer_to_a_head_that_is_too_large(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "head_bytes", 1_000)
     with connect(running) as connection:

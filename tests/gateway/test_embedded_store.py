@@ -461,7 +461,7 @@ def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_journals, "_MOST_RANGES", 20)
+    monkeypatch.setattr(embedded_journals, "_MAX_RANGES", 20)
 
     async def work(store: EmbeddedStore) -> None:
         appends = []
@@ -500,7 +500,7 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_names_are_read_again_if_they_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_journals, "_MOST_NAMES", 4)
+    monkeypatch.setattr(embedded_journals, "_MAX_NAMES", 4)
 
     async def work(store: EmbeddedStore) -> None:
         for number, name in enumerate("abcdefgh"):
@@ -510,7 +510,7 @@ def test_names_are_read_again_if_they_are_too_many(tmp_path: Path, monkeypatch: 
         await store.journals.append("b", [line("x", at=9)])
         assert await store.journals.names("", 99) == list("bhgfedca")
         assert await store.journals.names("a", 1) == ["a"]
-        assert len(store._journals._written) <= 5
+        assert len(store._journals._recent_names) <= 5
 
     with_store(tmp_path, work)
 
@@ -587,7 +587,7 @@ def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
 def test_stored_range_is_whole_after_a_clock_was_set_back() -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
-        stored = StoredRange(Things(store.journals), "a", 5, 20)
+        stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
         for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
             assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected
 

@@ -214,7 +214,7 @@ class Exhausted:
     def _open(self, request: Request) -> Response:
         raise OSError(int(request.values["number"]), os.strerror(int(request.values["number"])))
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         return Response(error.status, b"")
 
 

@@ -294,7 +294,7 @@ class Slow:
         await self.go_on.wait()
         return Response(200, request.values["number"].encode())
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         return Response(error.status, b"")
 
 
@@ -303,9 +303,9 @@ class Counting(Application):
 
     parsed = 0
 
-    def begin(self, request: Request, *, is_proxied: bool = False) -> int:
+    def begin(self, request: Request, *, is_url: bool = False) -> int:
         self.parsed += 1
-        return super().begin(request, is_proxied=is_proxied)
+        return super().begin(request, is_url=is_url)
 
 
 def test_a_pipeline_is_not_parsed_while_many_wait() -> None:

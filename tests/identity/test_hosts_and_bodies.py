@@ -103,7 +103,7 @@ class Exposed:
         try:
             reply = await route.handler(request)
         except Exception as error:
-            return None, routes.refuse(error, request)
+            return None, routes.error_response(error, request)
         return json.loads(reply.body).get("Response", {}).get("VerificationFingerprint"), reply
 
 

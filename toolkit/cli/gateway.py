@@ -91,14 +91,14 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
         # click would print the surplus arguments, and one may be a key.
         raise click.UsageError("too many arguments: write --lock before each LOCK=MASTERKEY, and nothing else")
     from toolkit.gateway import Gateway
-    from toolkit.gateway.configuration import overlaid
+    from toolkit.gateway.configuration import with_changes
 
     log_to_stderr("toolkit.gateway", log_level)
     tables = {
         "dweets": {key: options.pop(key) for key in ("locks", "smtp", "keep", "rate", "archive")},
         "gateway": options,
     }
-    settings = overlaid(overlaid({"gateway": {"port": DEFAULT_PORT}}, config), tables)
+    settings = with_changes(with_changes({"gateway": {"port": DEFAULT_PORT}}, config), tables)
     # Handle signals first: after a signal during its start, the gateway stops as soon as it has started.
     with end_signal_event() as ended, Gateway(config=settings) as running:
         # The objects of the start stay in use, so garbage collections need not examine them.

@@ -46,9 +46,9 @@ def _prepare_notebooks(folder: Path | None) -> Path:
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
     """Overlay the configuration with the options; if neither names a folder or a store, add the default folder."""
-    from toolkit.gateway.configuration import overlaid
+    from toolkit.gateway.configuration import with_changes
 
-    settings = overlaid({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
+    settings = with_changes({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
     if not {"folder", "store"} & settings["gateway"].keys():
         settings["gateway"]["folder"] = gateway_folder()
     return settings

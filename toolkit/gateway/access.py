@@ -19,13 +19,13 @@ _PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?|\[?[0-9A-Fa-f:.]{2,45}\]?")
 _FORWARDED_FOR = re.compile(r'\s*for\s*=\s*("?)(?P<hop>[^;,"\s]*)\1\s*', re.IGNORECASE)
 _HOP = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+))(?::[0-9]{1,5})?|(?P<bare>[0-9A-Fa-f:.]+)")
-# Few proxies stand in front of a gateway, so a longer list is forged.
-_MOST_HOPS = 32
-# How many spellings of the Host header (case, ports) are remembered as right.
-_MOST_SPELLINGS = 1_000
-#: Wrong keys that are answered at once, and from then on, by address and by what they are tried at.
+# Only so many of the last addresses are read: few proxies stand in front of a gateway, so a longer list is forged.
+_MAX_HOPS = 32
+# So many spellings of the Host header (case, ports) are remembered as accepted.
+_MAX_SPELLINGS = 1_000
+#: So many wrong keys are answered without delay, by address and by target: at once, and then per second.
 WRONG_KEYS_AT_ONCE = 60
-WRONG_KEYS_A_SECOND = 1.0
+WRONG_KEYS_PER_SECOND = 1.0
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
@@ -33,13 +33,13 @@ class Hosts:
     """The host names that a gateway answers to, with any port: loopback names, and those that are allowed.
 
     A web page may point its own name at the loopback address of its reader (DNS rebinding) and then read the
-    gateway as its own origin. The name in the Host header gives it away.
+    gateway as its own origin. But the Host header then has the name of that page.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = {_checked_name(name) for name in names}
-        #: Values of the header that were found right, so that most requests cost one lookup.
-        self.known: set[bytes] = set()
+        #: Values of the header that were accepted before, so that most requests cost one lookup.
+        self.accepted: set[bytes] = set()
 
     def is_served(self, value: bytes) -> bool:
         match = HOST.fullmatch(value.decode("latin-1"))
@@ -48,8 +48,8 @@ class Hosts:
         name = match["name"].lower().strip("[]")
         if not is_loopback(name) and name.rstrip(".") not in self._names:
             return False
-        if len(self.known) < _MOST_SPELLINGS:
-            self.known.add(value)
+        if len(self.accepted) < _MAX_SPELLINGS:
+            self.accepted.add(value)
         return True
 
 
@@ -57,17 +57,17 @@ class Proxies:
     """Proxies that are trusted to report the address of their caller."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
-        self._networks = [_checked_network(one) for one in trusted]
+        self._networks = [_checked_network(text) for text in trusted]
         self._trusts = lru_cache(1_024)(self._is_trusted)
 
     def resolve(self, request: Request) -> None:
-        """Replace the proxy's address by that of its caller: the last one in its headers that is no trusted proxy."""
+        """Replace a trusted proxy's address by its caller's: the last one in its headers that is no trusted proxy."""
         if not self._trusts(request.client):
             return
-        forwarded = [_for_of(element) for element in _elements(request.header(b"forwarded"))]
+        forwarded = [_forwarded_address(element) for element in _elements(request.header(b"forwarded"))]
         lists = _elements(request.header(b"x-forwarded-for")), forwarded
         callers = {self._last_untrusted(request.client, hops) for hops in lists if hops}
-        # A proxy writes one of the headers and forwards the other as it came, so both are believed only if they agree.
+        # A proxy writes one of the headers and forwards the other unchanged, so both are believed only if they agree.
         if len(callers) == 1:
             request.client = callers.pop()
 
@@ -88,14 +88,14 @@ class Proxies:
 
 
 class WrongKeys:
-    """Counts wrong keys by address, and by what they were tried at (a thing, a lock, a service).
+    """Counts wrong keys by address, and by target (what they were tried on: a thing, a lock, a service).
 
-    A right key is answered at once, however many wrong ones came before it: else anybody could lock its owner out.
+    A right key is never delayed, however many wrong ones came before: otherwise anybody could lock its owner out.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._by_address = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_A_SECOND, seconds)
-        self._by_target = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_A_SECOND, seconds)
+        self._by_address = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_PER_SECOND, seconds)
+        self._by_target = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_PER_SECOND, seconds)
         self._warnings = RateLimit(1, 1 / _SECONDS_BETWEEN_WARNINGS, seconds)
         self._refused = 0
 
@@ -124,7 +124,7 @@ def _checked_name(name: str) -> str:
 
 
 def is_from_this_machine(request: Request) -> bool:
-    """Whether the caller is a program on this machine, not a proxy; proxies add headers of their own."""
+    """Whether the caller is a program on this machine, not a proxy, which adds headers of its own."""
     is_proxied = any(name in _PROXY_HEADERS or name.startswith(b"x-forwarded-") for name in request.fields)
     return is_loopback(request.client) and not is_proxied
 
@@ -137,19 +137,19 @@ def _checked_network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _elements(value: str) -> list[str]:
-    return value.split(",")[-_MOST_HOPS:] if value else []
+    return value.split(",")[-_MAX_HOPS:] if value else []
 
 
-def _for_of(element: str) -> str:
-    """Return the address in an element of Forwarded (RFC 7239), or an empty text."""
+def _forwarded_address(element: str) -> str:
+    """Return the address in an element of Forwarded (RFC 7239), or an empty string."""
     # A quoted text that contains a comma is split into two elements, and both are ignored.
     if "\\" in element or element.count('"') % 2:
         return ""
-    found = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
-    return found[0] if len(found) == 1 else ""
+    hops = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
+    return hops[0] if len(hops) == 1 else ""
 
 
 def _source(address: str) -> str:
-    """Return what is counted together: one subscriber of IPv6 has a whole /64."""
+    """Return the address, of IPv6 only the first four groups: one subscriber has a whole /64."""
     parsed = parsed_address(address)
     return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address

@@ -1,4 +1,4 @@
-"""Find the handler of each request, and make a response of each error."""
+"""Find the handler of each request, and turn each error into a response."""
 
 import asyncio
 import errno
@@ -24,10 +24,10 @@ log = logging.getLogger("toolkit.gateway")
 
 _WRONG_HOST = "this gateway does not answer to that host name: its operator can allow it with --allow-host NAME"
 _UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
-_UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
+_UNCERTAIN = "the gateway lost its store during this request: check whether it was done before you try again"
 
-# Of a path in the log; a caller may send one of 256 KiB.
-_LONGEST_SHOWN = 1_000
+# The log shows so many bytes of a path; a caller may send 256 KiB.
+_MAX_SHOWN_BYTES = 1_000
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-headers", b"content-type, accept"),
     (b"access-control-max-age", b"86400"),
@@ -49,7 +49,7 @@ class Application:
         self._wrong_keys = WrongKeys()
         self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]
-        self._owners = {segment: routes for routes in services for segment in routes.segments}
+        self._by_segment = {segment: routes for routes in services for segment in routes.segments}
         self._table = [(routes, route) for routes in services for route in routes.table]
         # If only the last segment is a value, one lookup finds the route; few requests go through the whole table.
         self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
@@ -62,24 +62,24 @@ class Application:
         for routes in services:
             self.common_headers[routes] = header_lines([(b"x-content-type-options", b"nosniff"), *routes.headers])
 
-    def begin(self, request: Request, *, is_proxied: bool = False) -> int:
-        """Find the handler of a request whose head is complete, and return how large its body may be."""
+    def begin(self, request: Request, *, is_url: bool = False) -> int:
+        """Find the handler of a request whose head is complete, and return how many bytes its body may have."""
         if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
-        found = self._by_prefix[request.method].get(prefix)
-        if found is not None and value:
-            request.routes, request.route, name = found
+        entry = self._by_prefix[request.method].get(prefix)
+        if entry is not None and value:
+            request.routes, request.route, name = entry
             request.values = {name: decode_once(value)}
         else:
             request.routes, request.route, request.values = self._find_in_table(request)
         route = request.route
         request.handler, max_body = (self._no_route, 0) if route is None else (route.handler, route.max_body)
         hosts, host = self._hosts, request.fields.get(b"host")
-        # A browser sends a Host, and an absolute target only if its user chose the gateway as a proxy.
-        if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
-            refusal = self.refuse(request, ServiceError(_WRONG_HOST, status=421))  # RFC 9110, 15.5.20
-            request.handler = lambda _: refusal
+        # Only browsers matter: they always send a Host, and an absolute target only to a proxy that their user chose.
+        if hosts is not None and host not in hosts.accepted and not (host is None or is_url or hosts.is_served(host)):
+            response = self.error_response(request, ServiceError(_WRONG_HOST, status=421))  # RFC 9110, 15.5.20
+            request.handler = lambda _: response
             return 0
         if self._proxies is not None:
             self._proxies.resolve(request)
@@ -90,44 +90,45 @@ class Application:
             values = route.endpoint.path_values(request.raw_path) if request.method in route.methods else None
             if values is not None and (request.wants_page or not route.for_browsers):
                 return routes, route, values
-        return self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
+        return self._by_segment.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
 
-    def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
-        """Return the response to an error of a handler; after too many wrong keys it comes late."""
+    def respond_to_error(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
+        """Return the response to an error of a handler; after too many wrong keys, an awaitable that delays it."""
         if isinstance(error, KeyRejected):
-            assert request.routes is not None, "it has a handler"
+            assert request.routes is not None, "only a handler raises KeyRejected"
             target = request.routes.wrong_key(error, request)
             if target is not None and self._wrong_keys.is_too_many(request.client, target):
-                return asyncio.sleep(self._wrong_key_delay, self.refuse(request, request.routes.too_many_keys))
-        return self.refuse(request, error)
+                return asyncio.sleep(self._wrong_key_delay, self.error_response(request, request.routes.too_many_keys))
+        return self.error_response(request, error)
 
-    def refuse(self, request: Request, error: BaseException) -> Response:
+    def error_response(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""
-        assert request.routes is not None, "its head was complete"
+        assert request.routes is not None, "the head of the request was complete"
         if isinstance(error, StoreUnavailable) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE):
             log.error("%s", error)
             text = _UNCERTAIN if isinstance(error, OutcomeUnknown) else _UNAVAILABLE
-            response = request.routes.refuse(ServiceFailure(text, status=503), request)
+            response = request.routes.error_response(ServiceFailure(text, status=503), request)
             response.headers += ((b"retry-after", b"1"),)
             return response
         if not isinstance(error, ServiceError):
-            # A traceback prints source lines, never values; it is still only for debugging the gateway.
+            # A traceback prints source lines, never values. Still it is logged only for debugging the gateway.
             trace = error if log.isEnabledFor(logging.DEBUG) else None
             log.error("%s %s failed: %s", request.method, shown_path(request), type(error).__name__, exc_info=trace)
             error = ServiceFailure("the gateway failed at this request")
-        return request.routes.refuse(error, request)
+        return request.routes.error_response(error, request)
 
     def _no_route(self, request: Request) -> Response:
-        assert request.routes is not None, "it was looked for"
-        services = [route for _, route in self._table if not route.for_browsers]
-        fitting = [route for route in services if route.endpoint.path_values(request.raw_path) is not None]
+        assert request.routes is not None, "begin() has set it"
+        routes = [route for _, route in self._table if not route.for_browsers]
+        fitting = [route for route in routes if route.endpoint.path_values(request.raw_path) is not None]
         allowed = sorted({method for route in fitting for method in route.methods})
         if not allowed:
-            return request.routes.refuse(NotFound("we couldn't find this", status=404), request)
+            return request.routes.error_response(NotFound("we couldn't find this", status=404), request)
         allow: Header = (b"allow", ", ".join(allowed).encode("ascii"))
         if request.method == "OPTIONS" and request.routes.cross_origin:
             return Response(204, b"", headers=(allow, (b"access-control-allow-methods", allow[1]), *_PREFLIGHT))
-        response = request.routes.refuse(MalformedRequest(f"use {' or '.join(allowed)} here", status=405), request)
+        error = MalformedRequest(f"use {' or '.join(allowed)} here", status=405)
+        response = request.routes.error_response(error, request)
         response.headers += (allow,)
         return response
 
@@ -139,4 +140,4 @@ def log_response(request: Request, status: int) -> None:
 
 
 def shown_path(request: Request) -> str:
-    return request.raw_path[:_LONGEST_SHOWN].decode("ascii", "replace")
+    return request.raw_path[:_MAX_SHOWN_BYTES].decode("ascii", "replace")

@@ -38,7 +38,7 @@ class GatewaySettings(Table, frozen=True):
     store: Secret | None = None
     host: Text = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 0
-    #: The origin by which callers and browsers reach the gateway, if others than this machine do.
+    #: The origin by which callers and browsers reach the gateway, if other machines do.
     public_url: Text | None = None
     allow_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
@@ -62,21 +62,21 @@ class GatewaySettings(Table, frozen=True):
 
     @property
     def is_exposed(self) -> bool:
-        """Whether others than programs on this machine may reach the gateway."""
-        others = self.public_url, self.allow_hosts, self.trusted_proxies
-        return any(others) or not is_loopback(self.host)
+        """Whether anybody but programs on this machine may reach the gateway."""
+        exposing = self.public_url, self.allow_hosts, self.trusted_proxies
+        return any(exposing) or not is_loopback(self.host)
 
     @property
     def hosts(self) -> Hosts | None:
         """The host names that are answered; None for any name."""
         if not is_loopback(self.host) and not self.allow_hosts:
-            return None  # its callers may know it by names that it cannot know
+            return None  # callers on other machines may use names that the gateway cannot know
         public = urlsplit(self.public_url or "").hostname
         return Hosts([*self.allow_hosts, *([public] if public else [])])
 
 
 class Configuration(Table, frozen=True):
-    """All settings of a gateway. A service whose table is None has the demo world's."""
+    """All settings of a gateway. A service whose table is None gets the demo world's, if that may be served."""
 
     gateway: GatewaySettings = GatewaySettings()
     dweets: DweetSettings = DweetSettings()
@@ -86,8 +86,8 @@ class Configuration(Table, frozen=True):
 
 
 def configuration_of(source: Source | None, changes: Mapping[str, Mapping[str, object]] | None = None) -> Configuration:
-    """Read and check a configuration with other values, by table and key; None changes nothing."""
-    return checked(overlaid(tables_of(source), changes or {}), Configuration)
+    """Read a configuration, replace values by table and key (None changes nothing), and check the result."""
+    return checked(with_changes(tables_of(source), changes or {}), Configuration)
 
 
 def tables_of(source: Source | None) -> dict[str, Any]:
@@ -106,13 +106,13 @@ def tables_of(source: Source | None) -> dict[str, Any]:
     return table
 
 
-def overlaid(below: Mapping[str, Any], above: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
-    """Put values over the tables of a configuration; None and what is empty change nothing."""
-    merged = dict(below)
-    for name, table in above.items():
-        under = merged.get(name, {})
-        if isinstance(under, Mapping):  # else the check says what is wrong with it
-            merged[name] = {**under, **{key: value for key, value in table.items() if value not in (None, (), {})}}
+def with_changes(tables: Mapping[str, Any], changes: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """Replace values in the tables of a configuration; None and empty values change nothing."""
+    merged = dict(tables)
+    for name, table in changes.items():
+        before = merged.get(name, {})
+        if isinstance(before, Mapping):  # otherwise the check reports the wrong type
+            merged[name] = {**before, **{key: value for key, value in table.items() if value not in (None, (), {})}}
     return merged
 
 

@@ -21,12 +21,12 @@ _TICK_SECONDS = 0.25
 class Limits:
     """Sizes in bytes, times in seconds; a test sets some of them."""
 
-    #: Size of the head of a request, and again of what is neither head nor body (trailers, chunk extensions).
+    #: Size of the head of a request; as much again for what is neither head nor body (trailers, chunk extensions).
     head_bytes: int = 256 * 1024
     #: Number of headers of a request, and of fields in its query.
     headers: int = 100
     query_fields: int = 10_000
-    #: Size of a body where none is expected: it is read and dropped. Also of the input after a refusal.
+    #: Size of a body where none is expected, and of the input after a refusal; both are read and dropped.
     dropped_bytes: int = 512 * 1024 * 1024
     #: Number of requests of a connection that wait for the one before them, and size of their bodies.
     waiting: int = 16
@@ -35,13 +35,13 @@ class Limits:
     stream_bytes: int = 4 * 1024 * 1024
     #: Size of all responses that their callers have not read yet; above it the slowest callers are disconnected.
     unread_bytes: int = 256 * 1024 * 1024
-    #: Size of all request bodies in memory; above it those that take longest to arrive are cut off.
+    #: Size of all request bodies in memory; above it, the connections with the slowest ones are closed.
     body_bytes: int = 256 * 1024 * 1024
     #: How long the head of a request may take to arrive, and then its body.
     request_seconds: float = 30.0
     #: How long a connection stays open between two requests.
     idle_seconds: float = 75.0
-    #: How long a caller may take to read a response; a large one at no less than this rate, in bytes a second.
+    #: How long a caller may take to read a response: this time, and a second more per `write_rate` bytes.
     write_seconds: float = 60.0
     write_rate: float = 256 * 1024
     #: How long a connection stays open after the body of a request was refused, so that its client notices.
@@ -91,25 +91,25 @@ class Connections:
     def _bound_bodies(self) -> None:
         sizes = {connection: size for connection in self.open if (size := connection.body_bytes)}
         surplus = sum(sizes.values()) - LIMITS.body_bytes
-        for connection in sorted(sizes, key=lambda one: one.body_deadline) if surplus > 0 else ():
+        for connection in sorted(sizes, key=lambda candidate: candidate.body_deadline) if surplus > 0 else ():
             if surplus > 0 and connection.body_deadline < NEVER:
                 surplus -= sizes[connection]
                 connection.abort()
 
     def bound_unread(self) -> None:
-        """Disconnect the slowest readers while too much is on its way."""
+        """Disconnect the slowest readers while callers have too much left to read."""
         while len(self.slow) > 1 and self._unread_bytes() > LIMITS.unread_bytes:
             slowest = next(iter(self.slow))
             del self.slow[slowest]
             slowest.abort()
 
     def _unread_bytes(self) -> int:
-        # A body that several wait for counts once.
+        # A body that several callers read counts once.
         bodies = {id(connection.unread_body): len(connection.unread_body) for connection in self.slow}
         return sum(bodies.values()) + sum(connection.buffered_bytes for connection in self.slow)
 
     def hold(self, task: asyncio.Future[Any]) -> None:
-        """Keep a handler's task: the event loop does not, and its connection may end before it."""
+        """Refer to a handler's task until it is done: the event loop does not, and its connection may end earlier."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -1,4 +1,4 @@
-"""The demo world: partners, clients, carriers and invented subscribers, for a gateway that is given none."""
+"""The demo world: partners, clients, carriers and invented subscribers, for a gateway that configures none."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _WHAT_TO_DO = (
 class DemoWorld:
     """Completes a configuration with the parts of the demo world that it may serve."""
 
-    def __init__(self, own: Configuration) -> None:
-        data, demo = _data(), _demo()
+    def __init__(self, given: Configuration) -> None:
+        data, demo = _demo_data(), _demo_configuration()
         assert demo.identity is not None
-        is_served = own.gateway.demo or not own.gateway.is_exposed
+        is_served = given.gateway.demo or not given.gateway.is_exposed
         if not is_served:
-            _refuse_public_keys(own)
-        missing = [name for name in ("rewards", "identity") if getattr(own, name) is None]
+            _refuse_public_keys(given)
+        missing = [name for name in ("rewards", "identity") if getattr(given, name) is None]
         refused = " and ".join(f"mobile {name}" for name in missing if not is_served)
-        #: What does not work since the demo world is not served; empty if nothing.
+        #: What does not work because the demo world is not served; empty if everything works.
         self.warning = f"no key is taken by {refused}: {_WHAT_TO_DO}" if refused else ""
-        given = missing if is_served else []
+        filled = missing if is_served else []
         #: The keys of the services that have the demo world's callers, by their names on the wire.
-        self.credentials = {key: Secret(text) for name in given for key, text in data["credentials"][name].items()}
-        completed = replace(own, **{name: getattr(demo, name) for name in given})
-        identity, mine = completed.identity or IdentitySettings(), own.identity
+        self.credentials = {key: Secret(text) for name in filled for key, text in data["credentials"][name].items()}
+        completed = replace(given, **{name: getattr(demo, name) for name in filled})
+        identity, given_identity = completed.identity or IdentitySettings(), given.identity
         self._presets: dict[str, Any] = {}
-        if mine is None or not (mine.carrier or mine.carriers or mine.subscribers):
+        if not (given_identity and (given_identity.carrier or given_identity.carriers or given_identity.subscribers)):
             self._presets = data["presets"]
             identity = replace(identity, carriers=demo.identity.carriers, subscribers=demo.identity.subscribers)
         self._subscribers = identity.subscribers
@@ -61,22 +61,22 @@ class DemoWorld:
             raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")
         if preset not in self._presets:
             raise InvalidArgument(f"a preset is one of {', '.join(self._presets)}")
-        about = self._presets[preset].get("handset", {})
+        options = self._presets[preset].get("handset", {})
         # The first subscribers own the phones of the presets, in their order.
         owner = self._subscribers[list(self._presets).index(preset)]
-        address = wifi_address(owner.device_ip) if about.get("on_wifi") else owner.device_ip
+        address = wifi_address(owner.device_ip) if options.get("on_wifi") else owner.device_ip
         return Handset(
             preset,
             address=address,
-            device_ip=address if about.get("says_address", True) else None,
-            carrier_short_code=about.get("says_carrier"),
+            device_ip=address if options.get("says_address", True) else None,
+            carrier_short_code=options.get("says_carrier"),
             result=self._presets[preset]["result"],
             answer=Secret(owner.address.postal_code, guessable=True),
         )
 
 
 @cache
-def _data() -> dict[str, Any]:
+def _demo_data() -> dict[str, Any]:
     folder = originals() / "data"
     data: dict[str, Any] = json.loads((folder / "demo_world.json").read_bytes())
     data["identity"]["subscribers"] = json.loads((folder / "demo_subscribers.json").read_bytes())["subscribers"]
@@ -84,12 +84,13 @@ def _data() -> dict[str, Any]:
 
 
 @cache
-def _demo() -> Configuration:
-    return configuration_of({name: _data()[name] for name in ("rewards", "identity")})
+def _demo_configuration() -> Configuration:
+    return configuration_of({name: _demo_data()[name] for name in ("rewards", "identity")})
 
 
-def _refuse_public_keys(own: Configuration) -> None:
-    public = {secret for known in (_demo(), configuration_of(EXAMPLE)) for _, secret in secrets_in(known)}
-    for key, secret in secrets_in(own):
+def _refuse_public_keys(given: Configuration) -> None:
+    published = _demo_configuration(), configuration_of(EXAMPLE)
+    public = {secret for configuration in published for _, secret in secrets_in(configuration)}
+    for key, secret in secrets_in(given):
         if secret in public:
             raise InvalidArgument(f"{key}: this key is published with the toolkit: {_WHAT_TO_DO}")

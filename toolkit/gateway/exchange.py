@@ -20,35 +20,35 @@ Header = tuple[bytes, bytes]
 
 JSON = b"application/json"
 
-_STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encode("ascii")) for one in HTTPStatus}
+_STATUS_LINES = {code.value: b"HTTP/1.1 %d %b\r\n" % (code.value, code.phrase.encode("ascii")) for code in HTTPStatus}
 _WITHOUT_BODY = (204, 304)
 #: A Host header; what matches may be put into a URL or a page.
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _CLOSE = b"connection: close\r\n"
-# The header Accept is read up to this many characters.
+# Only so many characters of the header Accept are read.
 _ACCEPT_CHARACTERS = 4_000
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request, as it came; `Application.begin` sets the last four."""
+    """One request; `Application.begin` sets `handler`, `route`, `routes` and `values`."""
 
     method: str
     raw_path: bytes
     query_string: bytes
     #: The first value of each header by its lower-case name.
     fields: dict[bytes, bytes]
-    #: The address of the caller.
+    #: The address of the caller; `Proxies.resolve` replaces that of a trusted proxy.
     client: str = ""
     body: bytes = b""
     is_http_1_1: bool = True
-    #: When it began, if responses are logged.
+    #: When its head was complete (`time.perf_counter`), if responses are logged.
     started: float = 0.0
     _pairs: list[tuple[str, str]] | None = None
     handler: Handler = field(init=False)
     route: Route | None = field(init=False, default=None)
     routes: Routes | None = field(init=False)
-    #: Of the path, decoded once.
+    #: The values in the path by their names, decoded once.
     values: dict[str, str] = field(init=False)
 
     @property
@@ -82,15 +82,15 @@ class Request:
     @property
     def accepted(self) -> dict[str, float]:
         """The media types of the header Accept and their weights (RFC 9110, 12.5.1); empty without the header."""
-        found: dict[str, float] = {}
+        weights: dict[str, float] = {}
         for part in filter(None, self.header(b"accept")[:_ACCEPT_CHARACTERS].split(",")):
-            kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
-            found[kind] = _weight(parameters)
-        return found
+            media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
+            weights[media_type] = _weight(parameters)
+        return weights
 
     @property
     def wants_page(self) -> bool:
-        """Whether it asks for HTML, as a browser does, and does not prefer JSON."""
+        """Whether the caller asks for HTML, as a browser does, and does not prefer JSON."""
         accepted = self.accepted
         html = accepted.get("text/html", 0.0)
         return html > 0 and html >= accepted.get("application/json", 0.0)
@@ -102,7 +102,7 @@ class Request:
 def _weight(parameters: list[str]) -> float:
     try:
         return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
-    except ValueError:  # a malformed weight neither refuses nor prefers its type
+    except ValueError:  # malformed: NaN accepts the type, but no comparison with it is true
         return math.nan
 
 
@@ -111,7 +111,7 @@ def header_lines(headers: Iterable[Header]) -> bytes:
 
 
 def retry_after(error: ServiceError) -> tuple[Header, ...]:
-    """Return the header Retry-After, for an error that says when to try again."""
+    """Return the header Retry-After if the error says when to try again."""
     seconds = error.retry_after
     return () if seconds is None else ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
 
@@ -139,7 +139,7 @@ class Response:
 class Stream:
     """A response that is written in pieces after its head; the last one of its connection.
 
-    A server that stops ends endless streams cleanly, but aborts one that ``is_finite``, which would look complete.
+    A server that stops ends endless streams cleanly, but aborts one that ``is_finite``: it would look complete.
     """
 
     #: Called with the writer once the head is sent; it returns the call that ends the stream.
@@ -165,11 +165,11 @@ class Route(NamedTuple):
     endpoint: Endpoint
     #: Returns an answer, or an awaitable of an answer or of the argument of `respond`.
     handler: Handler
-    max_body: int = 0
+    max_body: int = 0  # bytes; with 0, a body is read and dropped
     #: Whether a GET only reads (RFC 9110, 9.2.1): then HEAD is answered too.
     safe: bool = True
     respond: Callable[[Any], Response] = lambda response: response
-    #: Whether it is cancelled when the caller closes the connection, also if the caller can still read the response.
+    #: Whether the handler is cancelled when the caller stops sending, even if the caller still reads responses.
     cancellable: bool = False
     #: Whether it is a page: for callers who do not ask for HTML its path is unknown.
     for_browsers: bool = False
@@ -181,7 +181,7 @@ class Route(NamedTuple):
 
 
 class Routes(Protocol):
-    """All routes of one service, and its refusals."""
+    """All routes of one service, and its responses to errors."""
 
     table: list[Route]
     #: First path segments that belong to this service, also where no route matches.
@@ -193,9 +193,9 @@ class Routes(Protocol):
     #: The error after too many wrong keys.
     too_many_keys: ServiceError = ServiceError("too many wrong keys", status=429)
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
     def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
-        """Return what a wrong key was tried on, as a log may show it; None without a key."""
+        """Return what a wrong key was tried on, as a log may show it; None if the request had no key."""
         return None

@@ -32,7 +32,7 @@ log = logging.getLogger("toolkit.gateway")
 
 DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 DEMO_SEED = 2026
-# A gateway on all addresses of a machine listens on loopback too.
+# A gateway that listens on all addresses of its machine also listens on loopback.
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
@@ -63,7 +63,7 @@ class Gateway(PublicNames, Closable):
         ``.eml`` files in ``folder/outbox``.
     keep
         How many dweets of each thing are kept, at least 500; 10,000 if None. Older ones are deleted, a few at a time.
-        Responses tell it in the header ``X-Dweet-Retention``.
+        The header ``X-Dweet-Retention`` of responses about dweets has this number.
     exposed
         Pass True to listen on an address that other machines can reach.
     archive
@@ -122,32 +122,33 @@ class Gateway(PublicNames, Closable):
             "gateway": {"folder": folder, "store": store, "host": host, "port": port},
             "dweets": {"locks": locks, "smtp": smtp, "keep": keep, "archive": archive},
         }
-        own = configuration_of(config, changes)
-        self._demo = DemoWorld(own)
+        configuration = configuration_of(config, changes)
+        self._demo = DemoWorld(configuration)
         self._world = OutsideWorld(clock, seed, timings)
-        listens, stop = own.gateway, self._world.timings.stop
-        kept = store_of(listens.folder, listens.store, self._world.clock.now)
-        self._services = Services(kept, self._world, self._demo.configuration)
+        settings, stop = configuration.gateway, self._world.timings.stop
+        unopened_store = store_of(settings.folder, settings.store, self._world.clock.now)
+        self._services = Services(unopened_store, self._world, self._demo.configuration)
         # The thread refers to the services, never to this object, so that a gateway can be garbage-collected.
-        self._server = ServerThread(listens.host, listens.port, self._services.opened, stop)
+        self._server = ServerThread(settings.host, settings.port, self._services.opened, stop)
         close_earlier(self, Gateway)
         self._server.start()
-        self._log_warnings(own)
-        self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
-        self._forgotten.atexit = False  # the server itself ends with the process
-        shown = f"[{listens.host}]" if ":" in listens.host else listens.host
-        self.base_url = f"http://{shown}:{self._server.port}"
+        self._log_warnings(configuration)
+        self._stop_if_collected = weakref.finalize(self, self._server.ask_to_stop)
+        self._stop_if_collected.atexit = False  # the server itself ends with the process
+        url_host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        self.base_url = f"http://{url_host}:{self._server.port}"
         #: Where the operator API answers: on a loopback address.
-        self.operator_url = f"http://{_LOOPBACK.get(listens.host, shown)}:{self._server.port}"
-        if listens.folder is not None:
-            write_address(listens.folder, self.operator_url)
+        self.operator_url = f"http://{_LOOPBACK.get(settings.host, url_host)}:{self._server.port}"
+        if settings.folder is not None:
+            write_address(settings.folder, self.operator_url)
 
-    def _log_warnings(self, own: Configuration) -> None:
+    def _log_warnings(self, configuration: Configuration) -> None:
         if self._demo.warning:
             log.warning(self._demo.warning)
         # Only tutorials and tests use a stepped clock, and the demo world is a simulation anyway.
-        simulates = is_loopback(own.gateway.host) and own.gateway.public_url is None
-        if own.identity and own.identity.clients and simulates and not isinstance(self._world.clock, SteppedClock):
+        gateway, identity = configuration.gateway, configuration.identity
+        simulates = is_loopback(gateway.host) and gateway.public_url is None
+        if identity and identity.clients and simulates and not isinstance(self._world.clock, SteppedClock):
             log.warning(SIMULATION_WARNING)
 
     @classmethod

@@ -1,6 +1,6 @@
 """HTTP/1.1 on one connection: requests in order to the application, responses to the caller.
 
-The input is parsed in slices: while too many requests wait, or the caller does not read, the rest stays as it came
+The input is parsed in slices: while too many requests wait, or the caller does not read, the rest stays unparsed
 and no more is read from the socket.
 """
 
@@ -24,17 +24,17 @@ _SMALL_BYTES = 16 * 1024
 class HttpProtocol(asyncio.Protocol):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        # Input that is not parsed yet, whether more is not read for now, and the request that is being answered.
+        # Input that is not parsed yet, whether reading the socket is paused, and the request that is being answered.
         self._slices: deque[bytes] = deque()
         self._is_paused = False
         self._current: Request | None = None
         self._task: asyncio.Future[Any] | None = None
         self._stream: StreamWriter | None = None
-        self._drop_bytes = 0  # how much is read behind the last request, before the connection is closed
+        self._drop_bytes = 0  # bytes that are still read and dropped after the last request
         # When an idle connection is closed, and when a caller who does not read is disconnected.
         self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
-        #: The large body that is on its way.
+        #: The large body of the response that the caller is reading.
         self.unread_body = b""
 
     # -- asyncio ------------------------------------------------------------------------------------------
@@ -63,13 +63,13 @@ class HttpProtocol(asyncio.Protocol):
         return self._stream is None and not self._is_idle
 
     def _cancel(self) -> None:
-        """Cancel the current request, and drop those that wait, as far as they may be cancelled: the caller left."""
+        """Cancel or drop all requests from the first one on that may be cancelled, because the caller has left."""
         if self._current is not None and self._current.is_cancellable and self._task is not None:
             self._waiting.clear()
             self._task.cancel()
-        kept = list(takewhile(lambda request: not request.is_cancellable, self._waiting))
+        remaining = list(takewhile(lambda request: not request.is_cancellable, self._waiting))
         self._waiting.clear()
-        self._waiting.extend(kept)
+        self._waiting.extend(remaining)
 
     def _drop_input(self) -> None:
         self._reader.is_over = True
@@ -110,7 +110,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- requests -----------------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Answer the requests that wait, and parse the rest of the input, as far as that is possible now."""
+        """Answer waiting requests, and parse the rest of the input, until one of them must wait."""
         reader, waiting, slices = self._reader, self._waiting, self._slices
         while True:
             while waiting and self._current is None and self._write_deadline == NEVER:
@@ -150,11 +150,11 @@ class HttpProtocol(asyncio.Protocol):
     def _answer(self, request: Request, make: Callable[[Any], Answer | Awaitable[Any]], argument: object) -> None:
         try:
             answer = make(argument)
-        except Exception as error:  # a bug of ours is answered with 500
-            answer = self._connections.application.fail(request, error)
+        except Exception as error:  # a bug of the gateway is answered with 500
+            answer = self._connections.application.respond_to_error(request, error)
         self._send(request, answer)
 
-    def _answered(self, done: asyncio.Future[Any]) -> None:
+    def _on_done(self, done: asyncio.Future[Any]) -> None:
         request, self._current = self._current, None
         assert request is not None
         if done.cancelled():
@@ -165,7 +165,7 @@ class HttpProtocol(asyncio.Protocol):
         if error := done.exception():
             if not isinstance(error, Exception):
                 raise error
-            self._send(request, self._connections.application.fail(request, error))
+            self._send(request, self._connections.application.respond_to_error(request, error))
         elif isinstance(result := done.result(), (Response, Stream)):
             self._send(request, result)
         else:
@@ -174,13 +174,13 @@ class HttpProtocol(asyncio.Protocol):
         self._go_on()
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
-        """Send a response once it is there."""
+        """Send a response, at once or when it is done."""
         if not isinstance(response, (Response, Stream)):
             self._current = request
             if not isinstance(response, asyncio.Future):
                 response = self._task = asyncio.ensure_future(response)
                 self._connections.hold(response)
-            response.add_done_callback(self._answered)
+            response.add_done_callback(self._on_done)
             return
         if request.started:
             log_response(request, response.status)
@@ -198,7 +198,7 @@ class HttpProtocol(asyncio.Protocol):
             transport.write(head)
         elif len(response.body) <= _SMALL_BYTES:
             transport.write(head + response.body)
-        else:  # one body may have many readers, and is not copied for each
+        else:  # many callers may read the same body, which is not copied for each
             self.unread_body = response.body
             transport.writelines((head, response.body))
         self._deadline = self._connections.idle_deadline
@@ -207,7 +207,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
         self._drop_input()
-        self._transport.resume_reading()  # to notice when the reader goes
+        self._transport.resume_reading()  # to notice when the caller leaves
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
             self._close_when_sent()
@@ -215,10 +215,8 @@ class HttpProtocol(asyncio.Protocol):
         self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
         self._stream.start()
 
-    # -- the end ------------------------------------------------------------------------------------------
-
     def _close(self) -> None:
-        if self._reader.has_refused_body:  # the caller may still send it, and reads the response behind it
+        if self._reader.has_refused_body:  # the caller may read the response only after sending the body
             self._drop_bytes = LIMITS.dropped_bytes
             self._transport.write_eof()
             self._deadline = self._connections.now + LIMITS.drop_seconds
@@ -241,18 +239,18 @@ class HttpProtocol(asyncio.Protocol):
 
     @property
     def body_bytes(self) -> int:
-        """What it holds of bodies: of the request that arrives, of those that wait, and of the one being answered."""
+        """Size of the bodies in memory: of the arriving request, the waiting ones and the one being answered."""
         current = 0 if self._current is None else len(self._current.body)
         return len(self._reader.body) + current + sum([len(request.body) for request in self._waiting])
 
     @property
     def body_deadline(self) -> float:
-        """By when the body that arrives must be complete."""
+        """By when the arriving body must be complete."""
         return self._reader.deadline if self._reader.body else NEVER
 
     @property
     def buffered_bytes(self) -> int:
-        """What is on its way, besides `unread_body`."""
+        """The size of what is not sent yet; 0 if that is `unread_body`."""
         return 0 if self.unread_body else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:

@@ -1,4 +1,4 @@
-"""Bytes to requests, within the limits of a connection. The parser is httptools."""
+"""Parse requests with httptools, within the limits of a connection."""
 
 import re
 from collections import deque
@@ -13,8 +13,8 @@ _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
 _FORWARDING = (b"x-forwarded-for", b"forwarded")
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
-# The service whose request it is words these refusals; until the head is complete, none is known.
-_WORDED_BY_SERVICE = (408, 413)
+# The service writes the responses with these statuses; it is known when the head of the request is complete.
+_ANSWERED_BY_SERVICE = (408, 413)
 
 
 class RequestReader:
@@ -40,12 +40,12 @@ class RequestReader:
         self._repeated: list[Header] = []  # headers whose name came before
         self._request: Request | None = None  # once its head is complete
         self._is_last = False  # whether the connection ends with it
-        #: The body as far as it has come: a list of pieces would take 25 times the bytes of tiny chunks.
+        #: The body received so far. For tiny chunks, a list of pieces would take 25 times the memory.
         self.body = bytearray()
         self._body_bytes = self._max_body = self._overhead_bytes = 0
 
     def read(self, data: bytes) -> None:
-        """Add what this input completes to `complete`; a request that is refused is the last: its handler says why."""
+        """Add requests that this input completes to `complete`; a refused one is the last, and its handler says why."""
         before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
@@ -55,7 +55,7 @@ class RequestReader:
             rest = data[upgrade.args[0] :]
         except (httptools.HttpParserError, MalformedRequest) as error:
             if not self.is_over:
-                self._refuse(_reason(error))
+                self._refuse(_refusal_of(error))
         if rest is not None:  # outside of the except clause, so that its error is not chained
             self._read_without_upgrade(rest)
 
@@ -64,17 +64,16 @@ class RequestReader:
         return not self.is_over and (bool(self._target) or self._request is not None)
 
     def refuse_late(self) -> None:
-        text = f"the request did not arrive within {LIMITS.request_seconds:g} s"
-        self._refuse(MalformedRequest(text, status=408))
+        self._refuse(MalformedRequest(f"the request did not arrive within {LIMITS.request_seconds:g} s", status=408))
 
     def _refuse(self, error: MalformedRequest) -> None:
         request = self._request
-        if request is None or error.status not in _WORDED_BY_SERVICE:
+        if request is None or error.status not in _ANSWERED_BY_SERVICE:
             request = Request("-", b"-", b"", {})
             request.routes = request.route = None
             response = Response(error.status, error.message.encode("ascii"), b"text/plain")
         else:
-            response = self._connections.application.refuse(request, error)
+            response = self._connections.application.error_response(request, error)
         request.handler = lambda _: response
         self.has_refused_body = error.status == 413
         self.awaits_continue = False
@@ -83,7 +82,7 @@ class RequestReader:
         self.complete.append(request)
 
     def _check_unfinished(self, overhead: int) -> None:
-        """Limit a request that is not complete: its time, and its overhead (head, trailers, chunk extensions)."""
+        """Limit the time and the overhead (head, trailers, chunk extensions) of a request that is not complete."""
         if self.deadline == NEVER:
             self.deadline = self._connections.now + LIMITS.request_seconds
         self._overhead_bytes += overhead
@@ -146,7 +145,7 @@ class RequestReader:
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
             self._is_last, request.is_http_1_1 = True, is_http_1_1
-        self._max_body = self._begin(request, is_proxied=target[0] != _SLASH)
+        self._max_body = self._begin(request, is_url=target[0] != _SLASH)
         if b"content-length" in fields or b"transfer-encoding" in fields:
             self._expect_body(request)
 
@@ -167,14 +166,14 @@ class RequestReader:
     def on_body(self, piece: bytes) -> None:
         self.awaits_continue = False
         self._body_bytes += len(piece)
-        if self._body_bytes > (self._max_body or LIMITS.dropped_bytes):
-            raise MalformedRequest(f"the body is larger than {self._max_body} bytes", status=413)
-        if self._max_body:  # else it is dropped
+        if self._body_bytes > (limit := self._max_body or LIMITS.dropped_bytes):
+            raise MalformedRequest(f"the body is larger than {limit} bytes", status=413)
+        if self._max_body:  # otherwise the body is dropped
             self.body += piece
 
     def on_message_complete(self) -> None:
         request = self._request
-        if request is None:  # it will be parsed again without its upgrade
+        if request is None:  # the request will be parsed again without its upgrade
             return
         if self.body:
             request.body = bytes(self.body)
@@ -210,7 +209,7 @@ def _is_http_1_1(version: str) -> bool:
     return version == "1.1"
 
 
-def _reason(error: Exception) -> MalformedRequest:
+def _refusal_of(error: Exception) -> MalformedRequest:
     cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
     if isinstance(cause, MalformedRequest):
         return cause

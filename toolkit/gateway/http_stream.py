@@ -1,4 +1,4 @@
-"""Write a stream to one connection without ever waiting for its reader."""
+"""Write a stream to one connection; a reader who leaves too much unread is disconnected."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ class StreamWriter:
             self.abort()
         except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
             self.end()
-        except BaseException:  # a bug of ours: raise it, but let no listener wait
+        except BaseException:  # a bug of the gateway: raise the error, but let no listener wait
             self.abort()
             raise
 
@@ -71,8 +71,8 @@ class StreamWriter:
         self._transport.close()
 
     def finish(self) -> None:
-        """End it because the server stops."""
-        if not self._stream.is_finite:  # its end would make it look whole
+        """End an endless stream because the server stops."""
+        if not self._stream.is_finite:  # a clean end would make it look complete
             self.end()
 
     def abort(self) -> None:
@@ -107,5 +107,5 @@ class StreamWriter:
 
 @lru_cache(8)
 def _chunks(pieces: tuple[bytes, ...]) -> bytes:
-    # Made once for all listeners of the same dweets.
+    # Cached: all listeners of the same dweets share the result.
     return b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces])

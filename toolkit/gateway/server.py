@@ -105,7 +105,7 @@ class ServerThread:
                     partial(HttpProtocol, connections), self._host, self.port, backlog=_BACKLOG
                 )
             except OSError:
-                why = "it is in use or not this machine's address; take another port, or 0 for a free one"
+                why = "it is in use, not permitted, or not this machine's address; take another, or 0 for a free one"
                 raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None
             self.port = server.sockets[0].getsockname()[1]
             clock = asyncio.ensure_future(connections.run_clock())

@@ -45,7 +45,7 @@ class Services:
         async with AsyncExitStack() as closing:
             await store.open()
             closing.push_async_callback(store.close)
-            # From here on the folder is ours; a command that found an old address would send the operator key there.
+            # The folder is locked now. Remove an earlier gateway's address, or a command sends the operator key there.
             if (folder := settings.gateway.folder) is not None:
                 remove_address(folder)
                 closing.callback(remove_address, folder)
@@ -65,7 +65,6 @@ class Services:
 
     def _application(self, handwriting: HandwritingService) -> Application:
         gateway = self._configuration.gateway
-        # The first also answers for paths that belong to no service.
         routes: list[Routes] = [
             DweetRoutes(self.dweets, cors=gateway.cors),
             HandwritingRoutes(handwriting, cors=gateway.cors),

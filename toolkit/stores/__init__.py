@@ -1,6 +1,6 @@
-"""The Store protocol: what services need to keep, and nothing about HTTP or a service's rules.
+"""The Store protocol: how services keep their state. It knows no HTTP and no rule of a service.
 
-Every call is made from the gateway's event loop. What a call answers is committed: with a durable store it
+Every call is made from the gateway's event loop. What a call returns is committed: with a durable store it
 survives ``kill -9`` and power loss.
 """
 
@@ -8,15 +8,15 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-#: A store whose master died goes on above the next multiple of this, since numbers may have been lost with it.
-NUMBERS_OF_AN_EPOCH = 1_000_000_000
+#: After a failover, a shared store continues above the next multiple of this: the new master may lack some numbers.
+NUMBERS_PER_EPOCH = 1_000_000_000
 
 
 class Entry(NamedTuple):
     """One entry of a journal.
 
-    ``sequence`` counts up by one within its journal (a store whose master died may leave numbers out, and uses none
-    twice), ``at`` is milliseconds since the epoch, ``id`` is the writer's own identifier.
+    ``sequence`` counts up by one within its journal (after a failover, a shared store leaves numbers out, but uses none
+    twice), ``at`` is in milliseconds since 1970, ``id`` is an identifier that the writer chooses.
     """
 
     sequence: int
@@ -34,7 +34,7 @@ class NewEntry(NamedTuple):
 
 
 Subscriber = Callable[[Sequence[Entry]], None]
-#: Values by key; None where there is none.
+#: Values by key; None for a key without a value.
 Values = Mapping[str, bytes | None]
 
 
@@ -44,14 +44,14 @@ class Journals(Protocol):
     def append(
         self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> Future[list[Entry]]:
-        """Append all entries in order or none; done when they are committed.
+        """Append all entries in order or none; the future is done when they are committed.
 
-        With `keep`, older entries than about the last `keep` are dropped now and then; never one of the last `keep`,
-        and with `floor` never one numbered above it.
+        With `keep`, entries before the last `keep` are dropped from time to time; with `floor`, only those numbered
+        up to `floor`.
         """
 
     def last(self, name: str, count: int, below: int | None = None) -> Awaitable[list[Entry]]:
-        """Return at most the last `count` entries, of those that are numbered below `below` if it is given."""
+        """Return the last `count` entries or fewer; with `below`, only of those numbered below it."""
 
     def after(self, name: str, sequence: int, count: int | None = None) -> Awaitable[list[Entry]]:
         """Return the entries numbered above `sequence`, at most `count` of them."""
@@ -65,8 +65,8 @@ class Journals(Protocol):
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` with every entry committed from now on, by any gateway, in order.
 
-        It runs on the event loop and must not block. Returns the call that ends the subscription. What other gateways
-        commit while the store cannot be reached comes, in order, once it can be again.
+        It runs on the event loop and must not block. Returns a function to unsubscribe. Entries that other
+        gateways commit while the store is unreachable arrive, in order, when it can be reached again.
         """
 
     def is_live(self, name: str) -> bool:
@@ -74,9 +74,9 @@ class Journals(Protocol):
 
 
 class Records(Protocol):
-    """Small values by space and key. All changes of one call are made at once, or none.
+    """Small values by space and key. One call makes all of its changes together, or none.
 
-    `expires` is in milliseconds since the epoch; a value that has expired is not there.
+    `expires` is in milliseconds since 1970; a value that has expired counts as absent.
     """
 
     def get(self, space: str, key: str) -> Awaitable[bytes | None]: ...
@@ -86,12 +86,12 @@ class Records(Protocol):
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> Future[bool]:
-        """Make all changes if every expected value still stands (None: absent); None in `changes` removes."""
+        """Make all changes (None: remove) and return True, or False if a value is not as expected (None: absent)."""
 
     def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
-        """Add one and return the new count, or 0 and change nothing where it would pass `limit`.
+        """Add one and return the new count; if it would exceed `limit`, change nothing and return 0.
 
-        `expires` is set with the first count and kept by later ones.
+        The first call sets `expires`; later ones do not change it.
         """
 
     def scan(self, space: str) -> Awaitable[dict[str, bytes]]:
@@ -100,13 +100,13 @@ class Records(Protocol):
     def subscribe(self, space: str, subscriber: Callable[[str, bytes | None], None]) -> Awaitable[Callable[[], None]]:
         """Call `subscriber` with every present value, then with every committed change (None: removed).
 
-        A change made through this store has reached the subscriber before its own call is answered. Returns the call
-        that ends it, or raises StoreUnavailable if the subscriber fails at a present value, and does not call it again.
+        A change made through this store reaches the subscriber before the change returns. Returns a function to
+        unsubscribe; if the subscriber fails at a present value, raises StoreUnavailable and does not call it again.
         """
 
 
 class Store(Protocol):
-    """What a gateway keeps its services' state in."""
+    """Where a gateway keeps the state of its services."""
 
     #: Dweets of things, decisions of the reward engine.
     journals: Journals
@@ -116,7 +116,7 @@ class Store(Protocol):
     ephemeral: Records
 
     async def open(self) -> None:
-        """Make the store ready; the running loop becomes its loop."""
+        """Open the store, to be used on the running event loop."""
 
     async def close(self) -> None:
-        """Commit what was asked for and close every file, thread and socket."""
+        """Commit the changes submitted so far, and close every file, thread and socket."""

@@ -1,7 +1,7 @@
 """The embedded store: journals and durable records in one RocksDB, ephemeral records in memory.
 
-All requests that wait are one batch of RocksDB, written and synced at once: an acknowledged change survives
-``kill -9`` and power loss, whether it is of a journal or of a record.
+All changes that wait are one RocksDB batch, which is written and synced together. So an acknowledged change of a
+journal or of a durable record survives ``kill -9`` and power loss.
 """
 
 import tempfile
@@ -15,15 +15,15 @@ from toolkit.errors import StoreUnavailable
 from toolkit.stores import Journals, Records
 from toolkit.stores.embedded_database import Change, Database
 from toolkit.stores.embedded_journals import EmbeddedJournals
-from toolkit.stores.embedded_records import ROWS, EmbeddedRecords
+from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords
 from toolkit.stores.group_commit import GroupCommit
 
 
 class EmbeddedStore:
     """Keep everything in a folder, which is made if missing.
 
-    None is a temporary one, removed at the end, whose writes are not synced. `now` is the gateway's clock in
-    milliseconds since the epoch; it decides what has expired.
+    None means a temporary folder: writes to it are not synced, and it is removed when the store closes. `now` is the
+    gateway's clock in milliseconds since 1970; it decides what has expired.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], int]) -> None:
@@ -38,7 +38,7 @@ class EmbeddedStore:
         async with AsyncExitStack() as opened:
             folder = self._folder
             if folder is None:
-                # Not RocksDB's environment in memory: rocksdict writes a file to the folder all the same.
+                # Not RocksDB's environment in memory: rocksdict would still write a file to the folder.
                 temporary = tempfile.TemporaryDirectory(prefix="toolkit-gateway-", ignore_cleanup_errors=True)
                 folder = Path(opened.enter_context(temporary))
             self._database = database = Database(folder, is_synced=self._folder is not None)
@@ -48,14 +48,14 @@ class EmbeddedStore:
             self._has_failed = False  # the changes of the last batch may have been made or not
             self._journals = EmbeddedJournals(database, self._commits)
             self._records = EmbeddedRecords(self._now, self._commits)
-            self._records.load(await database.read(lambda: list(database.items(ROWS))))
+            self._records.load(await database.read(lambda: list(database.items(ROW_PREFIX))))
             self.journals: Journals = self._journals
             self.records: Records = self._records
             self.ephemeral: Records = EmbeddedRecords(self._now)
             self._opened = opened.pop_all()
 
     async def close(self) -> None:
-        """Commit what was asked for and close the folder."""
+        """Commit the changes submitted so far, and close the folder."""
         try:
             await self._commits.close()
         finally:
@@ -64,7 +64,7 @@ class EmbeddedStore:
     async def _write(self, changes: Sequence[Change]) -> None:
         if self._has_failed:
             await self._database.reopen()
-            # Where one cannot be read, the next recovery begins with it.
+            # If something cannot be read here, the next attempt to recover begins with it.
             self._journals.recover()
             self._records.recover(self._database)
             self._has_failed = False
@@ -74,7 +74,7 @@ class EmbeddedStore:
         for change in changes:
             try:
                 change.result = change.prepare(batch)
-            except Exception as error:  # one caller's mistake costs no other anything
+            except Exception as error:  # one caller's mistake must not fail the others
                 change.fail(error)
             else:
                 prepared.append(change)

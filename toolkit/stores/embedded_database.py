@@ -1,6 +1,6 @@
 """RocksDB in a folder that one process holds: opening, durable batches, and recovery after a failed write.
 
-The only module that opens `rocksdict`, and the one place that makes our errors of its exceptions.
+The only module that opens a database of `rocksdict`, and that turns its exceptions into our errors.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from rocksdict import (
 )
 
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
-from toolkit.stores.group_commit import Request, failed
+from toolkit.stores.group_commit import Request, failed_future
 from toolkit.worker_thread import WorkerThread
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ _WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
 _CLOSED_MESSAGE = "the store is closed: the gateway is stopping, or waits for room"
-_OLDER = ("gateway.sqlite", "rocksdb")
+_OLD_FILES = ("gateway.sqlite", "rocksdb")
 
 
 class Change(Request[Any]):
@@ -51,7 +51,7 @@ class Change(Request[Any]):
 
 
 class Database:
-    """A key-value database that keeps its keys in order; `is_synced` waits for the disk with every batch."""
+    """A key-value database that keeps its keys in order; with `is_synced`, each write waits for the disk."""
 
     def __init__(self, folder: Path, *, is_synced: bool) -> None:
         self._folder = StoreFolder(folder)
@@ -78,9 +78,9 @@ class Database:
             self._release()
 
     async def reopen(self) -> None:
-        """Reopen the database after a failed write, else RocksDB refuses all further ones.
+        """Reopen the database after a failed write, as RocksDB refuses further writes until then.
 
-        Raises StoreUnavailable while there is no room.
+        Raises StoreUnavailable while the disk has no room, and within a second of the last attempt.
         """
         if time.monotonic() < self._reopen_at:
             raise StoreUnavailable(str(self._failure))
@@ -95,11 +95,11 @@ class Database:
             self._reopen_at = time.monotonic() + _SECONDS_BETWEEN_REOPENS
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Run a job in the thread of the reads."""
-        return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED_MESSAGE))
+        """Run a job in the reader thread."""
+        return self._reader.run(job) if self._reader.is_alive else failed_future(StoreUnavailable(_CLOSED_MESSAGE))
 
     async def write(self, batch: WriteBatch) -> None:
-        """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened.
+        """Write all of a batch; after OutcomeUnknown, all of it or none is there when the database is reopened.
 
         Reads see the batch shortly before it is synced.
         """
@@ -115,9 +115,9 @@ class Database:
             return value
 
     def items(self, prefix: bytes, start: bytes = b"", *, backwards: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Give the keys that begin with `prefix`, from `start` or the first one on, and their values.
+        """Yield the keys that begin with `prefix`, with their values, from the key `start` or the first one on.
 
-        With `backwards` from `start` or the last one on, to the first.
+        With `backwards`, go from the key `start` or the last one down to the first.
         """
         with self._adapted_errors():
             cursor = self._rocks.iter()
@@ -131,7 +131,7 @@ class Database:
                 while is_valid() and (key := key_of()).startswith(prefix):
                     yield key, value_of()
                     move_on()
-                cursor.status()  # at a damaged block an iterator is not valid either
+                cursor.status()  # raises if the loop ended at a damaged block
             finally:  # an exception keeps the frames it came through, and an iterator keeps the database open
                 del cursor, is_valid, key_of, value_of, move_on
 
@@ -148,13 +148,13 @@ class Database:
             self._rocks = Rdict(str(self._folder.files), _options())
 
     def _reopen(self) -> None:
-        # Before it is closed: a database that cannot be opened again could not be read either.
+        # Check before closing: a database that then cannot be opened could not be read either.
         self._folder.check_room(sum(log.stat().st_size for log in self._folder.logs()) + _ROOM_TO_OPEN)
         self._close()
         self._open()
 
     def _close(self) -> None:
-        with suppress(StoreUnavailable), self._adapted_errors():  # after a failed write it says so once more
+        with suppress(StoreUnavailable), self._adapted_errors():  # after a failed write, closing raises that error too
             self._rocks.close()
 
     def _release(self) -> None:
@@ -191,23 +191,23 @@ class StoreFolder:
     def acquire(self) -> None:
         """Make and lock the folder; raise StoreUnavailable if it is held, cannot be written, or has an older layout.
 
-        After an error it may be locked: release it.
+        After an error, release it: it may be locked.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if older := [name for name in _OLDER if (self.path / name).exists()]:
+            if older := [name for name in _OLD_FILES if (self.path / name).exists()]:
                 raise StoreUnavailable(
                     f"the folder {self.path} was written by a development version before 0.1 ({older[0]}), "
                     f"which this version cannot read: choose another folder, or remove {older[0]} with all its dweets"
                 )
             self._lock.acquire()
-            _close_to_others(self.path)
-            # Not through a link: it may be another user's, from the time before the folder was closed to others.
+            _make_private(self.path)
+            # Not through a link, which another user may have made before the folder was private.
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
             with os.fdopen(os.open(self._holder, flags, 0o600), "w", encoding="ascii") as holder:
                 holder.write(f"{os.getpid()}\n")
             self.files.mkdir(mode=0o700, exist_ok=True)
-            _close_to_others(self.files)
+            _make_private(self.files)
         except filelock.Timeout:
             raise FolderInUse(f"the folder {self.path} is in use by {self._holder_name()}") from None
         except OSError as error:
@@ -238,11 +238,11 @@ class StoreFolder:
         try:
             number = int(self._holder.read_text())
             return "a gateway of this process" if number == os.getpid() else f"the gateway with process id {number}"
-        except (OSError, ValueError):  # it has only just locked the folder
+        except (OSError, ValueError):  # the other gateway has not written its id yet
             return "another gateway"
 
 
-def _close_to_others(folder: Path) -> None:
+def _make_private(folder: Path) -> None:
     if os.name != "posix" or not stat.S_IMODE(folder.stat().st_mode) & 0o077:
         return
     try:
@@ -259,7 +259,7 @@ def _options() -> Options:
     options.create_if_missing(True)
     # A torn end of the live log is a write that was interrupted, and so was never acknowledged.
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-    # RocksDB takes a truncated MANIFEST for an interrupted write, unless there is only one change in it to lose.
+    # RocksDB takes a truncated MANIFEST for an interrupted write, unless it has one change only: so each has one.
     options.set_max_manifest_file_size(1)
     options.set_write_buffer_size(_WRITE_BUFFER)
     options.set_compression_type(DBCompressionType.lz4())

@@ -7,7 +7,7 @@ key                            value                          meaning
 ``F`` name                     number                         of the oldest entry, once older ones were dropped
 =============================  =============================  ====================================================
 
-A length is that of what follows it. Sequence numbers have 8 bytes; all integers are big-endian, so the entries of a
+Each length is that of the next field. Sequence numbers have 8 bytes; all integers are big-endian, so the entries of a
 journal lie together and in order.
 """
 
@@ -23,27 +23,27 @@ from rocksdict import WriteBatch
 
 from toolkit.stores import Entry, NewEntry, Subscriber
 from toolkit.stores.embedded_database import Change, Database
-from toolkit.stores.group_commit import GroupCommit, settled
+from toolkit.stores.group_commit import GroupCommit, done_future
 from toolkit.stores.subscribers import Subscribers
 
 _HEAD = struct.Struct(">qH")
 
-# Makes an Entry of its fields, twice as fast as Entry(*fields).
-_entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, Entry)
+# Makes an Entry from its fields, twice as fast as Entry(*fields).
+_make_entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, Entry)
 
 # Up to this many entries are read on the event loop, in about 50 microseconds.
-_MOST_ENTRIES_ON_LOOP = 32
+_MAX_ENTRIES_ON_LOOP = 32
 # The most journals whose ranges stay in memory, about 250 bytes for each.
-_MOST_RANGES = 100_000
+_MAX_RANGES = 100_000
 # The most names that stay in memory, about 150 bytes for each; if there are more, listing them reads the database.
-_MOST_NAMES = 1_000_000
+_MAX_NAMES = 1_000_000
 
 
 @dataclass(slots=True)
 class _Range:
-    """The first and the last sequence number of a journal, with those of the batch."""
+    """The first and the last sequence number of a journal, entries of the present batch included."""
 
-    prefix: bytes
+    prefix: bytes  # of the keys of its entries
     first: int
     last: int
 
@@ -58,8 +58,8 @@ class EmbeddedJournals:
         self._ranges: dict[str, _Range] = {}
         # The entries of the batch that is being written; the journal that was written to last is at the end.
         self._batch: dict[str, list[Entry]] = {}
-        # The last names that were written, the newest at the end.
-        self._written: dict[str, None] = {}
+        # Names of journals by their last write, the newest at the end.
+        self._recent_names: dict[str, None] = {}
         self._has_all_names = False
 
     # -- writing ------------------------------------------------------------------------------------------
@@ -68,40 +68,40 @@ class EmbeddedJournals:
         self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> Future[list[Entry]]:
         if not entries:
-            return settled([])
+            return done_future([])
         return self._commits.submit(Change(partial(self._prepare, name, entries, keep, floor))).future
 
     def begin(self) -> None:
-        """Begin a batch: what is known of the journals is in the database."""
-        if len(self._ranges) > _MOST_RANGES:
+        """Begin a batch. All earlier entries are in the database, so what is cached of them may be dropped."""
+        if len(self._ranges) > _MAX_RANGES:
             self._ranges.clear()
-        if len(self._written) > _MOST_NAMES:
-            self._written, self._has_all_names = {}, False
+        if len(self._recent_names) > _MAX_NAMES:
+            self._recent_names, self._has_all_names = {}, False
 
     def _prepare(
-        self, name: str, drafts: Sequence[NewEntry], keep: int | None, floor: int | None, batch: WriteBatch
+        self, name: str, new_entries: Sequence[NewEntry], keep: int | None, floor: int | None, batch: WriteBatch
     ) -> list[Entry]:
-        known = self._ranges.get(name) or self._read_range(name)
-        prefix, number = known.prefix, known.last
+        bounds = self._ranges.get(name) or self._read_range(name)
+        prefix, number = bounds.prefix, bounds.last
         rows, entries = [], []
-        for at, id, data in drafts:  # noqa: A001
+        for at, id, data in new_entries:  # noqa: A001
             number += 1
             text = id.encode()
             rows.append((prefix + number.to_bytes(8, "big"), _HEAD.pack(at, len(text)) + text + data))
-            entries.append(_entry((number, at, id, data)))
+            entries.append(_make_entry((number, at, id, data)))
         # Nothing may fail from here on: the batch has entries of others too.
         for key, value in rows:
             batch.put(key, value)
         if keep is not None and number > keep:
             end = number - keep if floor is None else min(number - keep, floor)
-            # Now and then: when the numbers pass a multiple of a quarter of what is kept.
-            step = max(keep // 4, 64)
-            if end >= known.first and known.last // step != number // step:
-                self._drop(name, known, end, batch)
-        known.last = number
-        of_batch = self._batch.pop(name, [])
-        of_batch += entries
-        self._batch[name] = of_batch
+            # Dropping is costly, so it is done only when the numbers pass a multiple of this interval.
+            interval = max(keep // 4, 64)
+            if end >= bounds.first and bounds.last // interval != number // interval:
+                self._drop(name, bounds, end, batch)
+        bounds.last = number
+        batch_entries = self._batch.pop(name, [])
+        batch_entries += entries
+        self._batch[name] = batch_entries
         return entries
 
     def _read_range(self, name: str) -> _Range:
@@ -111,11 +111,11 @@ class EmbeddedJournals:
         self._ranges[name] = _Range(prefix, first, last)
         return self._ranges[name]
 
-    def _drop(self, name: str, known: _Range, end: int, batch: WriteBatch) -> None:
+    def _drop(self, name: str, bounds: _Range, end: int, batch: WriteBatch) -> None:
         first = (end + 1).to_bytes(8, "big")
-        batch.delete_range(known.prefix + known.first.to_bytes(8, "big"), known.prefix + first)
+        batch.delete_range(bounds.prefix + bounds.first.to_bytes(8, "big"), bounds.prefix + first)
         batch.put(b"F" + name.encode(), first)
-        known.first = end + 1
+        bounds.first = end + 1
 
     # -- subscribing --------------------------------------------------------------------------------------
 
@@ -128,56 +128,56 @@ class EmbeddedJournals:
         return True  # subscribers are in the process that commits
 
     def announce(self) -> None:
-        """Pass the entries of the batch to the subscribers, to each once."""
+        """Pass the entries of the written batch to the subscribers of their journals."""
         written, self._batch = self._batch, {}
         for name, entries in written.items():
             self._announce(name, entries)
 
     def _announce(self, name: str, entries: list[Entry]) -> None:
-        self._written.pop(name, None)
-        self._written[name] = None
+        self._recent_names.pop(name, None)
+        self._recent_names[name] = None
         if subscribers := self._subscribers.get(name):
-            subscribers.tell(entries)
+            subscribers.notify(entries)
 
     def recover(self) -> None:
-        """Announce the entries of a batch whose write failed, where they are there all the same."""
+        """After a failed write, announce those entries of its batch that are in the database all the same."""
         self._ranges.clear()
         while self._batch:
             name, entries = next(iter(self._batch.items()))
-            found = self._after(name, entries[0].sequence - 1, len(entries))
+            written = self._after(name, entries[0].sequence - 1, len(entries))
             del self._batch[name]
-            if found:
-                self._announce(name, found)
+            if written:
+                self._announce(name, written)
 
-    # -- reading: more than a few entries in the thread of the reads -----------------------------------------
+    # -- reading: more than a few entries in the reader thread ----------------------------------------------
 
     async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
         if unsynced := self._batch.get(name):
             below = min(below or unsynced[0].sequence, unsynced[0].sequence)
         if not self._database.is_reopening:
-            # A few entries cost less than the way to the thread and back.
-            found = self._last(name, min(count, _MOST_ENTRIES_ON_LOOP), below)
-            if count <= _MOST_ENTRIES_ON_LOOP or len(found) < _MOST_ENTRIES_ON_LOOP:
-                return found
-            below = found[-1].sequence + 1  # another batch may begin before the thread reads
+            # Reading a few entries costs less than the way to the reader thread and back.
+            entries = self._last(name, min(count, _MAX_ENTRIES_ON_LOOP), below)
+            if count <= _MAX_ENTRIES_ON_LOOP or len(entries) < _MAX_ENTRIES_ON_LOOP:
+                return entries
+            below = entries[-1].sequence + 1  # another batch may begin before the thread reads
         return await self._database.read(lambda: self._last(name, count, below))
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
-        found = await self._database.read(lambda: self._after(name, sequence, count))
+        entries = await self._database.read(lambda: self._after(name, sequence, count))
         if unsynced := self._batch.get(name):
-            return [entry for entry in found if entry.sequence < unsynced[0].sequence]
-        return found
+            return [entry for entry in entries if entry.sequence < unsynced[0].sequence]
+        return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
-        found = _newest(self._written, prefix, count)
-        if len(found) < count and not self._has_all_names:
+        newest = _newest(self._recent_names, prefix, count)
+        if len(newest) < count and not self._has_all_names:
             older = await self._database.read(self._all_names)
-            names = {name: None for name in older if name not in self._written} | self._written
-            found = _newest(names, prefix, count)
-            self._has_all_names = len(names) <= _MOST_NAMES
+            names = {name: None for name in older if name not in self._recent_names} | self._recent_names
+            newest = _newest(names, prefix, count)
+            self._has_all_names = len(names) <= _MAX_NAMES
             if self._has_all_names:
-                self._written = names
-        return found
+                self._recent_names = names
+        return newest
 
     def _last(self, name: str, count: int, below: int | None) -> list[Entry]:
         prefix = _prefix(name)
@@ -189,7 +189,7 @@ class EmbeddedJournals:
     def _after(self, name: str, sequence: int, count: int | None) -> list[Entry]:
         if sequence >= 1 << 63:
             return []
-        # Without the number of the first one, RocksDB would look at all that were dropped and are not compacted yet.
+        # Start at the first entry: before it, RocksDB would step over all dropped ones that are not compacted yet.
         start, prefix = max(sequence + 1, self._first(name)), _prefix(name)
         items = self._database.items(prefix, prefix + start.to_bytes(8, "big"))
         return [_decoded(*item) for item in islice(items, count)]
@@ -199,16 +199,16 @@ class EmbeddedJournals:
 
     def _all_names(self) -> list[str]:
         """Return the names by the time of their newest entry, the oldest first."""
-        found: list[tuple[int, str]] = []
-        end = b"K"
+        times: list[tuple[int, str]] = []
+        end = b"K"  # after the keys of all entries
         while newest := next(self._database.items(b"J", end, backwards=True), None):
-            end = newest[0][:-8]
-            found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
-        return [name for _, name in sorted(found, key=itemgetter(0))]
+            end = newest[0][:-8]  # the key without its number: before all entries of this journal
+            times.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
+        return [name for _, name in sorted(times, key=itemgetter(0))]
 
 
-def _newest(written: dict[str, None], prefix: str, count: int) -> list[str]:
-    return list(islice((name for name in reversed(written) if name.startswith(prefix)), max(count, 0)))
+def _newest(names: dict[str, None], prefix: str, count: int) -> list[str]:
+    return list(islice((name for name in reversed(names) if name.startswith(prefix)), max(count, 0)))
 
 
 def _prefix(name: str) -> bytes:
@@ -218,4 +218,4 @@ def _prefix(name: str) -> bytes:
 
 def _decoded(key: bytes, value: bytes) -> Entry:
     at, length = _HEAD.unpack_from(value)
-    return _entry((int.from_bytes(key[-8:], "big"), at, value[10 : 10 + length].decode(), value[10 + length :]))
+    return _make_entry((int.from_bytes(key[-8:], "big"), at, value[10 : 10 + length].decode(), value[10 + length :]))

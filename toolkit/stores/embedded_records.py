@@ -1,6 +1,6 @@
 """Records of the embedded store, all in memory; those that are durable are in RocksDB too.
 
-A row is ``R``, the length of the space (2 bytes), the space, the key; its value begins with its expiry (8 bytes).
+The key of a row is ``R``, the length of the space (2 bytes), space and key; its value begins with the expiry (8 bytes).
 """
 
 from asyncio import Future
@@ -15,13 +15,13 @@ from rocksdict import WriteBatch
 from toolkit.errors import StoreUnavailable
 from toolkit.stores import Values
 from toolkit.stores.embedded_database import Change, Database
-from toolkit.stores.group_commit import GroupCommit, settled
+from toolkit.stores.group_commit import GroupCommit, done_future
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
-ROWS = b"R"
+ROW_PREFIX = b"R"
 _EXPIRES, _NEVER = Struct(">q"), (1 << 63) - 1
-# Expired records are invisible at once. They are removed after this many changes, or one for each record if more.
-_LEAST_CHANGES_TO_SWEEP = 2_000
+# Expired records are invisible at once. They are removed after this many changes, or one per record if that is more.
+_MIN_CHANGES_TO_SWEEP = 2_000
 
 
 class Record(NamedTuple):
@@ -39,8 +39,8 @@ Evaluate = Callable[[], tuple[Any, Changes]]
 class EmbeddedRecords:
     """See `toolkit.stores.Records`.
 
-    A call that changes something is evaluated when the batch before it is written, and answered when its own is.
-    Without `commits` the records are ephemeral, and a call is answered at once. `now` decides what has expired.
+    A change is evaluated when the batch before it is written, and returns when its own batch is written.
+    Without `commits` the records are ephemeral, and a change returns at once. `now` decides what has expired.
     """
 
     def __init__(self, now: Callable[[], int], commits: GroupCommit[Change] | None = None) -> None:
@@ -48,10 +48,10 @@ class EmbeddedRecords:
         self._commits = commits
         self._spaces: defaultdict[str, dict[str, Record]] = defaultdict(dict)
         self._subscribers: defaultdict[str, RecordSubscribers] = defaultdict(RecordSubscribers)
-        # What this batch has changed so far: by its place, and in order.
+        # What this batch has changed so far: by space and key, and in order.
         self._pending: dict[tuple[str, str], Record | None] = {}
         self._batch: list[tuple[str, Changes]] = []
-        self._changes_left = _LEAST_CHANGES_TO_SWEEP
+        self._changes_left = _MIN_CHANGES_TO_SWEEP
 
     async def get(self, space: str, key: str) -> bytes | None:
         self._check_open()
@@ -123,7 +123,7 @@ class EmbeddedRecords:
         self.begin(None)
         result = self._prepare(space, evaluate, None)
         self.announce()
-        return settled(result)
+        return done_future(result)
 
     def _prepare(self, space: str, evaluate: Evaluate, batch: WriteBatch | None) -> Any:  # noqa: ANN401
         result, changes = evaluate()
@@ -157,15 +157,15 @@ class EmbeddedRecords:
                 del records[key]
                 if batch is not None:
                     batch.delete(_row_key(space, key))
-        self._changes_left = max(sum(map(len, self._spaces.values())), _LEAST_CHANGES_TO_SWEEP)
+        self._changes_left = max(sum(map(len, self._spaces.values())), _MIN_CHANGES_TO_SWEEP)
 
     def _check_open(self) -> None:
         if self._commits is not None and self._commits.is_closed:
             raise StoreUnavailable("the gateway is stopping")
 
     def _find(self, space: str, key: str) -> Record | None:
-        place = space, key
-        return self._live(self._pending[place] if place in self._pending else self._spaces[space].get(key))
+        path = space, key
+        return self._live(self._pending[path] if path in self._pending else self._spaces[space].get(key))
 
     def _live(self, record: Record | None) -> Record | None:
         """Return a record that has not expired, or None."""
@@ -174,7 +174,7 @@ class EmbeddedRecords:
 
 def _row_key(space: str, key: str) -> bytes:
     name = space.encode()
-    return ROWS + len(name).to_bytes(2, "big") + name + key.encode()
+    return ROW_PREFIX + len(name).to_bytes(2, "big") + name + key.encode()
 
 
 def _encoded(record: Record) -> bytes:

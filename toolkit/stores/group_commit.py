@@ -19,7 +19,7 @@ class Request(Generic[R]):
         self.result: R
 
     def settle(self) -> None:
-        if not self.future.done():  # nobody may wait any more
+        if not self.future.done():  # its caller may have given up
             self.future.set_result(self.result)
 
     def fail(self, error: Exception) -> None:
@@ -27,13 +27,13 @@ class Request(Generic[R]):
             self.future.set_exception(error)
 
 
-def settled(result: R) -> asyncio.Future[R]:
+def done_future(result: R) -> asyncio.Future[R]:
     future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
     future.set_result(result)
     return future
 
 
-def failed(error: Exception) -> asyncio.Future[Any]:
+def failed_future(error: Exception) -> asyncio.Future[Any]:
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     future.set_exception(error)
     return future
@@ -45,7 +45,7 @@ T = TypeVar("T", bound=Request[Any])
 class GroupCommit(Generic[T]):
     """Write batches one after the other, on the event loop.
 
-    `write` settles the requests of its batch, which come in the order of their submission; if it raises, they fail.
+    `write` gets the requests of a batch in the order of their submission, and settles them; if it raises, they fail.
     """
 
     def __init__(self, write: Callable[[list[T]], Awaitable[None]]) -> None:
@@ -76,7 +76,7 @@ class GroupCommit(Generic[T]):
             items, self._waiting = self._waiting, []
             try:
                 await self._write(items)
-            except Exception as error:  # the callers of this batch get it; the next batch is written all the same
+            except Exception as error:  # the callers of this batch get the error; the next batch is still written
                 for item in items:
                     item.fail(error)
         self._task = None

@@ -1,4 +1,4 @@
-"""Callbacks that hear of changes, for both stores."""
+"""Callbacks for changes, in both stores."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ RecordSubscriber = Callable[[str, bytes | None], None]
 class Subscribers(Generic[P]):
     """Callbacks that are called in the order of their subscription; one that fails does not stop the others.
 
-    `on_last` is called when the last of them has ended.
+    `on_last` is called when the last of them has been removed.
     """
 
     def __init__(self, on_last: Callable[[], object] = lambda: None) -> None:
@@ -24,22 +24,22 @@ class Subscribers(Generic[P]):
         return bool(self._callbacks)
 
     def add(self, callback: Callable[P, None]) -> Callable[[], None]:
-        """Subscribe, and return the call that ends it."""
+        """Add a callback, and return a function to remove it."""
         self._callbacks.append(callback)
 
-        def stop() -> None:
+        def remove() -> None:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
                 if not self._callbacks:
                     self._on_last()
 
-        return stop
+        return remove
 
-    def tell(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        for callback in tuple(self._callbacks):  # one may end itself or another
+    def notify(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        for callback in tuple(self._callbacks):  # a callback may remove itself or others
             try:
                 callback(*args, **kwargs)
-            except Exception as error:  # one subscriber's mistake must not cost the others their news
+            except Exception as error:  # one subscriber's error must not stop the others
                 context = {"message": "a subscriber of the store failed", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
 
@@ -48,7 +48,7 @@ class RecordSubscribers(Subscribers[[str, bytes | None]]):
     """The subscribers of a space of records."""
 
     def begin(self, space: str, subscriber: RecordSubscriber, values: Mapping[str, bytes]) -> Callable[[], None]:
-        """Call a subscriber with the values that are there, then with every change; refuse one that fails at once."""
+        """Call a subscriber with all present values, then add it; raise StoreUnavailable if it fails at one."""
         try:
             for key, value in values.items():
                 subscriber(key, value)
@@ -59,4 +59,4 @@ class RecordSubscribers(Subscribers[[str, bytes | None]]):
 
     def announce(self, changes: Mapping[str, bytes | None]) -> None:
         for key, value in changes.items():
-            self.tell(key, value)
+            self.notify(key, value)

@@ -1,1 +1,1 @@
-"""The gateway's side of thing messaging: its rules, without HTTP."""
+"""The gateway's side of thing messaging, without HTTP. Read `dweets` first, then `things`, `locks` and `alerts`."""

@@ -30,10 +30,9 @@ from toolkit.stores import Entry, Records, Store
 
 log = logging.getLogger("toolkit.gateway")
 
-# The position of an alert that does not change is stored after this many dweets.
-_DWEETS_A_CHECKPOINT = 1_000
+# After this many dweets, the position of an alert is stored even if nothing else in it has changed.
+_DWEETS_PER_CHECKPOINT = 1_000
 _SECONDS_TO_RETRY = 1.0
-_mail_count_key = "mails-today:{}".format
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
@@ -63,15 +62,15 @@ class Alert(storage.Record, frozen=True):
         return {"thing": self.thing, "condition": self.condition, "is_demo": False, "recipients": recipients}
 
     def after(self, entry: Entry, verdict: Verdict) -> Alert:
-        here = replace(self, position=entry.sequence)
+        evaluated = replace(self, position=entry.sequence)
         if verdict.fault is not None or (not verdict.met and not self.is_open):
-            return here
+            return evaluated
         if not verdict.met:
-            return replace(here, is_open=False, message="", since=None)
+            return replace(evaluated, is_open=False, message="", since=None)
         since = self.since if self.is_open else wire.created_text(entry.at)
-        return replace(here, is_open=True, message=verdict.message or "", since=since)
+        return replace(evaluated, is_open=True, message=verdict.message or "", since=since)
 
-    def trigger_mail(self, entry: Entry) -> Mail:
+    def mail_about(self, entry: Entry) -> Mail:
         created = wire.created_text(entry.at)
         text = (
             f"{self.message}\n\n"
@@ -83,10 +82,14 @@ class Alert(storage.Record, frozen=True):
 
 
 class MailCount(storage.Record, frozen=True):
-    """The number of alert mails of a lock on one day, counted over all its things and all alerts set with it."""
+    """How many alert mails a lock has caused on one day, with all things and alerts that used it."""
 
     day: str
     mails: int
+
+
+def _mail_count_key(lock: str) -> str:
+    return f"mails-today:{lock}"
 
 
 async def _mails_on(day: str, records: Records, alert: Alert) -> tuple[int, bytes | None]:
@@ -101,27 +104,27 @@ async def _mails_on(day: str, records: Records, alert: Alert) -> tuple[int, byte
 
 
 class _Evaluator:
-    """Evaluates the condition of one alert with each new dweet of its thing."""
+    """Evaluates the condition of one alert for each new dweet of its thing."""
 
     def __init__(self, alert: storage.Versioned[Alert], store: Store, conditions: Conditions) -> None:
         self._journals = store.journals
         self._records = store.records
         self._conditions = conditions
-        self._pauses = 0
+        self._restarts = 0
         self._has_news = True
-        self._start_at(alert)
+        self._start_with(alert)
         self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
         self._task = asyncio.ensure_future(self._evaluate_until_done())
 
-    def _start_at(self, alert: storage.Versioned[Alert]) -> None:
-        self.alert, self.version = alert
+    def _start_with(self, stored: storage.Versioned[Alert]) -> None:
+        self.alert, self.version = stored
         self.fault: str | None = None
         self._stored_position = self.alert.position
         self._faults_in_a_row = 0
         self._is_stopped = False
 
     def wake(self) -> None:
-        """Evaluate the new dweets, with the alert as it is stored now."""
+        """Start to evaluate new dweets, with the alert as it is stored now."""
         self._has_news = True
         if self._task.done():
             self._task = asyncio.ensure_future(self._evaluate_until_done())
@@ -134,7 +137,7 @@ class _Evaluator:
             await asyncio.wait([self._task])
 
     def end(self) -> asyncio.Task[None]:
-        """Stop; the task is done when nothing is evaluated any more."""
+        """Stop, and return a task that is done when the evaluation has ended."""
         self._is_stopped = True
         self._unsubscribe()
         self._task.cancel()
@@ -148,20 +151,20 @@ class _Evaluator:
         while self._has_news:
             self._has_news = False
             try:
-                await self._evaluate_some()
-            except RecordChanged:  # another gateway was faster: continue from there
+                await self._evaluate_batch()
+            except RecordChanged:  # somebody else has changed a record: read the alert again and continue from there
                 self._has_news = True
             except StoreUnavailable:
                 self._has_news = True
                 await asyncio.sleep(_SECONDS_TO_RETRY)
 
-    async def _evaluate_some(self) -> None:
-        """Evaluate some of the new dweets, and write what they change."""
+    async def _evaluate_batch(self) -> None:
+        """Evaluate a batch of the new dweets, and store what they change."""
         stored = None
         with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
             stored = await storage.read(self._records, Alert, alert_key(self.alert.thing))
         if stored is not None and stored.version != self.version:
-            self._start_at(stored)
+            self._start_with(stored)
         if stored is None or self._is_stopped:
             self._is_stopped = True
             return
@@ -175,15 +178,15 @@ class _Evaluator:
             if self._is_stopped:
                 return
         self._has_news |= len(verdicts) < len(entries) or len(entries) == CONTENTS_PER_JOB
-        self._pauses = self._pauses + 1 if entries and not verdicts else 0
-        if self._pauses:  # the child was killed from outside
-            await asyncio.sleep(RESTART_PAUSES[min(self._pauses, len(RESTART_PAUSES)) - 1])
+        self._restarts = self._restarts + 1 if entries and not verdicts else 0
+        if self._restarts:  # the child process was killed from outside
+            await asyncio.sleep(RESTART_PAUSES[min(self._restarts, len(RESTART_PAUSES)) - 1])
 
     async def _apply_verdict(self, entry: Entry, verdict: Verdict) -> None:
         self._note_fault(verdict)
         before, self.alert = self.alert, self.alert.after(entry, verdict)
         is_changed = replace(self.alert, position=before.position) != before
-        if is_changed or entry.sequence - self._stored_position >= _DWEETS_A_CHECKPOINT:
+        if is_changed or entry.sequence - self._stored_position >= _DWEETS_PER_CHECKPOINT:
             await self._write_alert(entry if is_changed and self.alert.is_open else None)
 
     def _note_fault(self, verdict: Verdict) -> None:
@@ -196,15 +199,15 @@ class _Evaluator:
         else:
             self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
 
-    async def _write_alert(self, trigger: Entry | None) -> None:
+    async def _write_alert(self, triggered_by: Entry | None) -> None:
         key, written = alert_key(self.alert.thing), storage.encode_record(self.alert)
         expected: storage.Changes = {key: self.version}
         changes: storage.Changes = {key: written}
-        if trigger is not None:
-            day = wire.created_text(trigger.at)[:10]
+        if triggered_by is not None:
+            day = wire.created_text(triggered_by.at)[:10]
             mails, count_version = await _mails_on(day, self._records, self.alert)
             if mails < wire.ALERTS_PER_DAY:
-                mail, count_key = self.alert.trigger_mail(trigger), _mail_count_key(self.alert.lock)
+                mail, count_key = self.alert.mail_about(triggered_by), _mail_count_key(self.alert.lock)
                 expected[count_key] = count_version
                 changes[count_key] = storage.encode_record(MailCount(day, mails + 1))
                 changes[mail.key] = storage.encode_record(mail)
@@ -245,7 +248,7 @@ class Alerts:
         return alert.response()
 
     async def get(self, thing: str, key: str | None) -> dict[str, Any]:
-        """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
+        """Wait some seconds for the evaluation of all dweets acknowledged so far; return the alert and its status."""
         await self._locks.lock_of(thing, key)
         await self.settle(thing)
         try:
@@ -269,14 +272,14 @@ class Alerts:
         return {"thing": thing}
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait some seconds until every dweet that any gateway has committed is evaluated, of one thing or of all."""
+        """Wait until all committed dweets of one thing, or of all things, are evaluated; give up after some seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settle_seconds):
                 for name in [thing] if thing is not None else list(self._evaluators):
                     await self._settle(name)
 
     async def _settle(self, thing: str) -> None:
-        if thing not in self._evaluators:  # another gateway may just have set it
+        if thing not in self._evaluators:  # another gateway may just have set the alert
             with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
                 self._mirror(thing, await storage.read(self._records, Alert, alert_key(thing)))
         newest = await self._store.journals.last(journal_of(thing), 1)
@@ -290,5 +293,5 @@ class Alerts:
                 self._evaluators.pop(thing).end()
         elif evaluator is None:
             self._evaluators[thing] = _Evaluator(stored, self._store, self._conditions)
-        elif stored.version != evaluator.version:  # not its own change
+        elif stored.version != evaluator.version:  # the evaluator itself did not make this change
             evaluator.wake()

@@ -1,8 +1,8 @@
 """The gateway's own archive. Of all gateways on one store, the one that holds the lease writes the archive.
 
 Dweets are read from the journals after they are committed, so a slow, full or missing archive never delays a post.
-Retention never drops dweets that are not archived. The positions in the store may be behind the archive, but never
-ahead of it.
+Retention never drops dweets that are not archived: the store also keeps the position up to which each thing is
+archived. A position is stored after its files, so a crash leaves it behind the archive, never ahead of it.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ _LEASE_KEY = "lease"
 # Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
 _SPACE, _POSITION_PREFIX = "archive", "position:"
-_POSITIONS_A_CHANGE = 200
+_POSITIONS_PER_CALL = 200
 _JOURNAL_PREFIX = journal_of("")
-_MOST_THINGS = 10_000_000
-# Entries of one read of a journal, and the limits of a file.
-_ENTRIES_A_READ, _ROWS_A_FILE, _BYTES_A_FILE = 500, 10_000, 16 * 1024 * 1024
-# Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written names
-# first and stops after 200 without new dweets. Every 600 passes it reads all names: a shared store orders them roughly.
-_PASSES_A_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_A_FULL_CHECK = 6, 200, 600
+_MAX_THINGS = 10_000_000
+# How many entries one read of a journal returns at most, and after how many rows or bytes a file is written.
+_ENTRIES_PER_READ, _ROWS_PER_FILE, _BYTES_PER_FILE = 500, 10_000, 16 * 1024 * 1024
+# Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written things
+# first and stops after 200 without new dweets. Every 600 passes it reads all: a shared store orders them only roughly.
+_PASSES_PER_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_PER_FULL_CHECK = 6, 200, 600
 
 
 class Archiving:
@@ -55,35 +55,35 @@ class Archiving:
         self._now = now
         self._lease = lease
         self._token = secrets.token_hex(8).encode("ascii")
-        self.follower: Follower | None = None  # while this gateway holds the lease
-        self._keeper: asyncio.Task[None] | None = None
+        self.follower: Follower | None = None  # only while this gateway holds the lease
+        self._lease_task: asyncio.Task[None] | None = None
         self._is_closing = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
-        # Not a new one for each job: Python 3.12 starts no thread while the process ends.
+        # One thread for all jobs, because Python 3.12 starts no new thread while the process ends.
         self._thread = WorkerThread("gateway-archive")
-        self._logged = ""
+        self._last_error = ""
 
     async def open(self) -> None:
         self._unsubscribe = await self._source.subscribe()
         await self._renew_lease()
-        self._keeper = asyncio.ensure_future(self._keep_lease())
+        self._lease_task = asyncio.ensure_future(self._keep_lease())
 
     async def close(self) -> None:
         self._is_closing.set()
-        stopping = self._keeper or asyncio.ensure_future(self._keep_lease())
+        stopping = self._lease_task or asyncio.ensure_future(self._keep_lease())
         await asyncio.wait([stopping], timeout=_SECONDS_TO_CLOSE)
         if not stopping.done():
             self._source.cancel()
         try:
             await stopping
         except _FAILURES as error:
-            self._log_once(error)
+            self._log_if_new(error)
         finally:
             self._unsubscribe()
             self._thread.end()
 
     async def _renew_lease(self) -> None:
-        # Renew or take the lease. It is ephemeral, so it is free after a restart of all gateways.
+        """Renew or take the ephemeral lease, and start or stop the follower accordingly."""
         compare_and_set, until = self._store.ephemeral.compare_and_set, self._now() + round(self._lease * 1000)
         mine = {_LEASE_KEY: self._token}
         if not (
@@ -102,9 +102,9 @@ class Archiving:
                 break
             try:
                 await self._renew_lease()
-                self._logged = ""
+                self._last_error = ""
             except _FAILURES as error:
-                self._log_once(error)
+                self._log_if_new(error)
         try:
             await self._stop_follower(flush=True)
         finally:
@@ -115,14 +115,14 @@ class Archiving:
         if follower is not None:
             await self._thread.run(lambda: follower.close(flush=flush))
 
-    def _log_once(self, error: Exception) -> None:
-        if str(error) != self._logged:
+    def _log_if_new(self, error: Exception) -> None:
+        if str(error) != self._last_error:
             log.error("%s; dweets that are not archived yet stay in the store", error)
-        self._logged = str(error)
+        self._last_error = str(error)
 
 
 class StoreSource:
-    """A store's dweets for a `Follower`; `subscribe`, `note_post`, `cancel` run on the loop, the rest in a thread."""
+    """A store's dweets for a `Follower`; `subscribe`, `note_post`, `cancel` run on the loop, the others in a thread."""
 
     def __init__(self, store: Store) -> None:
         self.received = 0  # always 0: rows wait in the journals, not in memory
@@ -171,14 +171,14 @@ class StoreSource:
 
     def things(self, *, complete: bool) -> Iterator[str]:
         yield from self._posted.copy()
-        if complete or self._passes % _PASSES_A_CHECK == 0:
+        if complete or self._passes % _PASSES_PER_CHECK == 0:
             yield from self._things_by_last_post()
         self._passes += 1
 
     def _things_by_last_post(self) -> Iterator[str]:
         without_news = 0
-        for name in self._call_store(lambda: self._store.journals.names(_JOURNAL_PREFIX, _MOST_THINGS)):
-            if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_A_FULL_CHECK:
+        for name in self._call_store(lambda: self._store.journals.names(_JOURNAL_PREFIX, _MAX_THINGS)):
+            if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_PER_FULL_CHECK:
                 return
             self._has_news = False
             yield name.removeprefix(_JOURNAL_PREFIX)
@@ -197,13 +197,13 @@ class StoreSource:
         rows: list[Row] = []
         size, is_end = 0, False
         while not is_end:
-            read = self._rows_after(progress.thing, progress.sequence, _ENTRIES_A_READ)
+            read = self._rows_after(progress.thing, progress.sequence, _ENTRIES_PER_READ)
             for row in read:
                 progress.advance(row)
             rows += read
             size += sum(len(row.content) for row in read)
-            is_end = len(read) < _ENTRIES_A_READ
-            if rows and (is_end or len(rows) >= _ROWS_A_FILE or size >= _BYTES_A_FILE):
+            is_end = len(read) < _ENTRIES_PER_READ
+            if rows and (is_end or len(rows) >= _ROWS_PER_FILE or size >= _BYTES_PER_FILE):
                 self._has_news = True
                 yield progress.epoch, rows
                 self._publish_positions({progress.thing: progress.sequence})
@@ -224,18 +224,18 @@ class StoreSource:
 
     def _publish_positions(self, numbers: Mapping[str, int]) -> None:
         pairs = [(f"{_POSITION_PREFIX}{thing}", b"%d" % number) for thing, number in numbers.items()]
-        for start in range(0, len(pairs), _POSITIONS_A_CHANGE):
-            changes = dict(pairs[start : start + _POSITIONS_A_CHANGE])
+        for start in range(0, len(pairs), _POSITIONS_PER_CALL):
+            changes = dict(pairs[start : start + _POSITIONS_PER_CALL])
             self._call_store(lambda: self._store.records.compare_and_set(_SPACE, {}, changes))  # noqa: B023 - called at once
 
     def _call_store(self, request: Callable[[], Awaitable[T]]) -> T:
-        async def answer() -> T:
+        async def call() -> T:
             return await request()
 
-        self._pending = future = asyncio.run_coroutine_threadsafe(answer(), self._loop)
+        self._pending = future = asyncio.run_coroutine_threadsafe(call(), self._loop)
         if self._is_cancelled:
             future.cancel()
         try:
             return future.result()
         except CancelledError:
-            raise StoreUnavailable("the gateway stops before everything is archived") from None
+            raise StoreUnavailable("the gateway stopped before everything was archived") from None

@@ -1,7 +1,7 @@
 """Conditions take turns in one child process, shared fairly between owners; each lock has a budget of CPU time.
 
-An owner is a lock and the recipients of its alert. Each of the two is charged for the CPU time: many locks whose alerts
-mail the same recipients wait as one owner, and a lock gets no new budget with other recipients.
+An owner is a lock and the recipients of its alert. Both are charged for the CPU time. So many locks whose alerts mail
+the same recipients get no more turns than one lock, and a lock gets no new budget by a change of its recipients.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from toolkit.rate_limit import RateLimit
 
 T = TypeVar("T")
 
-BUDGET_PERIOD = 60.0
-# If owners have used about the same CPU time, up to this difference, the one that has waited longest is first.
-_SECONDS_A_RANK = 0.05
+_SECONDS_PER_BUDGET = 60.0
+# Owners with the same rank have used about the same CPU time; of these, the one that has waited longest is first.
+_SECONDS_PER_RANK = 0.05
 
 
 class Owner(NamedTuple):
-    """The lock, and the recipients of its mails if there are any, which are charged for the CPU time of a condition."""
+    """The lock and the recipients of its mails, if any: both are charged for the CPU time of a condition."""
 
     lock: str
     recipients: tuple[str, ...] = ()
@@ -33,14 +33,14 @@ class Owner(NamedTuple):
 class Conditions:
     """All conditions of a gateway. The owner that used least CPU time recently gets the next turn.
 
-    A lock may use `budget` seconds at once, and the same again in each following period.
+    A lock may use `budget` seconds of CPU time at once, and as much again in each following minute.
     """
 
     def __init__(self, budget: float) -> None:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
         self._worker = ConditionWorker()
         self._budget = budget
-        self._seconds_left = RateLimit(budget, budget / BUDGET_PERIOD, time.monotonic)
+        self._seconds_left = RateLimit(budget, budget / _SECONDS_PER_BUDGET, time.monotonic)
         self._turns = FairQueue(1, rank=self._rank)
 
     @asynccontextmanager
@@ -57,12 +57,12 @@ class Conditions:
             await self._in_thread(owner, partial(self._worker.check_compiles, source))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
-        """Evaluate a condition in its owner's `turn`; once the budget is used up, each verdict is a fault."""
+        """Evaluate a condition, within a `turn` of its owner; once the budget is used up, each verdict is a fault."""
         if not contents:
             return []
         if self._seconds_left.tokens(owner.lock) <= 0:
-            over = f"it has used its {self._budget:g} seconds of CPU time for this minute"
-            return [Verdict(None, over)] * len(contents)
+            fault = f"it has used its {self._budget:g} seconds of CPU time for this minute"
+            return [Verdict(None, fault)] * len(contents)
         return await self._in_thread(owner, partial(self._worker.evaluate, source, contents))
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Conditions:
         self._worker.close()
 
     def _rank(self, owner: Owner) -> int:
-        return int((self._budget - min(map(self._seconds_left.tokens, owner))) / _SECONDS_A_RANK)
+        return int((self._budget - min(map(self._seconds_left.tokens, owner))) / _SECONDS_PER_RANK)
 
     async def _in_thread(self, owner: Owner, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()

@@ -83,7 +83,7 @@ class DweetService:
         self.settings = settings
         self.things = Things(store.journals)
         rate = settings.rate
-        self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
+        self._rate_limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
@@ -112,17 +112,17 @@ class DweetService:
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
         """Add dweets in order, all or none; the future is done when they are committed."""
         self.locks.check_master(thing, key)
-        if self._limit:
+        if self._rate_limit:
             try:
-                self._limit.take(thing, len(contents))
+                self._rate_limit.take(thing, len(contents))
             except LimitReached:
                 raise RateLimited(wire.RATE_EXCEEDED) from None
-        tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
+        tick, fresh_id, new_entries = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
             at = tick()
-            drafts.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
+            new_entries.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.note_post(thing)
-        return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
+        return self._store.journals.append(journal_of(thing), new_entries, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
         """Return a name such as ``brisk-heron-3f0a``; the digits make equal names unlikely."""
@@ -134,16 +134,16 @@ class DweetService:
         self.locks.check_reader(thing, key)
         return self.things.cached(thing, length)
 
-    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
+    async def stored_range(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         self.locks.check_reader(thing, key)
         newest = await self._store.journals.last(journal_of(thing), 1)
         return StoredRange(self.things, thing, newest[0].sequence if newest else 0, *_time_range(date, hour))
 
     async def active_things(self) -> list[tuple[str, bytes]]:
-        """Return name and newest dweet of each public thing, the latest active one first."""
-        things = await asyncio.gather(*(self.things.load(name, 1) for name in await self._public_names()))
-        # Leave out things that were locked in between, and those whose first dweet is being written.
-        public = (thing for thing in things if not self.locks.is_locked(thing.name))
+        """Return the names and newest dweets of the public things that were active last, the latest one first."""
+        loaded = await asyncio.gather(*(self.things.load(name, 1) for name in await self._public_names()))
+        # Leave out things that were locked while they were loaded, and those whose first dweet is still being written.
+        public = (thing for thing in loaded if not self.locks.is_locked(thing.name))
         return [(thing.name, newest) for thing in public if (newest := thing.latest()) is not None]
 
     async def _public_names(self) -> list[str]:

@@ -28,17 +28,16 @@ class EmailQueue:
     """Sends the mails of a store; without a `delivery` they only stay in the outbox."""
 
     def __init__(
-        self, records: Records, delivery: MailDelivery | None, world: OutsideWorld, sender: str, finished_kept: int
+        self, records: Records, delivery: MailDelivery | None, world: OutsideWorld, sender: str, max_finished: int
     ) -> None:
         self._timings = world.timings
         self._records = records
         self._delivery = delivery
         self._sender = sender
-        self._finished_kept = finished_kept
+        self._max_finished = max_finished
         self._now = world.clock.now
         self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
-        # By the id of the mail:
-        self._waiting: dict[str, storage.Versioned[Mail]] = {}
+        self._waiting: dict[str, storage.Versioned[Mail]] = {}  # this and the next three by the id of the mail
         self._finished: dict[str, int] = {}  # the times of the mails
         self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
         self._claimed: set[str] = set()  # the mails that this gateway is sending
@@ -57,7 +56,7 @@ class EmailQueue:
         return sorted(mails, key=lambda mail: (mail.at, mail.id))
 
     async def close(self) -> None:
-        """Stop; deliveries that have begun get some seconds to finish."""
+        """Stop, but give deliveries that have begun some seconds to finish."""
         self._unsubscribe()
         self._is_closing = True
         for mail_id in self._tasks.keys() - self._claimed:
@@ -100,7 +99,7 @@ class EmailQueue:
             self._claimed.add(mail_id)
             try:
                 await self._process(stored)
-            except (RecordChanged, StoreUnavailable):  # another gateway has it, or the store is away
+            except (RecordChanged, StoreUnavailable):  # another gateway has the mail, or the store is unavailable
                 pause = self._timings.mail_waits[0]
             finally:
                 self._claimed.discard(mail_id)
@@ -113,7 +112,7 @@ class EmailQueue:
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
-                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim the mail either
+                with contextlib.suppress(StoreUnavailable):  # nor can another gateway claim the mail now
                     await self._change_record(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()
@@ -153,7 +152,7 @@ class EmailQueue:
     async def _replace(self, before: storage.Versioned[Mail], after: Mail) -> None:
         """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
         changes: storage.Changes = {after.key: storage.encode_record(after)}
-        surplus = len(self._finished) + after.is_finished - self._finished_kept
+        surplus = len(self._finished) + after.is_finished - self._max_finished
         if surplus > 0:
             oldest = sorted(self._finished, key=lambda mail_id: (self._finished[mail_id], mail_id))
             changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))

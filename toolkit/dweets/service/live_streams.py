@@ -17,7 +17,7 @@ from toolkit.errors import NotFound
 from toolkit.stores import Entry
 
 # Listeners get at most this many dweets in one write, so that a slow listener is noticed in time.
-_DWEETS_A_WRITE = 64
+_DWEETS_PER_WRITE = 64
 _TRANSACTION_PATTERN = re.compile(r"[0-9a-f-]{36}")
 
 
@@ -32,12 +32,12 @@ class Listener(Protocol):
 
 
 class _Feed:
-    """The listeners of one thing. Each new dweet is encoded once for all listeners of an encoding."""
+    """The listeners of one thing. Each new dweet is encoded once per encoding, for all of its listeners."""
 
     def __init__(self) -> None:
         self.last_sequence = 0
         self.unsubscribe: Callable[[], None] = lambda: None
-        #: By encoding, the listeners with the number of their last dweet; infinite while missed dweets are sent.
+        #: By encoding and listener: the number of the last dweet that it got; infinite while missed dweets are sent.
         self.listeners: defaultdict[Encoder, dict[Listener, float]] = defaultdict(dict)
 
     def publish(self, entries: Sequence[Entry]) -> None:
@@ -61,22 +61,22 @@ class LiveStreams:
                 listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
-        """Return the sequence number after which a stream starts; NotFound if `since` matches no dweet.
+        """Return the sequence number after which a stream starts; NotFound for an unknown transaction.
 
-        `since` is a sequence number, a transaction or a ``created`` time; None for new dweets only.
+        `since` is a sequence number, a ``created`` time or the transaction of a dweet; None for new dweets only.
         """
         self._locks.check_reader(thing, key)
         newest = await self._journals.last(journal_of(thing), 1)
         last = newest[-1].sequence if newest else 0
-        # Numbers above the last one are from an earlier epoch, so only new dweets are sent.
+        # A number above the last one is from an earlier epoch: then the listener gets only new dweets.
         return last if since is None else min(last, await self._sequence_of(thing, since))
 
     async def listen(
         self, thing: str, key: str | None, number: int, encode: Encoder, listener: Listener
     ) -> Callable[[], None]:
-        """Write the dweets after `number`, then every new one, in order and exactly once; return a function to stop.
+        """Write the dweets above `number`, then every new one, in order and exactly once; return a function to stop.
 
-        The stream also ends when the thing is locked; listeners with a key reconnect.
+        The stream also ends when the thing is locked; listeners that have a key can then reconnect.
         """
         self._locks.check_reader(thing, key)
         feed = self._feeds.get(thing)
@@ -86,7 +86,7 @@ class LiveStreams:
         feed.listeners[encode][listener] = math.inf
         with ExitStack() as stopping:
             stopping.callback(self._leave, thing, encode, listener)
-            # The store may announce some of these dweets later, so new ones are those above this number.
+            # The store may still announce dweets that were replayed; `publish` sends only those above this number.
             feed.listeners[encode][listener] = await self._replay(thing, feed, number, encode, listener)
             return stopping.pop_all().close
 
@@ -97,11 +97,10 @@ class LiveStreams:
             self._feeds.pop(thing).unsubscribe()
 
     async def _replay(self, thing: str, feed: _Feed, number: int, encode: Encoder, listener: Listener) -> int:
-        """Write missed dweets in batches until there are none; return the number of the last one."""
+        """Write missed dweets in batches until there are none; return the number of the last dweet."""
         while True:
             announced = feed.last_sequence
-            # Each batch waits until the one before has been sent. Frames make a batch at most three times as large,
-            # which is below the limit for the unread bytes of a listener.
+            # Wait until each batch is sent: one batch, encoded, is below the limit for the unread bytes of a listener.
             async for batch in self._things.batches(thing, number):
                 _write(batch, encode, [(listener, number)])
                 number = batch[-1].sequence
@@ -110,7 +109,7 @@ class LiveStreams:
                 return number
 
     async def _sequence_of(self, thing: str, since: str) -> int:
-        if since.isascii() and since.isdigit() and len(since) < 19:
+        if since.isascii() and since.isdigit() and len(since) < 19:  # 18 digits fit into the 8 bytes of a number
             return int(since)
         if (at := _milliseconds(since)) is not None:
             return await self._last_sequence_until(thing, at)
@@ -134,20 +133,20 @@ class LiveStreams:
 
 
 def _write(entries: Sequence[Entry], encode: Encoder, listeners: Sequence[tuple[Listener, float]]) -> None:
-    """Write entries to listeners, to each those above its number."""
-    for start in range(0, len(entries), _DWEETS_A_WRITE):
-        some = entries[start : start + _DWEETS_A_WRITE]
-        pieces = [encode(entry.sequence, entry.data) for entry in some]
+    """Write to each listener the entries above the number that comes with it."""
+    for start in range(0, len(entries), _DWEETS_PER_WRITE):
+        chunk = entries[start : start + _DWEETS_PER_WRITE]
+        pieces = [encode(entry.sequence, entry.data) for entry in chunk]
         for listener, number in listeners:
-            if number < some[0].sequence:
+            if number < chunk[0].sequence:
                 listener.write(*pieces)
-            elif number < some[-1].sequence:
-                listener.write(*pieces[sum(entry.sequence <= number for entry in some) :])
+            elif number < chunk[-1].sequence:
+                listener.write(*pieces[sum(entry.sequence <= number for entry in chunk) :])
 
 
 def _milliseconds(text: str) -> int | None:
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -86,23 +86,23 @@ class LockTable:
         return stored and stored.record
 
     def state_of_thing(self, thing: str) -> LockRecord | LockDamage | None:
-        own = self._stored.get(thing_key(thing))
-        if own is None:
+        stored = self._stored.get(thing_key(thing))
+        if stored is None:
             claims = self._claims.get(thing)
             return f"its record is missing, and the lock {min(claims)!a} is on it" if claims else None
-        if isinstance(own.record, LockDamage):
-            return f"its record is damaged: {own.record}"
-        lock = self._stored.get(lock_key(own.record.lock))
-        if lock is None or lock.version != own.version:
-            return f"the record of its lock {own.record.lock!a} is missing, or is not the same"
-        return own.record
+        if isinstance(stored.record, LockDamage):
+            return f"its record is damaged: {stored.record}"
+        lock = self._stored.get(lock_key(stored.record.lock))
+        if lock is None or lock.version != stored.version:
+            return f"the record of its lock {stored.record.lock!a} is missing, or is not the same"
+        return stored.record
 
     def damage_at(self, key: str) -> LockDamage | None:
         kind, _, name = key.partition(":")
         state = self.state_of_thing(name) if kind == "thing" else self.record(key)
         if isinstance(state, LockRecord) and kind == "lock" and state.thing is not None:
-            used = self.state_of_thing(state.thing)
-            if isinstance(used, LockRecord) and used.lock != name:
+            thing_state = self.state_of_thing(state.thing)
+            if isinstance(thing_state, LockRecord) and thing_state.lock != name:
                 return f"it names the thing {state.thing!a}, which has another lock"
         return state if isinstance(state, LockDamage) else None
 
@@ -116,10 +116,10 @@ class LockTable:
         for key, (record, _) in sorted(self._stored.items()):
             kind, _, name = key.partition(":")
             if kind == "thing" and name in self._claims:
-                continue  # it is in the row of its lock
-            known = record if isinstance(record, LockRecord) else None
-            lock = name if kind == "lock" else known.lock if known else None
-            thing = name if kind == "thing" else known.thing if known else None
+                continue  # the row of its lock shows it
+            lock_record = record if isinstance(record, LockRecord) else None
+            lock = name if kind == "lock" else lock_record.lock if lock_record else None
+            thing = name if kind == "thing" else lock_record.thing if lock_record else None
             damage = self.damage_at(key) or (self.damage_at(thing_key(thing)) if thing is not None else None)
             state = "damaged" if damage else "free" if thing is None else "in use"
             rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage})
@@ -131,17 +131,16 @@ class LockTable:
 
 
 async def lock_rows(records: Records) -> list[dict[str, str | None]]:
-    _, table = await _scan(records)
-    return table.rows()
+    return (await _scan(records))[1].rows()
 
 
 @storage.retry_while_changed
 async def revoke(records: Records, lock: str) -> str | None:
-    """Delete a lock, unlock its thing and remove the alert; return the thing. For the operator, without a key.
+    """Delete a lock without its key, as the operator may; unlock its thing, remove the alert and return the thing.
 
     Raises NotFound if there is no such lock, Conflict if it is damaged.
     """
-    found, table = await _scan(records)
+    stored, table = await _scan(records)
     record = table.record(lock_key(lock))
     if record is None:
         raise NotFound(f"there is no lock {lock!a}")
@@ -150,32 +149,32 @@ async def revoke(records: Records, lock: str) -> str | None:
     if any(map(table.damage_at, keys)):
         raise Conflict(f"the lock {lock!a} is damaged: {REPAIR_ADVICE}")
     changes: storage.Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
-    await storage.compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+    await storage.compare_and_set(records, {key: stored.get(key) for key in changes}, changes)
     return thing
 
 
 async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
-    found, table = await records.scan(storage.SPACE), LockTable()
-    for key, value in found.items():
+    stored, table = await records.scan(storage.SPACE), LockTable()
+    for key, value in stored.items():
         if key.startswith(("lock:", "thing:")):
             table.apply(key, value)
-    return found, table
+    return stored, table
 
 
 @storage.retry_while_changed
 async def repair(records: Records, *, thing: str | None = None, lock: str | None = None) -> list[str]:
-    """Unlock a thing with a damaged lock, or free a damaged lock that is on no thing. For the operator, without a key.
+    """Unlock a thing with a damaged lock, or free a damaged lock that is on no thing; the operator needs no key.
 
-    A lock with a readable record is free again and keeps its keys; a damaged record is removed. Returns a sentence for
-    each change; raises Conflict if there is nothing to repair.
+    A lock with a readable record is free again and keeps its keys; a damaged record is removed. Returns sentences that
+    say what was damaged and changed; raises Conflict if there is nothing to repair.
     """
-    found, table = await _scan(records)
-    changes, done = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
-    if thing is not None and alert_key(thing) in found:
+    stored, table = await _scan(records)
+    changes, report = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
+    if thing is not None and alert_key(thing) in stored:
         changes[alert_key(thing)] = None
-        done.append("Its alert is removed.")
-    await storage.compare_and_set(records, {key: found.get(key) for key in changes}, changes)
-    return done
+        report.append("Its alert is removed.")
+    await storage.compare_and_set(records, {key: stored.get(key) for key in changes}, changes)
+    return report
 
 
 def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, list[str]]:
@@ -185,19 +184,19 @@ def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, l
     if isinstance(state, LockRecord):
         raise Conflict(f"the lock of the thing {thing!a} is fine, its master key unlocks it: nothing was changed")
     changes: storage.Changes = {thing_key(thing): None}
-    done = [
+    report = [
         f"The lock of the thing {thing!a} was damaged: {state}.",
         "The thing is unlocked: everybody can read and write it until it is locked again.",
     ]
-    for lock in sorted(lock for lock, used_by in table.locks_with_things() if used_by == thing):
+    for lock in sorted(lock for lock, name in table.locks_with_things() if name == thing):
         record = table.record(lock_key(lock))
         if not isinstance(record, LockRecord) or record.thing == thing:
-            done.append(_free_lock(record, lock, changes))
-    return changes, done
+            report.append(_free_lock(record, lock, changes))
+    return changes, report
 
 
 def _plan_lock_repair(table: LockTable, lock: str) -> tuple[storage.Changes, list[str]]:
-    for thing in sorted(thing for used, thing in table.locks_with_things() if used == lock):
+    for thing in sorted(thing for name, thing in table.locks_with_things() if name == lock):
         if table.damage_at(thing_key(thing)):
             raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
     record, damage = table.record(lock_key(lock)), table.damage_at(lock_key(lock))

@@ -66,7 +66,7 @@ REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
 class Locks:
     """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
 
-    Every method that takes the name of a thing raises MalformedRequest if it cannot be one.
+    Methods that take the name of a thing, except `is_locked`, raise MalformedRequest if the name is not valid.
     `on_lock` is called with each thing that becomes locked, by a caller or by damage.
     """
 
@@ -110,45 +110,45 @@ class Locks:
             await self._add(lock, master_key, secrets.token_urlsafe(24))
         except RecordChanged:
             with contextlib.suppress(DamagedRecord):  # logged; one damaged lock must not stop the gateway
-                found = await storage.read(self._records, LockRecord, lock_key(lock))
-                if found is None or not found.record.is_master(master_key):
+                stored = await storage.read(self._records, LockRecord, lock_key(lock))
+                if stored is None or not stored.record.is_master(master_key):
                     raise Conflict(f"the lock {lock!r} exists with another master key") from None
 
     @storage.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        of_thing, of_lock = thing_key(wire.checked_thing(thing)), lock_key(lock)
-        used, known = await self._read(of_thing), await self._read_lock(lock)
-        free = _checked_lock("locked" if used else "unlocked", "lock", known, key, Fit.IN_USE)
+        thing_record, lock_record = thing_key(wire.checked_thing(thing)), lock_key(lock)
+        thing_lock, given_lock = await self._read(thing_record), await self._read_lock(lock)
+        free = _checked_lock("locked" if thing_lock else "unlocked", "lock", given_lock, key, Fit.IN_USE)
         locked = storage.encode_record(replace(free.record, thing=thing))
-        expected = {of_lock: free.version, of_thing: None}
-        await storage.compare_and_set(self._records, expected, {of_lock: locked, of_thing: locked})
+        expected = {lock_record: free.version, thing_record: None}
+        await storage.compare_and_set(self._records, expected, {lock_record: locked, thing_record: locked})
 
     @storage.retry_while_changed
     async def unlock(self, thing: str, key: str | None) -> str:
         """Unlock the thing and remove its alert; return the thing."""
-        used = await self._read(thing_key(wire.checked_thing(thing)))
-        await self._detach(_checked_lock("locked" if used else "unlocked", "unlock", used, key, Fit.FITS), thing)
+        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        await self._detach(_checked_lock("locked" if stored else "unlocked", "unlock", stored, key, Fit.FITS), thing)
         return thing
 
     @storage.retry_while_changed
     async def remove(self, lock: str, key: str | None) -> str:
         """Take the lock off its thing, so that it can lock another one; return the lock."""
-        known = await self._read_lock(lock)
-        thing = known.record.thing if known is not None else None
-        used = _checked_lock("unlocked" if thing is None else "locked", "remove lock", known, key, Fit.FITS)
+        stored = await self._read_lock(lock)
+        thing = stored.record.thing if stored is not None else None
+        checked = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, Fit.FITS)
         assert thing is not None
-        await self._read(thing_key(thing))  # refuses if it is damaged
-        await self._detach(used, thing)
+        await self._read(thing_key(thing))  # raises KeyRejected if the record of the thing is damaged
+        await self._detach(checked, thing)
         return lock
 
     async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
-        used = await self._read(thing_key(wire.checked_thing(thing)))
-        if used is None:
+        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        if stored is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
-        if not used.record.is_master(_required_key(key)):
+        if not stored.record.is_master(_required_key(key)):
             raise KeyRejected(wire.KEY_WRONG)
-        return used
+        return stored
 
     def _lock_on(self, thing: str) -> LockRecord:
         state = self._table.state_of_thing(thing)
@@ -160,7 +160,7 @@ class Locks:
         return await self._read(lock_key(lock)) if wire.is_name(lock) else None
 
     async def _read(self, key: str) -> storage.Versioned[LockRecord] | None:
-        """Read a record from the store, because another gateway may just have changed it; refuse a damaged one."""
+        """Read a record from the store, as another gateway may just have changed it; KeyRejected if it is damaged."""
         if self._table.damage_at(key) is None:
             with contextlib.suppress(DamagedRecord):
                 return await storage.read(self._records, LockRecord, key)
@@ -174,10 +174,10 @@ class Locks:
 
     async def _detach(self, lock: storage.Versioned[LockRecord], thing: str) -> None:
         """Take a lock off its thing and remove the alert, or raise RecordChanged."""
-        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
+        lock_record, thing_record = lock_key(lock.record.lock), thing_key(thing)
         free = storage.encode_record(replace(lock.record, thing=None))
-        expected = {of_lock: lock.version, of_thing: lock.version}
-        changes = {of_lock: free, of_thing: None, alert_key(thing): None}
+        expected = {lock_record: lock.version, thing_record: lock.version}
+        changes = {lock_record: free, thing_record: None, alert_key(thing): None}
         await storage.compare_and_set(self._records, expected, changes)
 
     def _mirror(self, key: str, value: bytes | None) -> None:
@@ -200,14 +200,14 @@ class Locks:
             elif self._reported.get(key) != damage:
                 self._reported[key] = damage
                 kind, _, name = key.partition(":")
-                what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage, REPAIR_ADVICE)
+                subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, REPAIR_ADVICE)
                 if kind == "thing":
                     self._on_lock(name)
 
 
 def _checked_lock(
-    state: str, call: str, lock: storage.Versioned[LockRecord] | None, key: str | None, if_used: Fit
+    state: str, call: str, lock: storage.Versioned[LockRecord] | None, key: str | None, fit_if_used: Fit
 ) -> storage.Versioned[LockRecord]:
     """Return the lock if the call may change its state, or raise the refusal."""
     if not key:
@@ -215,10 +215,10 @@ def _checked_lock(
     elif lock is None or not lock.record.is_master(key):
         fit = Fit.WRONG
     else:
-        fit = Fit.FREE if lock.record.thing is None else if_used
+        fit = Fit.FREE if lock.record.thing is None else fit_if_used
     if (refusal := REFUSALS[state, call, fit]) is not None:
-        kind, text = refusal
-        raise kind(text)
+        error_type, text = refusal
+        raise error_type(text)
     assert lock is not None
     return lock
 

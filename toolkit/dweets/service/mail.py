@@ -30,10 +30,10 @@ from toolkit.secret import Secret
 from toolkit.worker_thread import WorkerThread
 
 _MAX_SUBJECT_CHARACTERS = 200
-# White space and control characters become one space, because a header is one line.
+# A run of these characters becomes one space, because a header is one line.
 _WHITE_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
-_PLAIN_HEADER = re.compile(r"(?!.*=\?)[ -~]*")
+_PLAIN_HEADER = re.compile(r"(?!.*=\?)[ -~]*")  # without "=?", which begins an encoded word
 _YEAR_10000_MILLISECONDS = 253_402_300_800_000
 
 # ASCII lines that end in CR LF, which every mail server accepts.
@@ -50,7 +50,7 @@ class NotDelivered(Exception):
 
 
 class OutgoingMail(NamedTuple):
-    name: str
+    name: str  # of the file, and in the Message-ID before the @
     sender: str
     recipients: list[str]
     content: bytes
@@ -96,8 +96,8 @@ class Mail(Record, frozen=True):
 
     def outgoing(self, sender: str) -> OutgoingMail:
         """Return the envelope and the bytes to send, the same at every attempt."""
-        digest = hashlib.blake2b(self.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-        name = f"{self.at}.{digest}"
+        id_hash = hashlib.blake2b(self.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        name = f"{self.at}.{id_hash}"
         message: Message[Header, Header] = Message(_MAIL_POLICY)
         headers = {
             "From": sender,
@@ -130,10 +130,10 @@ def check_mail_server(url: Secret) -> None:
     """Raise InvalidArgument if the URL of a mail server is wrong; no error shows the URL, which may hold a password."""
     try:
         parts = urlsplit(url.reveal())
-        is_right = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_right = False
-    if not is_right:
+        is_valid = False
+    if not is_valid:
         raise InvalidArgument("smtp: expected smtp://[user:password@]host[:port] or smtps://...")
 
 
@@ -164,7 +164,7 @@ class SmtpDelivery:
         """
         thread = WorkerThread("gateway-mail")
         delivering = thread.run(lambda: self._deliver(mail))
-        thread.end(wait=False)  # nor does the process wait at its end: a mail server may hold the thread for ever
+        thread.end(wait=False)  # so the process can end, even if a mail server never answers the thread
         return await delivering
 
     def _deliver(self, mail: OutgoingMail) -> list[str]:

@@ -1,7 +1,6 @@
 """Read records of the store, and change them with compare_and_set.
 
-The version of a record is the bytes that were read. A record that is encoded again could differ from these bytes, for
-example after a new field was added.
+The version of a record is its bytes as they were read: encoded again, it could differ, as after a new field was added.
 """
 
 import logging
@@ -21,7 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Changes = dict[str, bytes | None]
 
-#: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
+#: Locks, locked things, alerts and their mails share a space, so that one call can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
 encode_record = msgspec.json.encode
@@ -64,21 +63,21 @@ class Versioned(NamedTuple, Generic[T]):
     version: bytes | None
 
 
-async def read(records: Records, kind: type[R], key: str) -> Versioned[R] | None:
+async def read(records: Records, record_type: type[R], key: str) -> Versioned[R] | None:
     data = await records.get(SPACE, key)
-    return None if data is None else Versioned(kind.parse(key, data), data)
+    return None if data is None else Versioned(record_type.parse(key, data), data)
 
 
 async def mirror(
     records: Records,
-    kind: type[R],
+    record_type: type[R],
     prefix: str,
-    complaint: str,
+    log_message: str,
     on_change: Callable[[str, Versioned[R] | None], None],
 ) -> Callable[[], None]:
     """Call `on_change` with the name and record of each key with a prefix, now and after each change.
 
-    A removed or damaged record is None; damage is logged as `complaint`, with the name and the reason. Returns a
+    A removed or damaged record is None; damage is logged as `log_message`, with the name and the reason. Returns a
     function to stop.
     """
 
@@ -87,9 +86,9 @@ async def mirror(
             return
         name, stored = key.removeprefix(prefix), None
         try:
-            stored = None if value is None else Versioned(kind.parse(key, value), value)
+            stored = None if value is None else Versioned(record_type.parse(key, value), value)
         except DamagedRecord as damage:
-            log.error(complaint, name, damage)
+            log.error(log_message, name, damage)
         on_change(name, stored)
 
     return await records.subscribe(SPACE, parse)
@@ -102,13 +101,13 @@ async def compare_and_set(records: Records, expected: Values, changes: Values) -
 
 
 def retry_while_changed(attempt: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Call a function again if it raises RecordChanged, but not for ever."""
+    """Call a function again while it raises RecordChanged, `_ATTEMPTS` times in all; then raise StoreUnavailable."""
 
     @wraps(attempt)
     async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
         for _ in range(_ATTEMPTS):
             with suppress(RecordChanged):
                 return await attempt(*args, **kwargs)
-        raise StoreUnavailable(f"others changed the record {_ATTEMPTS} times in a row, nothing was changed, try again")
+        raise StoreUnavailable(f"others changed the record {_ATTEMPTS} times in a row, nothing was written, try again")
 
     return retried

@@ -9,7 +9,7 @@ import msgspec
 from toolkit.dweets import wire
 from toolkit.dweets.service.things import Things, journal_of
 from toolkit.errors import MalformedRequest
-from toolkit.stores import NUMBERS_OF_AN_EPOCH
+from toolkit.stores import NUMBERS_PER_EPOCH
 
 _TOO_MANY_COLUMNS = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
 _NESTED_TOO_DEEPLY = "a dweet is nested too deeply for CSV: ask for json"
@@ -25,55 +25,55 @@ class StoredRange:
         self._thing = thing
         self._start = start
         self._end = end
-        self._last = last  # CSV reads twice: names that come in between have no column
+        self._last = last  # CSV reads twice: a dweet posted in between may have a name without a column
 
     async def deleted(self) -> wire.DeletedDweets | None:
-        """Return the dweets that retention has dropped, if some of them may have been in the range."""
+        """Return how many dweets retention has dropped, and since when it kept them, if the range begins earlier."""
         oldest = next(iter(await self._things.journals.after(journal_of(self._thing), 0, 1)), None)
         if oldest is None or self._start >= oldest.at:
             return None
-        number = (oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
-        return wire.DeletedDweets(number, wire.created_text(oldest.at)) if number else None
+        count = (oldest.sequence - 1) % NUMBERS_PER_EPOCH
+        return wire.DeletedDweets(count, wire.created_text(oldest.at)) if count else None
 
     async def batches(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
-        """Yield the records in batches of bounded size."""
+        """Yield the dweets in batches of bounded size."""
         async for entries in self._things.batches(self._thing, newest_first=newest_first):
             # Check each entry: the times are not sorted if a clock was set back.
             yield [data for number, at, _, data in entries if number <= self._last and self._start <= at < self._end]
 
 
-class _DweetRecord(msgspec.Struct):
+class _Dweet(msgspec.Struct):
     created: str
     content: msgspec.Raw
 
 
-_read_record = msgspec.json.Decoder(_DweetRecord).decode
+_read_dweet = msgspec.json.Decoder(_Dweet).decode
 _read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_text = msgspec.json.Decoder(str).decode
 
 
 async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterator[bytes]:
-    """Yield the response, newest record first; with a `callback` it is a JSONP script."""
-    before, _, behind = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
+    """Yield the response, newest dweet first; with a `callback` it is a JSONP script."""
+    before, _, after = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
     if callback is not None:
         opening, closing = wire.jsonp_wrapper(callback)
-        before, behind = opening + before, behind + closing
+        before, after = opening + before, after + closing
     separator = before + b"["
-    async for records in stored.batches(newest_first=True):
-        if records:
-            body = b",".join(records)
+    async for dweets in stored.batches(newest_first=True):
+        if dweets:
+            body = b",".join(dweets)
             yield separator + (body if callback is None else wire.safe_in_script(body))
             separator = b","
-    yield (b"]" if separator == b"," else separator + b"]") + behind
+    yield (b"]" if separator == b"," else separator + b"]") + after
 
 
 async def csv_pieces(stored: StoredRange) -> AsyncIterator[bytes]:
-    """Yield the rows, oldest first: created, then a column per name; MalformedRequest if CSV cannot hold the names."""
+    """Yield a header and a row per dweet, oldest first; MalformedRequest if CSV cannot hold their names or nesting."""
     names = await _csv_names(stored)
     yield _csv_bytes([["created", *map(escape_formula, names)]])
-    async for records in stored.batches(newest_first=False):
+    async for dweets in stored.batches(newest_first=False):
         rows = []
-        for created, values in map(_fields, records):
+        for created, values in map(_fields, dweets):
             rows.append([created, *(_cell(values[name]) if name in values else "" for name in names)])
         yield _csv_bytes(rows)
 
@@ -82,9 +82,9 @@ async def _csv_names(stored: StoredRange) -> list[str]:
     """Return the names in all contents, in order of appearance."""
     names: dict[str, None] = {}
     try:
-        async for records in stored.batches(newest_first=False):
-            for record in records:
-                names.update(dict.fromkeys(_fields(record)[1]))
+        async for dweets in stored.batches(newest_first=False):
+            for dweet in dweets:
+                names.update(dict.fromkeys(_fields(dweet)[1]))
                 if len(names) > wire.MAX_CSV_COLUMNS:
                     raise MalformedRequest(_TOO_MANY_COLUMNS)
     except RecursionError:
@@ -92,11 +92,11 @@ async def _csv_names(stored: StoredRange) -> list[str]:
     return list(names)
 
 
-def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
+def _fields(dweet: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
     """Return ``created``, and the JSON of each value in the content by its name."""
-    read = _read_record(record)
-    content = read.content
-    return read.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}
+    parsed = _read_dweet(dweet)
+    content = parsed.content
+    return parsed.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}
 
 
 def _cell(value: msgspec.Raw) -> str:

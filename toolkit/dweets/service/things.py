@@ -1,7 +1,7 @@
-"""The dweets of things: the last ones from a cache, all of them in batches.
+"""Read the dweets of things: the last ones from a cache, or all of them in batches.
 
-A thing is cached when it is read. It then subscribes to its journal, so it also gets the dweets of other gateways on
-the store. If only the latest dweet is read, only that is cached, so that a fleet of things fits into memory.
+A thing is cached when it is read. The cached thing subscribes to its journal, so it also gets the dweets that other
+gateways on the store commit. If callers read only its latest dweet, only that is cached, so that many things fit in.
 """
 
 import asyncio
@@ -10,19 +10,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
 
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
 
-# Bytes of overhead of a thing, a dweet and a bytes object in CPython; a test measures them.
+# How many bytes a thing, a dweet and a bytes object take in CPython besides their text; a test measures them.
 _THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 50, 40
 #: Above this size the cache drops the least recently used things.
 CACHE_BYTES = 128 * 1024 * 1024
-# Callers choose how much is read, and each read may hold some megabytes.
+# So many reads run at the same time, because each of them may hold some megabytes.
 _READS_AT_ONCE = 4
-_DWEETS_A_BATCH = 128
-#: A batch has at most this many bytes, or one dweet.
+# The first batch of a read has at most 2 dweets, and each later one at most twice the one before, up to this number.
+_DWEETS_PER_BATCH = 128
+#: A batch has at most this many bytes, unless its only dweet is larger.
 BATCH_BYTES = 256 * 1024
 
 
@@ -36,36 +36,35 @@ def first_entries(entries: Sequence[Entry]) -> Sequence[Entry]:
     return entries[: max(1, sum(end <= BATCH_BYTES for end in ends))]
 
 
-def _do_nothing(*_: Any) -> None:  # noqa: ANN401
-    pass
+def _do_nothing(*_: object) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
 class CachedThing:
-    """The last `length` dweets of one thing; `account` is called with every change of `size`."""
+    """The last `length` dweets of one thing; `on_resize` is called with every change of `size`."""
 
     name: str
     length: int
-    account: Callable[[int], None]
+    on_resize: Callable[[int], None]
     last_sequence: int = 0
     size: int = 0
     unsubscribe: Callable[[], None] = _do_nothing
-    _records: list[bytes] = field(default_factory=list)  # a deque takes 600 bytes even for one dweet
+    _dweets: list[bytes] = field(default_factory=list)  # a deque takes 600 bytes even for one dweet
     _history: bytes | None = None
 
     def __post_init__(self) -> None:
         self._resize(_THING_OVERHEAD + 2 * len(self.name))
 
     def extend(self, entries: Sequence[Entry]) -> None:
-        """Add committed entries and skip known ones."""
+        """Add committed entries, except those that were added before."""
         fresh = [entry.data for entry in entries if entry.sequence > self.last_sequence]
         if not fresh:
             return
-        records = self._records
-        records += fresh
-        surplus = max(len(records) - self.length, 0)
-        change = sum(map(len, fresh)) - sum(map(len, records[:surplus])) + (len(fresh) - surplus) * _DWEET_OVERHEAD
-        del records[:surplus]
+        dweets = self._dweets
+        dweets += fresh
+        surplus = max(len(dweets) - self.length, 0)
+        change = sum(map(len, fresh)) - sum(map(len, dweets[:surplus])) + (len(fresh) - surplus) * _DWEET_OVERHEAD
+        del dweets[:surplus]
         if self._history is not None:
             change -= len(self._history) + _BYTES_OVERHEAD
             self._history = None
@@ -73,24 +72,24 @@ class CachedThing:
         self._resize(change)
 
     def latest(self) -> bytes | None:
-        return self._records[-1] if self._records else None
+        return self._dweets[-1] if self._dweets else None
 
     def history(self) -> bytes | None:
-        """Return the response with the records, newest first. All readers share it, as 64 copies could take 2 GB."""
+        """Return the response with all cached dweets, newest first. Readers share it: 64 copies could take 2 GB."""
         history = self._history
-        if history is None and self._records:
-            history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
-            self._resize(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing at once
+        if history is None and self._dweets:
+            history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._dweets[::-1]))
+            self._resize(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing now
         return history
 
     def drop(self) -> None:
         """Unsubscribe, and delete references back to this object, so that its memory is freed at once."""
         self.unsubscribe()
-        self.unsubscribe = self.account = _do_nothing
+        self.unsubscribe = self.on_resize = _do_nothing
 
     def _resize(self, change: int) -> None:
         self.size += change
-        self.account(change)
+        self.on_resize(change)
 
 
 class Things:
@@ -123,7 +122,7 @@ class Things:
         return await asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
 
     async def batches(self, name: str, after: int = 0, *, newest_first: bool = False) -> AsyncIterator[Sequence[Entry]]:
-        """Yield the dweets with numbers above `after` in batches; those that retention drops before are left out."""
+        """Yield dweets in batches: those numbered above `after`, or with `newest_first` all, from the newest on."""
         journal, is_end = journal_of(name), False
         position, count = None if newest_first else after, 2
         while not is_end:
@@ -135,18 +134,18 @@ class Things:
             batch = first_entries(entries)
             is_end = len(batch) == len(entries) < count
             if batch:
-                position, count = batch[-1].sequence, min(2 * len(batch), _DWEETS_A_BATCH)
+                position, count = batch[-1].sequence, min(2 * len(batch), _DWEETS_PER_BATCH)
                 del entries  # hold only one batch while the caller works
                 yield batch
 
     async def _read(self, name: str, length: int) -> CachedThing:
         journal, cached = journal_of(name), self._cache.get(name)
-        if cached is not None and cached.length >= length:  # it may be out of date: the store is or was unavailable
+        if cached is not None and cached.length >= length:  # maybe out of date: the store is or was unavailable
             missed = await self.journals.after(journal, cached.last_sequence)
             if self._cache.get(name) is cached:  # the size of a dropped thing no longer counts
                 cached.extend(missed)
             return cached
-        # Subscribe before reading, or a dweet between the two would be missed.
+        # Subscribe before reading, or a dweet that is committed between the two would be missed.
         early: list[Entry] = []
         unsubscribe = self.journals.subscribe(journal, early.extend)
         try:
@@ -155,7 +154,7 @@ class Things:
             cached = self._cache.get(name)
             if cached is not None and cached.length >= length:  # another call has read more dweets of the thing
                 return cached
-            thing = CachedThing(name, length, self._account)
+            thing = CachedThing(name, length, self._add_bytes)
             thing.unsubscribe = self.journals.subscribe(journal, thing.extend)
         finally:
             unsubscribe()
@@ -166,7 +165,7 @@ class Things:
         self._cache[name] = thing
         return thing
 
-    def _account(self, change: int) -> None:
+    def _add_bytes(self, change: int) -> None:
         self._cached_bytes += change
         while self._cached_bytes > self._max_cache_bytes and self._cache:
             self._drop(next(iter(self._cache.values())))

@@ -57,22 +57,22 @@ class DweetRoutes(Routes):
             _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Answer with HTTP 200, except to what is no operation of this service."""
+    def error_response(self, error: ServiceError, request: Request) -> Response:
+        """Return the response to an error: with HTTP 200, unless the request is no operation of this service."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
-            error = wire.too_large()  # the server knows only the limit of the body
+            error = wire.too_large()  # callers need the limit of a dweet, not that of the body
         is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
         status = error.status if is_no_operation else 200
         response = Response(status, wire.failed(error))
         callback = request.query.get("callback", "")
-        # A script element shows its page no failure but one that is a script too.
+        # A script element can only load a script, so a failure is one too.
         return _as_script(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
 
     def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
             return None
         kind, name = next(iter(request.values.items()), ("thing", ""))
-        # No lock has a longer name than that, and the log and the limits keep it.
+        # The log and the limits keep the name, and no lock has a longer one.
         return f"the {kind} {name[: wire.MAX_THING_BYTES]!a}"
 
     # -- posting ------------------------------------------------------------------------------------------
@@ -112,13 +112,14 @@ class DweetRoutes(Routes):
         if "date" not in query:
             raise MalformedRequest("date is required")
         kind = query.get("responseType", "json")
-        stored = await self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
+        thing, key, hour = request.values["thing"], query.get("key"), query.get("hour")
+        stored = await self._service.stored_range(thing, key, query["date"], hour)
         if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
         if kind == "csv":
-            return await _sent(stored, csv_pieces(stored), _CSV)
+            return await _in_pieces(stored, csv_pieces(stored), _CSV)
         callback = query.get("callback")
-        return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
+        return await _in_pieces(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
         newest = await self._service.active_things()
@@ -149,7 +150,7 @@ class DweetRoutes(Routes):
 def _operation(
     endpoint: Endpoint, by: str, the: str, work: Callable[..., Awaitable[object]], *, safe: bool = False
 ) -> Route:
-    """Return the route whose response has the result of `work`, a method for the values of the path and the key."""
+    """Return a route that calls `work` with the values of the path and the key, and responds with its result."""
 
     async def answer(request: Request) -> Response:
         return _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
@@ -174,27 +175,27 @@ def _posted_quietly(_: list[Entry]) -> Response:
 
 
 def _latest_of(thing: CachedThing) -> bytes | None:
-    record = thing.latest()
-    return record and b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record
+    dweet = thing.latest()
+    return dweet and b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % dweet
 
 
-async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
-    """Return the pieces as a stream if they are too large to be held at once."""
+async def _in_pieces(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
+    """Return the pieces as a response, or as a stream if they are too large to be held at once."""
     headers: tuple[Header, ...] = ()
     if deleted := await stored.deleted():
         headers = ((wire.GONE_HEADER.lower().encode("ascii"), deleted.header_value().encode("ascii")),)
-    begun = b""
+    first_part = b""
     async for piece in pieces:
-        begun += piece
-        if len(begun) > BATCH_BYTES:
+        first_part += piece
+        if len(first_part) > BATCH_BYTES:
             break
     else:
-        return Response(200, begun, content_type, headers)
+        return Response(200, first_part, content_type, headers)
 
     async def write_pieces(writer: StreamWriter) -> Callable[[], None]:
-        nonlocal begun
-        writer.write(begun)
-        begun = b""  # it is not held while the caller reads the rest
+        nonlocal first_part
+        writer.write(first_part)
+        first_part = b""  # not held in memory while the caller reads the rest
         await writer.drain()
         async for piece in pieces:
             writer.write(piece)
@@ -211,7 +212,7 @@ def _succeeded(by: str, the: str, data: object) -> Response:
 
 
 def _jsonp(route: Route) -> Route:
-    """Wrap the response of a GET in the function named by ``callback``, where one is."""
+    """Return the route with each response wrapped in a call of the function ``callback``, if the query names one."""
 
     def answer_call(request: Request) -> Answer | Awaitable[Any]:
         if not request.query_string or "callback" not in request.query:
@@ -224,7 +225,7 @@ def _jsonp(route: Route) -> Route:
         answer = route.handler(request)
         if isinstance(answer, Awaitable):
             answer = await answer
-        if isinstance(answer, Stream):  # its pieces have the callback already
+        if isinstance(answer, Stream):  # the pieces of a JSON stream already call the callback
             return answer
         response = answer if isinstance(answer, Response) else route.respond(answer)
         return _as_script(request.query["callback"], response)
@@ -235,6 +236,6 @@ def _jsonp(route: Route) -> Route:
 def _as_script(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
-    before, behind = wire.jsonp_wrapper(callback)
-    body = before + wire.safe_in_script(response.body) + behind
+    before, after = wire.jsonp_wrapper(callback)
+    body = before + wire.safe_in_script(response.body) + after
     return replace(response, body=body, content_type=_JAVASCRIPT)

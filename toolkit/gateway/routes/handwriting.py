@@ -37,7 +37,7 @@ class HandwritingRoutes(Routes):
             Route(wire.POST_LETTER, self._for_callers(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, InvalidParameters):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
         challenge: tuple[Header, ...] = ((b"www-authenticate", b'Basic realm="handwriting"'),)
@@ -58,9 +58,9 @@ class HandwritingRoutes(Routes):
                 allowance = self._service.admit(caller)
                 response = await handler(request, caller)
             except RateLimited as error:
-                allowance, response = self._service.allowance(caller), self.refuse(error, request)
+                allowance, response = self._service.allowance(caller), self.error_response(error, request)
             except ServiceError as error:
-                response = self.refuse(error, request)
+                response = self.error_response(error, request)
             response.headers += _rate_headers(allowance)
             return response
 

@@ -36,7 +36,7 @@ class IdentityRoutes(Routes):
         posts = [Route(post.endpoint, self._handler_of(post), wire.MAX_BODY_BYTES) for post in wire.OPERATIONS]
         self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         is_phone = request.raw_path == _PHONE_PATH
         error = envelope.in_dialect(error, is_phone=is_phone)
         if is_phone:

@@ -49,7 +49,7 @@ class OperatorRoutes(Routes):
             self._route(wire.ADVANCE_CLOCK, self._advance),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         challenge: tuple[Header, ...] = ((b"www-authenticate", b'Bearer realm="operator"'),)
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.failed(error), JSON, headers)

@@ -57,7 +57,7 @@ class PageRoutes(Routes):
             Route(STATIC, _static_file),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the error as a sentence in plain text, not as JSON."""
         headers = _PAGE_HEADERS if request.route is not None and request.route.for_browsers else ()
         return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT, headers)

@@ -26,7 +26,7 @@ class RewardRoutes(Routes):
             Route(wire.POST_EVENT, self._record_event),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Response:
+    def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the error as an HTML page if a person opened a reward page, otherwise as JSON."""
         error = wire.in_dialect(error)
         if request.raw_path.startswith(_PAGE_PREFIX) and request.method in ("GET", "HEAD"):

@@ -1,10 +1,10 @@
 // The page that follows a thing: its stream, the latest value of each field, a chart of each number.
 import { createChart } from "./chart.js";
 
-const POINTS = 2000; // of a chart
-const BACKLOG = 500; // dweets before the page was opened
-const MOST_CHARTS = 24;
-const MOST_FIELDS = 200;
+const MAX_POINTS = 2000; // shown in a chart
+const BACKLOG = 500; // dweets from before the page was opened
+const MAX_CHARTS = 24;
+const MAX_FIELDS = 200;
 const LONGEST_TEXT = 200;
 const LONGEST_NAME = 80;
 const CHART_PIXELS = 130;
@@ -17,7 +17,7 @@ const status = document.querySelector("[role=status]");
 const thing = document.querySelector("main").dataset.thing;
 const address = "/listen/for/dweets/from/" + encodeURIComponent(thing);
 
-let key = ""; // only here: never in the address bar, the history or a storage
+let key = ""; // kept only here, never in the address bar, the history or a storage
 let last; // sequence number of the last dweet
 let count = 0;
 let newest = "";
@@ -66,11 +66,11 @@ async function listen(connected) {
   }
 }
 
-/** The events of the stream: first a position, then dweets. Throws Refused where the gateway says no. */
+/** The events of the stream: first a position, then dweets. Throws Refused if the gateway refuses. */
 async function* events(since, connected) {
   const end = new AbortController();
   let silence = setTimeout(() => end.abort(), SILENCE_MS);
-  // A browser opens six connections to a gateway at most: a page in the background needs none, and resumes later.
+  // A browser opens at most six connections to a gateway, so a page in the background closes its own for a while.
   const endIfHidden = () => document.hidden && end.abort();
   document.addEventListener("visibilitychange", endIfHidden, { signal: end.signal });
   try {
@@ -150,7 +150,7 @@ function add(dweet) {
   count += 1;
   newest = dweet.created;
   for (const [name, value] of leaves(dweet.content)) {
-    if (!fields.has(name) && fields.size >= MOST_FIELDS) find("rest").hidden = false;
+    if (!fields.has(name) && fields.size >= MAX_FIELDS) find("rest").hidden = false;
     else {
       if (!fields.has(name)) fields.set(name, new Field(name));
       fields.get(name).add(time, value);
@@ -167,7 +167,7 @@ function paint() {
   for (const field of fields.values()) field.paint();
 }
 
-/** The leaves of a content with dotted names, as in the frames of the toolkit. Not recursive: contents nest deep. */
+/** The leaves of a content with dotted names, as in the toolkit's frames. Not recursive: contents may nest deeply. */
 function* leaves(content) {
   const isBranch = (value) => value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length;
   const waiting = [isBranch(content) ? ["", content] : ["content", content]];
@@ -191,7 +191,7 @@ function shortened(text, longest) {
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
-/** A new element with isolated text, so that a text from right to left turns nothing around it. */
+/** A new element with isolated text, so that right-to-left text does not reorder the text around it. */
 function make(tag, text, parent) {
   const element = document.createElement(tag);
   element.append(document.createElement("bdi"));
@@ -214,7 +214,7 @@ class Field {
     Object.assign(this, { value, isNew: true });
     this.kind ??= ["number", "boolean"].includes(typeof value) ? typeof value : undefined;
     if (typeof value !== this.kind) return;
-    this.lastTime = Math.max(time, this.lastTime); // ascending, also where the clock of the gateway was set back
+    this.lastTime = Math.max(time, this.lastTime); // ascending, even if the clock of the gateway was set back
     this.x.push(this.lastTime);
     this.y.push(value);
   }
@@ -224,13 +224,13 @@ class Field {
     this.isNew = false;
     if (this.kind && !this.chart) this.makeChart();
     this.shown.textContent = worded(this.value);
-    this.chart?.append({ [this.name]: { x: this.x, y: this.y } }, POINTS);
+    this.chart?.append({ [this.name]: { x: this.x, y: this.y } }, MAX_POINTS);
     this.x = [];
     this.y = [];
   }
 
   makeChart() {
-    if (Field.charts === MOST_CHARTS) return void (find("rest").hidden = false);
+    if (Field.charts === MAX_CHARTS) return void (find("rest").hidden = false);
     Field.charts += 1;
     for (const part of this.row) part.remove();
     const card = document.createElement("section");

@@ -28,7 +28,7 @@ from toolkit.errors import InvalidArgument
 
 Host = tuple[str, int]
 
-# What redis-py raises where a server is away, refuses, or answers with something else than Redis does.
+# What redis-py raises if a server cannot be reached, refuses, or is no Redis server.
 UNREACHABLE = (RedisError, OSError, TimeoutError)
 _ADVICE = {
     "OOM": "give it more memory (maxmemory), or keep fewer entries",
@@ -51,7 +51,7 @@ class RedisAddress:
             problem = self._read(urlsplit(url))
         except (ValueError, TypeError, LookupError):
             problem = "check its hosts and options, and whether its password is percent-encoded"
-        if problem:  # the URL is not repeated, nor are the words of errors: they may hold its password
+        if problem:  # neither the URL nor the error's text is shown: both may hold the password
             raise InvalidArgument(f"the URL of the store cannot be used: {problem}")
 
     def _read(self, parts: SplitResult) -> str | None:
@@ -62,24 +62,24 @@ class RedisAddress:
         self.kind, scheme = match[2] or "server", match[1] or "unix"
         login, at, hosts = parts.netloc.rpartition("@")
         path = parts.path.rstrip("/")
-        self.shown = f"{parts.scheme}://{hosts}{path}"
+        self.shown_url = f"{parts.scheme}://{hosts}{path}"
         if self.kind == "sentinel":
             self.service, _, db = path.lstrip("/").partition("/")
             path = f"/{db}"
-        given: dict[str, str] = dict(parse_qsl(parts.query, keep_blank_values=True))
-        self.prefix = given.pop("prefix", "gateway:")
-        self.replicas, self.timeout = int(given.pop("replicas", "0")), float(given.pop("timeout", "2.0"))
-        query = urlencode(given)
+        options: dict[str, str] = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self.prefix = options.pop("prefix", "gateway:")
+        self.replicas, self.timeout = int(options.pop("replicas", "0")), float(options.pop("timeout", "2.0"))
+        query = urlencode(options)
         urls = [f"{scheme}://{login}{at}{host}{path}?{query}" for host in hosts.split(",")]
         servers: list[dict[str, Any]] = [dict(parse_url(url)) for url in urls]
         port = 26379 if self.kind == "sentinel" else 6379
         self._hosts = [(server["host"], server.get("port", port)) for server in servers if match[1]]
         self._options: dict[str, Any] = {
-            "client_name": "gateway",  # so that a connection is known to answer before a batch is sent
+            "client_name": "gateway",  # setting it shows that a connection answers, before a batch is sent
             **servers[0],
             "protocol": 2,
             "driver_info": None,
-            "retry": Retry(NoBackoff(), 0),  # a command that breaks off is never repeated
+            "retry": Retry(NoBackoff(), 0),  # a command whose connection breaks is never sent again
             "socket_connect_timeout": self.timeout,
             "socket_timeout": None,  # a batch has one deadline instead of a timer for each response
         }
@@ -96,7 +96,7 @@ class RedisAddress:
             "replicas is a small number": not 0 <= self.replicas < 100,
             "timeout is a number of seconds": not 0 < self.timeout <= 3600,
         }
-        return next((problem for problem, is_there in problems.items() if is_there), None)
+        return next((problem for problem, is_present in problems.items() if is_present), None)
 
     def pool(self, node: Host | None) -> ConnectionPool:
         """Return the connections to a node of the cluster, or to the server that the URL or Sentinel names."""
@@ -104,8 +104,8 @@ class RedisAddress:
             host = {"host": node[0], "port": node[1]} if node else {}
             return ConnectionPool(connection_class=self._connection_class, **{**self._options, **host})
         options = self._options_without("host", "port")
-        of_sentinel = {name: options[name] for name in options if name.startswith(("ssl", "retry", "socket"))}
-        sentinel = Sentinel(self._hosts, sentinel_kwargs={**of_sentinel, "socket_timeout": self.timeout})
+        sentinel_options = {name: options[name] for name in options if name.startswith(("ssl", "retry", "socket"))}
+        sentinel = Sentinel(self._hosts, sentinel_kwargs={**sentinel_options, "socket_timeout": self.timeout})
         return SentinelConnectionPool(self.service, sentinel, **options)
 
     def cluster(self) -> RedisCluster:
@@ -118,8 +118,8 @@ class RedisAddress:
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Return what went wrong, and what to do about it."""
-    # These libraries know of addresses only, so their words hold no secret.
+    """Return what went wrong, and what to do about it if that is known."""
+    # These libraries name addresses only, so their messages hold no secret.
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return "no answer in time"
     # After this, redis-py lists its clients of the Sentinels.
@@ -127,4 +127,4 @@ def reason_of(error: BaseException | None) -> str:
     # redis-py takes the code off the text of those errors that it knows.
     code = (isinstance(error, RedisError) and error.status_code) or text.partition(" ")[0]
     text = text if text.startswith(code) else f"{code} {text}"
-    return " ".join([text, *(f"({advice})" for marks, advice in _ADVICE.items() if re.search(marks, text))])
+    return " ".join([text, *(f"({advice})" for pattern, advice in _ADVICE.items() if re.search(pattern, text))])

@@ -1,30 +1,32 @@
--- A server that starts or is promoted may lack the newest entries, and subscribers may have heard of them. So each run
--- of a master is a separate epoch, whose numbers are above all of the epochs before. The first run of a server is
--- epoch 0 unless it was promoted, or unless the gateway knows of epochs that the server has lost.
+-- After a failover or a restart, a master may lack the newest entries, which subscribers may already have received. So
+-- each run of a master is a separate epoch, whose numbers are above those of all epochs before. The first run of a
+-- server is epoch 0 unless it was promoted, or unless the gateway knows of epochs that the server has lost.
 --
 -- KEYS: the epochs of a hash tag, with the last run of each node; the index of its journals by time; then for each
--- append the stream of its journal, whose channel is named like the stream. ARGV: where the name begins in a stream's
--- key; the epoch of a server that knows none; then for each append the highest number in use, how many entries to keep,
--- up to which number older ones may go (both -1 for none), the time of the last entry, how many entries, and the entries.
--- Answers for each append the number before its first entry, and the number of its last; then the epoch.
--- Redis numbers the entries (`0-*`) and remembers the last number also of a stream that was trimmed to nothing.
+-- append the stream of its journal, whose channel is named like the stream. ARGV: where the journal's name begins in a
+-- stream's key; the epoch of a server that knows none; then for each append the highest number in use, how many entries
+-- to keep, up to which number older ones may be dropped (both -1 for no limit), the time of the last entry, how many
+-- entries, and the entries.
+-- Returns for each append the number before its first entry, and the number of its last; then the epoch.
+-- Redis numbers the entries (`0-*`) and remembers the last number of a stream even if all its entries were trimmed.
 
-local numbers_of_an_epoch = 1000000000
--- Updating the index costs as much as an append: a busy journal's time in it may lag by so many milliseconds.
+local numbers_per_epoch = 1000000000
+-- Updating the index costs as much as an append, so the time of a busy journal in the index may lag by so many
+-- milliseconds.
 local lag_of_index = 5000
 
 local function current_epoch()
   local info = redis.call('INFO', 'replication', 'cluster')
   local id = string.match(info, 'master_replid:(%x+)')
   local node, is_promoted = '', false
-  if string.find(info, 'cluster_enabled:1', 1, true) then  -- elsewhere there is one master at a time
+  if string.find(info, 'cluster_enabled:1', 1, true) then  -- without a cluster, there is one master at a time
     node = redis.call('CLUSTER', 'MYID')
     is_promoted = string.find(string.match(info, 'master_replid2:(%x+)'), '[^0]')
   end
-  local known = redis.call('HMGET', KEYS[1], 'run ' .. node, 'epoch')
-  local epoch = tonumber(known[2] or ARGV[2])
-  if known[1] ~= id then
-    if known[1] or is_promoted then epoch = epoch + 1 end
+  local stored = redis.call('HMGET', KEYS[1], 'run ' .. node, 'epoch')
+  local epoch = tonumber(stored[2] or ARGV[2])
+  if stored[1] ~= id then
+    if stored[1] or is_promoted then epoch = epoch + 1 end
     redis.call('HSET', KEYS[1], 'run ' .. node, id, 'epoch', epoch)
   end
   return epoch
@@ -46,11 +48,11 @@ end
 -- Trimming drops whole nodes of 100 entries, so it need not be tried at every append.
 local function trim(key, keep, floor, last, count)
   if keep < 0 or math.floor(last / 16) == math.floor((last - count) / 16) then return end
-  -- Within an epoch numbers have no holes, so they tell how many entries are above the floor.
+  -- Within an epoch no number is left out, so the difference is the number of entries above the floor.
   local above = floor >= 0 and last - floor or 0
   if above <= keep then
     redis.call('XTRIM', key, 'MAXLEN', '~', keep)
-  elseif above < last % numbers_of_an_epoch then
+  elseif above < last % numbers_per_epoch then
     redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
   end
 end
@@ -67,7 +69,7 @@ local function index(names, times)
 end
 
 local epoch = current_epoch()
-local floor_of_epoch = epoch * numbers_of_an_epoch
+local floor_of_epoch = epoch * numbers_per_epoch
 local listeners = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(KEYS, 3))
 local answer, names, times, at = {}, {}, {}, 3
 

@@ -1,6 +1,6 @@
 """Sharded pub/sub: one connection to each node, for all channels that this gateway follows there.
 
-A connection that breaks, or whose channel moved, is replaced, so that it is clear since when messages may be lost.
+A connection that breaks, or whose channel moved, is replaced: so it is clear from when on messages may be lost.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolkit.gateway")
 
-_SECONDS_TO_TRY_AGAIN = 1.0
+_SECONDS_TO_RETRY = 1.0
 
 
 class Subscription(ABC):
-    """What hears a channel of a hash tag, and reads in Redis what its messages left out or may have left out."""
+    """Listens to a channel of a hash tag, and reads from Redis what messages announce and what it may have missed."""
 
     def __init__(self, topology: Topology, tag: str, channel: bytes) -> None:
         self.tag, self.channel = tag, channel
-        self.is_live = False  # whether it hears within moments of what is committed
+        self.is_live = False  # whether it gets what is committed, within moments
         self._is_subscribed = self._is_closed = False
         self._topology, self._listener = topology, topology.node_of(tag).listener
         self._reads: GroupCommit[Request[None]] = GroupCommit(self._read)
@@ -83,7 +83,7 @@ class Subscription(ABC):
             await self.read()
             self.is_live = self.is_live or (was_subscribed and self._is_subscribed)
         except StoreUnavailable:
-            asyncio.get_running_loop().call_later(_SECONDS_TO_TRY_AGAIN, self.refresh)
+            asyncio.get_running_loop().call_later(_SECONDS_TO_RETRY, self.refresh)
         for request in requests:
             request.settle()
 
@@ -121,11 +121,11 @@ class Listener:
                 for channel in self._subscriptions:
                     self._changed.put_nowait(channel)
                 async with asyncio.TaskGroup() as group:
-                    for work in (self._subscribe(pubsub), self._hear(pubsub), self._beat()):
+                    for work in (self._subscribe(pubsub), self._receive(pubsub), self._beat()):
                         group.create_task(work)
-            # Also a message that is not ours. Callers get errors from their own commands; this only tries again.
+            # Also after a message of some other program. Callers get errors from their own commands; this only retries.
             except* (*UNREACHABLE, StoreUnavailable, ValueError, TypeError) as errors:
-                log.debug("cannot listen to %s now: %s", node.shown, reason_of(errors.exceptions[0]))
+                log.debug("cannot listen to %s now: %s", node.label, reason_of(errors.exceptions[0]))
             finally:
                 for subscription in self._subscriptions.values():
                     subscription.on_lost()
@@ -136,9 +136,9 @@ class Listener:
     async def _subscribe(self, pubsub: PubSub) -> None:
         while channel := await self._changed.get():
             await (pubsub.ssubscribe if channel in self._subscriptions else pubsub.sunsubscribe)(channel)
-            await asyncio.sleep(0)  # others may run while thousands are subscribed to again
+            await asyncio.sleep(0)  # let other tasks run between thousands of subscriptions
 
-    async def _hear(self, pubsub: PubSub) -> None:
+    async def _receive(self, pubsub: PubSub) -> None:
         while message := await pubsub.get_message(timeout=2 * self._node.timeout):
             subscription = self._subscriptions.get(message["channel"])
             if subscription is None:
@@ -147,13 +147,13 @@ class Listener:
                 subscription.on_subscribed()
             elif message["type"] == "sunsubscribe":
                 raise RedisConnectionError("a slot has moved to another node")
-            elif message["data"]:  # else it is a beat
+            elif message["data"]:  # an empty message is a beat
                 subscription.on_message(message["data"])
         raise RedisConnectionError("no message in time")
 
     async def _beat(self) -> None:
-        """Fail if the node does not answer, or writes no longer go to it."""
+        """Check again and again that the node answers and still takes writes; raise if not."""
         while subscription := next(iter(self._subscriptions.values()), None):
             await self._node.beat(subscription.tag, subscription.channel)
             await asyncio.sleep(self._node.timeout)
-        raise RedisConnectionError("no channel is subscribed to here")
+        raise RedisConnectionError("no channel has a subscription here")

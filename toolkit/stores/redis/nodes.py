@@ -1,8 +1,9 @@
-"""The nodes of a Redis, and the batches of commands that travel to them.
+"""The nodes of a Redis, and the batches of commands that are sent to them.
 
-A node has one batch in flight for what must be done in order, and one for other reads. Redis-py makes and keeps the
-connections. A batch has one of them for itself, so that ``WAIT`` covers exactly the writes before it, and so that it
-can tell a command that was never sent from one whose response was lost.
+A node has one batch in flight for what must be done in order, and one for other reads. A batch has a connection of
+redis-py for itself, so that ``WAIT`` covers exactly its writes, and so that the batch can tell a command that was never
+sent from one whose response was lost. After a failover, batches fail until their connections lead to the new master: a
+failed batch closes its connection and starts `Topology.refresh`, which reads the layout of a cluster again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores.group_commit import GroupCommit, Request, failed
+from toolkit.stores.group_commit import GroupCommit, Request, failed_future
 from toolkit.stores.redis.address import UNREACHABLE, Host, RedisAddress, reason_of
 from toolkit.stores.redis.listener import Listener, Subscription
 
@@ -32,24 +33,24 @@ log = logging.getLogger("toolkit.gateway")
 
 Argument = bytes | str | int
 
-# What waits for one node, or is on its way: more than that is refused, so that memory stays bounded.
-_BYTES_WAITING = 64 * 1024 * 1024
-_BYTES_OF_A_COMMAND = 600
-# One script call takes no more than this, so that other clients of its server do not wait long for it.
-_APPENDS_A_GROUP = 250
-# Hash tags of journals: many more than a cluster has nodes, so that they all get some.
+# The commands that wait for one node or are in flight; further ones are refused, so that memory stays bounded.
+_MAX_WAITING_BYTES = 64 * 1024 * 1024
+_BYTES_PER_COMMAND = 600
+# One script call makes no more appends than this, so that other clients of the server do not wait long.
+_APPENDS_PER_GROUP = 250
+# Hash tags of journals: many more than a cluster has nodes, so that each node gets some.
 _TAGS = 256
-_PAUSE = 0.1  # between two looks at the layout
+_SECONDS_BETWEEN_REFRESHES = 0.1
 
-# All keys of a script call lie in one slot, so a cluster runs the scripts too.
+# All keys of one call have the same hash tag and so the same slot, as a cluster requires.
 _SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua")]
 APPEND, RECORDS, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
 
 
 class Command(Request[Any]):
-    """One command, or a script, on keys of a hash tag; `read` makes the result of the response.
+    """One command or script call on keys of a hash tag; `read` turns the response into the result.
 
-    Those `in_order` are done, and their responses read, in the order of their submission.
+    Commands with `in_order` are done, and their responses read, in the order of their submission.
     """
 
     __slots__ = ("arguments", "in_order", "is_append", "read", "size", "started", "tag", "writes")
@@ -64,13 +65,13 @@ class Command(Request[Any]):
         in_order: bool = True,
     ) -> None:
         super().__init__()
-        # What cannot be encoded fails here, before it shares a batch with others.
-        given = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
-        self.arguments = [b"EVALSHA", script, len(keys), *keys, *given] if script else given
+        # An argument that cannot be encoded fails here, before it shares a batch with other commands.
+        encoded = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
+        self.arguments = [b"EVALSHA", script, len(keys), *keys, *encoded] if script else encoded
         self.tag, self.read, self.in_order = tag, read, in_order
         self.writes, self.is_append = bool(script), script == APPEND
         self.started = self.future.get_loop().time()
-        self.size = _BYTES_OF_A_COMMAND
+        self.size = _BYTES_PER_COMMAND
 
     def arguments_of(self, group: Sequence[Any]) -> Sequence[Argument]:
         return self.arguments
@@ -80,16 +81,16 @@ class Command(Request[Any]):
         self.settle()
 
 
-Group = Sequence[Command]  # what is one command for Redis
+Group = Sequence[Command]  # commands that are sent to Redis as one
 
 
 class Node:
-    """One server, at a host and port of the cluster or where the URL says, and its connections."""
+    """One server and its connections: a node of a cluster, or the server that the URL or Sentinel names."""
 
     def __init__(self, topology: Topology, host: Host | None) -> None:
         address = topology.address
         self.topology, self.timeout = topology, address.timeout
-        self.shown = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown}"
+        self.label = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown_url}"
         self.pool = address.pool(host)
         self.client = Redis(connection_pool=self.pool)
         self.listener = Listener(self)
@@ -99,14 +100,14 @@ class Node:
         self._bytes, self._failed_at = 0, -math.inf
 
     def submit(self, command: Command) -> None:
-        if self._bytes >= _BYTES_WAITING:
-            command.fail(StoreUnavailable(f"too much waits for {self.shown}"))
+        if self._bytes >= _MAX_WAITING_BYTES:
+            command.fail(StoreUnavailable(f"too much waits for {self.label}"))
         else:
             self._bytes += command.size
             (self._in_order if command.in_order else self._other_reads).submit(command)
 
     async def beat(self, tag: str, channel: bytes) -> None:
-        """Publish an empty message; fail if this is a replica, or its user may not write."""
+        """Publish an empty message; raise StoreUnavailable if this is a replica, or its user may not write."""
         command = Command(tag, script=BEAT, keys=[self.topology.key(tag, "epochs"), channel], in_order=False)
         self.submit(command)
         await command.future
@@ -123,16 +124,16 @@ class Node:
         try:
             # Callers that waited while the node was away get their answer now, not after one more timeout.
             late = [command for command in commands if command.started <= self._failed_at]
-            _fail(late, StoreUnavailable(f"{self.shown} cannot be used now: it broke off just before"))
+            _fail(late, StoreUnavailable(f"{self.label} cannot be used now: its connection broke just before"))
             groups = _grouped([command for command in commands if command.started > self._failed_at])
             responses = await self._exchange(groups, replicas) if groups else []
-            unknown = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
-            if unknown:
+            unloaded = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
+            if unloaded:
                 loads = [[Command("", b"SCRIPT", b"LOAD", text)] for text in _SCRIPTS]
-                again = await self._exchange([*loads, *(groups[n] for n in unknown)], replicas)
-                for n, response in zip(unknown, again[len(loads) :], strict=True):
+                again = await self._exchange([*loads, *(groups[n] for n in unloaded)], replicas)
+                for n, response in zip(unloaded, again[len(loads) :], strict=True):
                     responses[n] = response
-            # Later, so that the next batch is sent before the callers of this one get their answers.
+            # Not at once, so that the next batch is sent before the callers of this one get their results.
             self._loop.call_soon(self._deliver, groups, responses)
         finally:
             self._bytes -= sum([command.size for command in commands])
@@ -145,15 +146,15 @@ class Node:
         if waits:
             commands.append((b"WAIT", replicas, int(self.timeout * 500)))
         try:
-            async with asyncio.timeout(self.timeout):  # one for all: a timer for each response costs more
+            async with asyncio.timeout(self.timeout):  # one timer for all responses: one for each would cost more
                 connection = await self.pool.get_connection()
-                # Redis-py packs in Python, which costs several times as much.
+                # Redis-py packs commands in Python, which takes several times as long.
                 packed = [hiredis.pack_command(command) for command in commands]  # type: ignore[arg-type]
                 await connection.send_packed_command(packed)
                 for _ in commands:
                     responses.append(await _response(connection))
                 if any([isinstance(response, exceptions.ReadOnlyError) for response in responses]):
-                    await connection.disconnect()  # its address may lead to another server now
+                    await connection.disconnect()  # after a failover, the address may lead to another server
         except UNREACHABLE as error:
             refusals = exceptions.BusyLoadingError, exceptions.AuthenticationError
             is_unsent = connection is None or (isinstance(error, refusals) and not responses)
@@ -161,16 +162,16 @@ class Node:
                 await connection.disconnect(nowait=True)
             self._failed_at = self._loop.time()
             self.topology.refresh()
-            why = f"{self.shown} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
-            away = StoreUnavailable(why)
-            unknown = away if is_unsent else OutcomeUnknown(f"{why}; the change may have been made")
-            return [unknown if group[0].writes else away for group in groups]
+            why = f"{self.label} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
+            unavailable = StoreUnavailable(why)
+            unknown = unavailable if is_unsent else OutcomeUnknown(f"{why}; the change may have been made")
+            return [unknown if group[0].writes else unavailable for group in groups]
         finally:
             if connection is not None:
                 await self.pool.release(connection)
         # A replica refuses WAIT, after it has refused the writes.
         if waits and (isinstance(confirmed := responses.pop(), Exception) or confirmed < replicas):
-            unconfirmed = OutcomeUnknown(f"kept by {self.shown}, but not confirmed by {replicas} replicas in time")
+            unconfirmed = OutcomeUnknown(f"kept by {self.label}, but not confirmed by {replicas} replicas in time")
             for n, group in enumerate(groups):
                 if group[0].writes and not isinstance(responses[n], Exception):
                     responses[n] = unconfirmed
@@ -181,18 +182,18 @@ class Node:
             if isinstance(response, exceptions.AskError | exceptions.TryAgainError):
                 self.topology.submit_again(group, response)
             elif isinstance(response, exceptions.ResponseError):
-                _fail(group, StoreUnavailable(f"{self.shown} refuses: {reason_of(response)}"))
+                _fail(group, StoreUnavailable(f"{self.label} refuses: {reason_of(response)}"))
             elif isinstance(response, Exception):
                 _fail(group, response)
             else:
                 try:
                     group[0].answer(group, response)
-                except (ValueError, TypeError, LookupError, DecodeError) as error:  # something else than we wrote
+                except (ValueError, TypeError, LookupError, DecodeError) as error:  # not data of a gateway
                     _fail(group, StoreUnavailable(f"Redis holds what cannot be read: {type(error).__name__}"))
 
 
 class Topology:
-    """Which node has a hash tag. A single server, and what Sentinel names, is one node."""
+    """Which node has which hash tag. A single server, or the master that Sentinel names, counts as one node."""
 
     def __init__(self, address: RedisAddress) -> None:
         self.address = address
@@ -212,13 +213,13 @@ class Topology:
             await self._cluster.aclose()
             await self._cluster.initialize()
         except (*UNREACHABLE, exceptions.RedisClusterException) as error:
-            raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
+            raise StoreUnavailable(f"{self.address.shown_url} cannot be used now: {reason_of(error)}") from None
         finally:
-            self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
+            self._by_tag.clear()  # redis-py may know a newer layout, even if a node did not answer
         for subscription in self.subscriptions:
             subscription.move()
         masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
-        for host in self._nodes.keys() - masters:  # each may become a master again
+        for host in self._nodes.keys() - masters:  # no longer masters, but each may become one again
             await self._nodes[host].pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:
@@ -243,9 +244,9 @@ class Topology:
         if tag not in self._by_tag:
             host = None
             if self._cluster is not None:
-                found = self._cluster.get_node_from_key(f"{{{tag}}}")
-                assert found is not None
-                host = found.host, int(found.port)
+                master = self._cluster.get_node_from_key(f"{{{tag}}}")
+                assert master is not None
+                host = master.host, int(master.port)
             if host not in self._nodes:
                 self._nodes[host] = Node(self, host)
             self._by_tag[tag] = self._nodes[host]
@@ -256,24 +257,24 @@ class Topology:
         try:
             command = make()
         except UnicodeEncodeError as error:
-            return failed(error)
+            return failed_future(error)
         self.node_of(command.tag).submit(command)
         return command.future
 
     def submit_again(self, group: Group, error: Exception) -> None:
-        """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
+        """Send commands again that a node refused because their keys are moving, until their time is over."""
 
         def submit(_: asyncio.Task[None]) -> None:
             for command in group:
                 if asyncio.get_running_loop().time() > command.started + self.address.timeout:
-                    command.fail(StoreUnavailable(f"{self.address.shown} is moving these keys: {reason_of(error)}"))
+                    command.fail(StoreUnavailable(f"{self.address.shown_url} is moving these keys: {reason_of(error)}"))
                 else:
                     self.node_of(command.tag).submit(command)
 
         self.refresh().add_done_callback(submit)
 
     def refresh(self) -> asyncio.Task[None]:
-        """Return the task that reads the layout again: a node is away, was demoted, or lost a slot."""
+        """Read the layout again, as after a failover or when a slot moved; return the task."""
         if self._refreshing is None or (self._refreshing.done() and not self._is_closed):
             self._refreshing = asyncio.create_task(self._refresh())
         return self._refreshing
@@ -284,17 +285,17 @@ class Topology:
                 await self.read()
         except StoreUnavailable as error:  # callers get errors from their own commands; the next failure reads again
             log.debug("%s", error)
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(_SECONDS_BETWEEN_REFRESHES)
 
 
 def _grouped(commands: Sequence[Command]) -> list[Group]:
     """Return each command alone, then the appends to each hash tag together."""
     groups = [[command] for command in commands if not command.is_append]
-    last: dict[str, list[Command]] = {}
+    open_groups: dict[str, list[Command]] = {}
     for append in [command for command in commands if command.is_append]:
-        group = last.get(append.tag, [])
-        if len(group) % _APPENDS_A_GROUP == 0:
-            group = last[append.tag] = []
+        group = open_groups.get(append.tag, [])
+        if len(group) % _APPENDS_PER_GROUP == 0:
+            group = open_groups[append.tag] = []
             groups.append(group)
         group.append(append)
     return list(groups)

@@ -1,19 +1,19 @@
--- KEYS: the values of a space, and their expiries. ARGV: the gateway's clock, what to do, and the rest of it.
--- A value is kept as "expires:value". The keys of every change are published. Expired values are removed a minute later,
--- because the clocks of gateways differ; a space in which every value expires is a key that Redis expires.
+-- KEYS: the values of a space, and their expiries. ARGV: the gateway's clock, the function to call, and its arguments.
+-- A value is stored as "expires:value". The keys of every change are published. Expired values are removed a minute
+-- later, because the clocks of gateways differ; a space in which every value expires is a key that Redis expires.
 
 local values, expiries, now = KEYS[1], KEYS[2], tonumber(ARGV[1])
-local slack = 60000
+local grace = 60000
 
 local function read(key)
-  local kept = redis.call('HGET', values, key)
-  if not kept then return false end
-  local cut = string.find(kept, ':', 1, true)
-  local expires = cut and string.sub(kept, 1, cut - 1)
-  -- A damaged value lives as it is: were it gone, nobody would see the damage.
-  if not expires or not string.find(expires, '^%d*$') then return kept, '' end
+  local stored = redis.call('HGET', values, key)
+  if not stored then return false end
+  local cut = string.find(stored, ':', 1, true)
+  local expires = cut and string.sub(stored, 1, cut - 1)
+  -- A damaged value is returned as it is: if it were absent, nobody would notice the damage.
+  if not expires or not string.find(expires, '^%d*$') then return stored, '' end
   if expires ~= '' and tonumber(expires) <= now then return false end
-  return string.sub(kept, cut + 1), expires
+  return string.sub(stored, cut + 1), expires
 end
 
 local function write(key, value, expires)
@@ -31,12 +31,12 @@ local function remove(key)
 end
 
 local function changed(keys)
-  for _, key in ipairs(redis.call('ZRANGEBYSCORE', expiries, '-inf', now - slack, 'LIMIT', 0, 16)) do remove(key) end
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', expiries, '-inf', now - grace, 'LIMIT', 0, 16)) do remove(key) end
   local timed = redis.call('ZCARD', expiries)
   if timed > 0 and timed == redis.call('HLEN', values) then
     local latest = tonumber(redis.call('ZREVRANGE', expiries, 0, 0, 'WITHSCORES')[2])
-    redis.call('PEXPIRE', values, latest - now + slack)
-    redis.call('PEXPIRE', expiries, latest - now + slack)
+    redis.call('PEXPIRE', values, latest - now + grace)
+    redis.call('PEXPIRE', expiries, latest - now + grace)
   elseif timed > 0 then
     redis.call('PERSIST', values)
     redis.call('PERSIST', expiries)
@@ -46,7 +46,7 @@ local function changed(keys)
   end
 end
 
--- key, limit ('' for none), expires ('' for never). Answers the count, or 0.
+-- key, limit ('' for none), expires ('' for never). Returns the count, or 0 if it would exceed the limit.
 local function increment(key, limit, expires_of_first)
   local present, expires = read(key)
   local number = (tonumber(present or 0) or 0) + 1
@@ -56,8 +56,8 @@ local function increment(key, limit, expires_of_first)
   return number
 end
 
--- expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
--- Answers 1 or 0.
+-- expires, how many values are expected, each one's key, '1' or '' (absent), value; then these three for each change.
+-- Returns 1, or 0 if a value is not as expected.
 local function compare_and_set(expires, expected)
   local a = 5 + 3 * tonumber(expected)
   for i = 5, a - 1, 3 do

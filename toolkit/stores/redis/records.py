@@ -1,7 +1,8 @@
-"""Records in Redis: each space is one hash, and what one call changes is one script.
+"""Records in Redis: each space is one hash, and all changes of one call are made by one script call.
 
-A space with subscribers is held in memory. The response to an own change is applied at once; a message names keys
-whose values are read. All commands of a space go to Redis in one order, and their responses are applied in that order.
+A space with subscribers is held in memory. A response to a change of this gateway is applied at once; a message names
+the keys that any gateway has changed, and their values are read. All commands of a space go to Redis in one order, and
+their responses are applied in that order.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 
 class RedisRecords:
-    """See `toolkit.stores.Records`; spaces of another kind are others."""
+    """See `toolkit.stores.Records`; each kind (records, ephemeral) has its own spaces."""
 
     def __init__(self, topology: Topology, kind: str, now: Callable[[], int]) -> None:
         self.topology, self._kind, self._now = topology, kind, now
@@ -34,7 +35,7 @@ class RedisRecords:
         return self.read(space, self.value_of, b"HGET", key)
 
     def scan(self, space: str) -> Future[dict[str, bytes]]:
-        return self.read(space, self.living, b"HGETALL")
+        return self.read(space, self.unexpired, b"HGETALL")
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]:
         arguments = b"compare_and_set", _optional(expires), 0, *_flat({key: value})
@@ -57,11 +58,11 @@ class RedisRecords:
             subscription = self.subscriptions[space] = RecordSubscription(self, space)
         if not subscription.is_filled:
             await subscription.read()
-        # No waiting from here on: this subscriber hears of every later change.
+        # Nothing is awaited from here on, so this subscriber gets every later change.
         return subscription.subscribers.begin(space, subscriber, subscription.values)
 
     def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> Future[Any]:
-        """Read values in the order of the writes: a caller reads what this gateway was asked to write before."""
+        """Read values in the order of the writes, so that a caller sees all earlier changes of this gateway."""
         return self.topology.submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
 
     def _change(
@@ -73,26 +74,26 @@ class RedisRecords:
                 self.subscriptions[space].apply(changes)
             return result
 
-        given = self._now(), *arguments
+        timed = self._now(), *arguments
         return self.topology.submit(
-            lambda: Command(tag_of(space), *given, script=RECORDS, keys=self.keys(space), read=apply)
+            lambda: Command(tag_of(space), *timed, script=RECORDS, keys=self.keys(space), read=apply)
         )
 
-    def value_of(self, kept: bytes | None) -> bytes | None:
-        if kept is None:
+    def value_of(self, stored: bytes | None) -> bytes | None:
+        if stored is None:
             return None
-        expires, colon, value = kept.partition(b":")
+        expires, colon, value = stored.partition(b":")
         if not colon or (expires and not expires.isdigit()):
-            return kept  # damaged: were it gone, nobody would see the damage
+            return stored  # damaged: callers must get it, or nobody would notice the damage
         return None if expires and int(expires) <= self._now() else value
 
-    def living(self, rows: Sequence[bytes]) -> dict[str, bytes]:
-        found = zip(rows[::2], map(self.value_of, rows[1::2]), strict=True)
-        return {key.decode("utf-8", "backslashreplace"): value for key, value in found if value is not None}
+    def unexpired(self, rows: Sequence[bytes]) -> dict[str, bytes]:
+        values = zip(rows[::2], map(self.value_of, rows[1::2]), strict=True)
+        return {key.decode("utf-8", "backslashreplace"): value for key, value in values if value is not None}
 
 
 class RecordSubscription(Subscription):
-    """The subscribers of one space, and the values that they know."""
+    """The subscribers of one space, and the values as they were announced to them."""
 
     def __init__(self, records: RedisRecords, space: str) -> None:
         super().__init__(records.topology, tag_of(space), records.keys(space)[0])
@@ -100,7 +101,7 @@ class RecordSubscription(Subscription):
         self.values: dict[str, bytes] = {}
         self.is_filled = False
         self._records, self._space = records, space
-        self._unread: set[str] | None = None  # None: all
+        self._unread: set[str] | None = None  # keys whose values must be read; None for all
 
     def on_subscribed(self) -> None:
         self._unread = None
@@ -133,10 +134,10 @@ class RecordSubscription(Subscription):
 
     def _fill(self, rows: Sequence[bytes]) -> None:
         self.is_filled = True
-        self._apply_differences({**dict.fromkeys(self.values), **self._records.living(rows)})
+        self._apply_differences({**dict.fromkeys(self.values), **self._records.unexpired(rows)})
 
-    def _update(self, keys: Set[str], kept: Sequence[bytes | None]) -> None:
-        self._apply_differences({key: self._records.value_of(each) for key, each in zip(keys, kept, strict=True)})
+    def _update(self, keys: Set[str], stored: Sequence[bytes | None]) -> None:
+        self._apply_differences({key: self._records.value_of(value) for key, value in zip(keys, stored, strict=True)})
 
     def _apply_differences(self, values: Values) -> None:
         self.apply({key: value for key, value in values.items() if self.values.get(key) != value})

@@ -1,4 +1,4 @@
-"""One Redis, however many servers it is made of, as a store."""
+"""The store on one Redis: a single server, a server behind Sentinel, or a cluster."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from toolkit.stores.redis.records import RedisRecords
 
 log = logging.getLogger("toolkit.gateway")
 
-_OLDEST = (7, 0)
+_MIN_VERSION = (7, 0)
 
 
 class RedisStore:
@@ -28,10 +28,10 @@ class RedisStore:
         self._now = now
 
     def __repr__(self) -> str:
-        return self.address.shown
+        return self.address.shown_url
 
     async def open(self) -> None:
-        """Connect; raise StoreUnavailable if this Redis is not there, too old, a replica, or refuses us."""
+        """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user."""
         self.topology = Topology(self.address)
         self.journals: Journals = RedisJournals(self.topology)
         self.records: Records = RedisRecords(self.topology, "records", self._now)
@@ -58,17 +58,17 @@ class RedisStore:
                 with contextlib.suppress(ResponseError):  # a user without this permission gets no warning
                     fsync = (await node.client.config_get("appendfsync")).get("appendfsync")
         except UNREACHABLE as error:
-            raise StoreUnavailable(f"{node.shown} cannot be used now: {reason_of(error)}") from None
+            raise StoreUnavailable(f"{node.label} cannot be used now: {reason_of(error)}") from None
         if problem := _problem_of(info, self.address):
-            raise StoreUnavailable(f"{node.shown} {problem}")
+            raise StoreUnavailable(f"{node.label} {problem}")
         for warning in _warnings_about(info, fsync, self.address.replicas):
-            log.warning("%s: %s", node.shown, warning)
+            log.warning("%s: %s", node.label, warning)
 
 
 def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
     """Return why a server cannot be the store: it is too old, a replica, or one node of a cluster."""
     version = str(info.get("valkey_version") or info.get("redis_version", "0.0"))
-    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+    if tuple(int(part) for part in version.split(".")[:2]) < _MIN_VERSION:
         return f"is version {version}; it must be 7.0 or newer"
     if info.get("role") == "slave":
         return "is a replica; give its master, or redis+sentinel://"
@@ -78,17 +78,17 @@ def _problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:
 
 
 def _warnings_about(info: Mapping[str, Any], fsync: str | None, replicas: int) -> list[str]:
-    """Return where this Redis guarantees less than expected; `fsync` is None where it may not be asked."""
-    found = []
+    """Return where this Redis guarantees less than expected; `fsync` is None if the user may not read that setting."""
+    warnings = []
     if info.get("aof_enabled") == 0:
-        found.append(
+        warnings.append(
             "an acknowledged dweet is in its memory only; set appendonly yes and appendfsync always for the disk"
         )
     elif fsync not in (None, "always"):
-        found.append(f"appendfsync is {fsync}: an acknowledged dweet is on its disk within about a second, not at once")
+        warnings.append(f"appendfsync is {fsync}: an acknowledged dweet is on disk within about a second, not at once")
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and info.get("maxmemory"):
-        found.append(f"it forgets keys when its memory is full ({policy}); set maxmemory-policy noeviction")
+        warnings.append(f"it forgets keys when its memory is full ({policy}); set maxmemory-policy noeviction")
     if (connected := info.get("connected_slaves", 0)) < replicas:
-        found.append(f"{replicas} replicas must confirm what is acknowledged, and it has {connected} now")
-    return found
+        warnings.append(f"{replicas} replicas must confirm what is acknowledged, and it has {connected} now")
+    return warnings
