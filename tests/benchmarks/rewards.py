@@ -19,7 +19,7 @@ from tests.conftest import operator_of
 from toolkit import Gateway
 
 CONNECTIONS = 16
-DEVICES_A_CONNECTION = 50
+DEVICES_PER_CONNECTION = 50
 SETTINGS = {
     "partners": [{"gatewaykey": "key", "company_token": "acme", "apps": ["app"]}],
     "rules": {"seed": 7, "rewards": [{"id": "drink", "title": "A cold drink", "stock": 1_000_000}]},
@@ -29,7 +29,7 @@ _BODY = {"app_key": "app", "protocol": "http", "sdk_version": "1.0"}
 
 async def _connection(port: int, moments: int, ready: asyncio.Barrier) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    devices = [str(uuid.uuid4()) for _ in range(DEVICES_A_CONNECTION)]
+    devices = [str(uuid.uuid4()) for _ in range(DEVICES_PER_CONNECTION)]
 
     async def post(body: dict[str, object]) -> None:
         data = json.dumps({**_BODY, **body}).encode("utf-8")
@@ -46,8 +46,8 @@ async def _connection(port: int, moments: int, ready: asyncio.Barrier) -> None:
         await post({"device_id": device, "events": [{"id": "session_start", "start": start}]})
     await ready.wait()
     for number in range(moments):
-        device = devices[number % DEVICES_A_CONNECTION]
-        await post({"device_id": device, "moment_id": f"moment-{number // DEVICES_A_CONNECTION % 10}"})
+        device = devices[number % DEVICES_PER_CONNECTION]
+        await post({"device_id": device, "moment_id": f"moment-{number // DEVICES_PER_CONNECTION % 10}"})
     writer.close()
 
 

@@ -12,7 +12,7 @@ from tests.gateway.opened_stores import follow_as_a_thing_does, opened, persist,
 from tests.gateway.posters import Poster, check
 from tests.redis_servers import RedisServer, Sentinel, is_linked, is_master, wait_until
 
-POSTERS, DWEETS, DWEETS_A_BATCH = 16, 20_000, 25
+POSTERS, DWEETS, DWEETS_PER_BATCH = 16, 20_000, 25
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_master_that_is_killed_takes_nothing_with_it_that_a_replica_has_confir
         async with opened(url, url, url) as (one, other, listening):
             heard = await follow_as_a_thing_does(listening, "a")
             stores = enumerate([one, other] * (POSTERS // 2))
-            posters = [Poster(store, "a", str(who), DWEETS_A_BATCH) for who, store in stores]
+            posters = [Poster(store, "a", str(who), DWEETS_PER_BATCH) for who, store in stores]
             tasks = [asyncio.ensure_future(poster.run(lambda p=poster: is_done(p, posters))) for poster in posters]
             await until(lambda: sum(len(poster.acknowledged) for poster in posters) > DWEETS // 3)
             await asyncio.to_thread(master.kill)

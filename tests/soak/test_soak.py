@@ -36,7 +36,7 @@ from toolkit.gateway import Gateway
 THINGS = [f"soak-{number}" for number in range(4)]
 ALARMS = [f"garage-{number}" for number in range(4)]
 #: Alerts mail a hundred times a day.
-MAILS_AN_ALARM = 80
+MAILS_PER_ALARM = 80
 KEEP = 1_000
 #: Deliveries that a kill may cut off between the server's acceptance and the note of it.
 MAILS_AT_ONCE = 4
@@ -92,7 +92,7 @@ def test_nothing_is_lost_and_nothing_grows(minutes: float, tmp_path: Path, capsy
     lives = max(4, round(minutes))
     posters = [Poster(port, thing) for thing in THINGS]
     hearers = [Hearer(port, thing) for thing in THINGS]
-    alarms = [Alarm(port, thing, minutes * 60 / MAILS_AN_ALARM) for thing in ALARMS]
+    alarms = [Alarm(port, thing, minutes * 60 / MAILS_PER_ALARM) for thing in ALARMS]
     player = Player(port)
     others = [Reader(port, THINGS[0]), Locksmith(port), Writer(port), Phone(port)]
     callers = [*posters, *alarms, player, *others]

@@ -124,7 +124,7 @@ def _checked_name(name: str) -> str:
 
 
 def is_from_this_machine(request: Request) -> bool:
-    """Whether the caller is a program on this machine, not a proxy, which adds headers of its own."""
+    """Whether the caller is a program on this machine, not a proxy, which adds headers."""
     is_proxied = any(name in _PROXY_HEADERS or name.startswith(b"x-forwarded-") for name in request.fields)
     return is_loopback(request.client) and not is_proxied
 

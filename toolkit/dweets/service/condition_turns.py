@@ -57,7 +57,7 @@ class Conditions:
             await self._in_thread(owner, partial(self._worker.check_compiles, source))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
-        """Evaluate a condition, within a `turn` of its owner; once the budget is used up, each verdict is a fault."""
+        """Evaluate a condition, within the owner's `turn`; once the budget is used up, each verdict is a fault."""
         if not contents:
             return []
         if self._seconds_left.tokens(owner.lock) <= 0:

@@ -1,7 +1,7 @@
 """The child process that renders.
 
 Rendering needs a separate process, because drawing a long text holds the global interpreter lock for up to a quarter
-of a second, and no stream of the gateway would send anything meanwhile.
+of a second, and no stream of the gateway would send anything in that time.
 """
 
 import os
