@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from toolkit import local_files
-from toolkit.local_files import copy_originals, write_whole
+from toolkit.cli.lab_notebooks import copy_originals
+from toolkit.local_files import write_whole
 
 
 @pytest.fixture

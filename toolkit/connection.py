@@ -122,7 +122,7 @@ class Connection(PublicNames, Closable):
 
     @cached_property
     def handwriting(self) -> HandwritingClient:
-        """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or replay."""
+        """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or animation."""
         from toolkit.handwriting.client.handwriting import HandwritingClient
 
         return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", DEFAULT_KEY))

@@ -1,4 +1,4 @@
-"""Every error of the toolkit; the gateway and the client use the same classes.
+"""The public errors of the toolkit; the gateway and the client use the same classes.
 
 ::
 
@@ -32,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 
 
 class ToolkitError(Exception):
-    """Base class of the errors that the toolkit itself raises."""
+    """Base class of all errors of this module."""
 
     #: Whether the same call may succeed later without any change.
     retryable: ClassVar[bool] = False

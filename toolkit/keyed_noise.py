@@ -84,7 +84,7 @@ class KeyedNoise:
         return series
 
     def drift(self, name: str, positions: Floats) -> Floats:
-        """Return smooth noise along a line: variance about 1, changing over one unit of `positions`."""
+        """Return smooth noise along a line: variance 0.5 to 1, changing over one unit of `positions`."""
         cell = np.floor(positions).astype(np.int64)
         lowest = int(cell.min(initial=0))
         index = np.arange(lowest, int(cell.max(initial=0)) + 2).astype(np.uint64)
@@ -94,7 +94,7 @@ class KeyedNoise:
         return before + (knots[knot + 1] - before) * _smoother_step(positions - cell)
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return a smooth displacement to the right and up for each point, variance about 1.
+        """Return a smooth displacement to the right and up for each point, variance 0.25 to 1.
 
         Each owner, such as a letter, has its own field. Positions are in units of the lattice.
         """

@@ -239,7 +239,7 @@ def limit_memory(size: int) -> None:
 
 
 def _allocated_bytes(pid: int) -> int:
-    """Return the bytes of a process that count for `limit_memory`; 0 if it has ended, or on other systems."""
+    """Return about how many bytes `limit_memory` counts for a process; 0 if it has ended, or if this is not Linux."""
     if sys.platform != "linux":
         return 0
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -108,7 +108,7 @@ class Chart(anywidget.AnyWidget):
         self._styles = styles_of((line.name for line in self._lines), self._style_of_name)
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
-        # 3, because `thinned` returns up to three points per piece of a line.
+        # 3, because `thinned` leaves a line of up to three values per piece as it is.
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
         ends_of_gaps = [] if marks.gaps is None else [seconds_of(marks.gaps[name]) for name in ("start", "end")]
         self._data = {

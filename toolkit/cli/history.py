@@ -45,7 +45,7 @@ def history(
       toolkit history kitchen --since 2026-01-01 --until 2026-02-01 --parquet january.parquet
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
-        raise click.UsageError("give one of --csv, --parquet and --json")
+        raise click.UsageError("give only one of --csv, --parquet and --json")
     from toolkit.dweets.client.reading import Selection, read_history
 
     calls = dweet_calls(url)

@@ -16,10 +16,11 @@ from urllib.parse import quote
 import click
 
 from toolkit.cli.config import CONFIG
+from toolkit.cli.lab_notebooks import prepare_notebooks
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, handling_end_signals
 from toolkit.errors import CannotServe, ExtraMissing
-from toolkit.local_files import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
+from toolkit.local_files import gateway_folder
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -28,20 +29,6 @@ if TYPE_CHECKING:
 
 _JUPYTER_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
 _IS_POSIX = os.name == "posix"
-
-
-def _prepare_notebooks(folder: Path | None) -> Path:
-    """Return the folder that JupyterLab shows: the checkout, or a folder to which notebooks and data were copied."""
-    if folder is None and is_checkout():
-        return originals()
-    root = (folder or notebook_folder()).resolve()
-    try:
-        outdated = copy_originals(originals(), root)
-    except OSError as error:
-        raise click.ClickException(f"the folder {root} cannot be written: {error.strerror}") from None
-    for name in outdated:
-        click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
-    return root
 
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
@@ -155,7 +142,7 @@ def lab(
     """
     if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
         raise ExtraMissing("JupyterLab", "lab")
-    root = _prepare_notebooks(folder)
+    root = prepare_notebooks(folder)
     settings = _gateway_settings(config, data, port)
     # A signal during the start stops the gateway and removes the runtime folder.
     with (

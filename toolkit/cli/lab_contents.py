@@ -1,4 +1,4 @@
-"""The file manager of `toolkit lab`: JupyterLab does not mark a notebook as changed when it opens the notebook."""
+"""The contents manager of `toolkit lab`, which keeps JupyterLab from marking a notebook as changed on opening."""
 
 from contextlib import suppress
 from typing import Any

@@ -104,7 +104,7 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
 
 def _operate(
     folder: Path | None,
-    store: str | None,
+    store_url: str | None,
     on_records: Callable[[Records], Coroutine[Any, Any, T]],
     on_gateway: Callable[[OperatorClient], T],
     *,
@@ -119,18 +119,18 @@ def _operate(
     from toolkit.operator.folder import running_gateway
     from toolkit.outside_world import OutsideWorld
 
-    store = _store_without_folder(folder, store)
+    store_url = _store_without_folder(folder, store_url)
     # Opening a missing store would create an empty one, and the command would say that there is no lock.
     if folder is not None and not creates and not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} has no data of a gateway: give the folder of a gateway's --data")
 
     async def run() -> T:
-        opened = store_of(folder, store, OutsideWorld().clock.now)
-        await opened.open()
+        store = store_of(folder, store_url, OutsideWorld().clock.now)
+        await store.open()
         try:
-            return await on_records(opened.records)
+            return await on_records(store.records)
         finally:
-            await opened.close()
+            await store.close()
 
     try:
         return asyncio.run(run())

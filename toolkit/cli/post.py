@@ -49,7 +49,7 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
     checked_name(thing)
     calls = dweet_calls(url)
     if is_stream:
-        batches = _posted_lines(calls, thing, key, stdin())
+        batches = _post_lines(calls, thing, key, stdin())
     else:
         batches = iter([checked_records([calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body).data])])
     for receipts in batches:
@@ -73,7 +73,7 @@ def _content_of_arguments(arguments: Sequence[str]) -> bytes:
         raise click.UsageError("the content is not UTF-8") from None
 
 
-def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
+def _post_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
     """Post lines as they arrive; a ClickException names the lines that failed, and counts the posted ones."""
     sent = 0
     for lines in _line_batches(source):

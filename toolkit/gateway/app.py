@@ -96,7 +96,7 @@ class Application:
         """Return the response to an error of a handler; after too many wrong keys, an awaitable that delays it."""
         if isinstance(error, KeyRejected):
             assert request.routes is not None, "only a handler raises KeyRejected"
-            target = request.routes.wrong_key(error, request)
+            target = request.routes.wrong_key_target(error, request)
             if target is not None and self._wrong_keys.is_too_many(request.client, target):
                 return asyncio.sleep(self._wrong_key_delay, self.error_response(request, request.routes.too_many_keys))
         return self.error_response(request, error)

@@ -196,6 +196,6 @@ class Routes(Protocol):
     def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         """Return what a wrong key was tried on, as a log may show it; None if the request had no key."""
         return None

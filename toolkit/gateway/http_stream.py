@@ -36,7 +36,7 @@ class StreamWriter:
     async def _start(self) -> None:
         try:
             self._stop = await self._stream.start(self)
-        except StoreUnavailable as error:  # the reader sees a broken stream, reconnects and resumes
+        except StoreUnavailable as error:  # the reader sees a broken stream; a listener reconnects and resumes
             log.error("%s", error)
             self.abort()
         except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects

@@ -96,7 +96,7 @@ class DweetClient(PublicNames):
         key: Key = None,
         progress: bool = True,
     ) -> pd.DataFrame:
-        """Send each row as one dweet, in order, up to 1,000 rows per request: ``POST /dweets/for/{thing}``.
+        """Send each row as one dweet, in order for each thing, 1,000 rows per request: ``POST /dweets/for/{thing}``.
 
         Returns one row per dweet, as `post` does. A warning says if the frame has more rows than the gateway keeps.
 
@@ -115,7 +115,8 @@ class DweetClient(PublicNames):
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: send each row, as in `post_frame`, at its time.
 
-        The `Playback` runs in the background: ``.wait()`` waits for its end, ``.close()`` ends it, ``.sent`` counts.
+        The `Playback` runs in the background: ``.wait()`` waits for its end, ``.close()`` ends it, ``.sent`` is the row
+        count so far.
 
         Parameters
         ----------
@@ -173,7 +174,7 @@ class DweetClient(PublicNames):
         0
         """
         selection = Selection.checked(n, since, until)
-        return _history_of_each(things, columns, lambda name: read_history(self._calls, name, key, selection, progress))
+        return _frame_of_things(things, columns, lambda name: read_history(self._calls, name, key, selection, progress))
 
     def stored(
         self, things: ThingNames, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
@@ -195,7 +196,7 @@ class DweetClient(PublicNames):
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
         query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return _history_of_each(things, columns, lambda name: self._calls.records(wire.GET_STORED, name, key, query))
+        return _frame_of_things(things, columns, lambda name: self._calls.records(wire.GET_STORED, name, key, query))
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
@@ -390,6 +391,6 @@ class DweetClient(PublicNames):
         return backtest_records(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
 
 
-def _history_of_each(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
+def _frame_of_things(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
     records = [record for name in checked_names(things) for record in read(name)]
     return history_frame(records, columns, with_thing=not isinstance(things, str))

@@ -132,7 +132,7 @@ class Locks:
 
     @storage.retry_while_changed
     async def remove(self, lock: str, key: str | None) -> str:
-        """Take the lock off its thing, so that it can lock another one; return the lock."""
+        """Take the lock off its thing and remove the thing's alert; return the lock, which is free now."""
         stored = await self._read_lock(lock)
         thing = stored.record.thing if stored is not None else None
         checked = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, Fit.FITS)

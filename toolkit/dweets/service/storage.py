@@ -57,10 +57,10 @@ R = TypeVar("R", bound=Record)
 
 
 class Versioned(NamedTuple, Generic[T]):
-    """A record and its version, the bytes in the store; None if it is not stored yet."""
+    """A record and its version: the bytes in the store."""
 
     record: T
-    version: bytes | None
+    version: bytes
 
 
 async def read(records: Records, record_type: type[R], key: str) -> Versioned[R] | None:

@@ -58,13 +58,13 @@ async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterato
     if callback is not None:
         opening, closing = wire.jsonp_wrapper(callback)
         before, after = opening + before, after + closing
-    separator = before + b"["
+    prefix = before + b"["
     async for dweets in stored.batches(newest_first=True):
         if dweets:
             body = b",".join(dweets)
-            yield separator + (body if callback is None else wire.safe_in_script(body))
-            separator = b","
-    yield (b"]" if separator == b"," else separator + b"]") + after
+            yield prefix + (body if callback is None else wire.safe_in_script(body))
+            prefix = b","
+    yield (b"]" if prefix == b"," else prefix + b"]") + after
 
 
 async def csv_pieces(stored: StoredRange) -> AsyncIterator[bytes]:

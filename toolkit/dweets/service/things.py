@@ -53,7 +53,7 @@ class CachedThing:
     _history: bytes | None = None
 
     def __post_init__(self) -> None:
-        self._resize(_THING_OVERHEAD + 2 * len(self.name))
+        self._add_bytes(_THING_OVERHEAD + 2 * len(self.name))
 
     def extend(self, entries: Sequence[Entry]) -> None:
         """Add committed entries, except those that were added before."""
@@ -69,7 +69,7 @@ class CachedThing:
             change -= len(self._history) + _BYTES_OVERHEAD
             self._history = None
         self.last_sequence = entries[-1].sequence
-        self._resize(change)
+        self._add_bytes(change)
 
     def latest(self) -> bytes | None:
         return self._dweets[-1] if self._dweets else None
@@ -79,7 +79,7 @@ class CachedThing:
         history = self._history
         if history is None and self._dweets:
             history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._dweets[::-1]))
-            self._resize(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing now
+            self._add_bytes(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing now
         return history
 
     def drop(self) -> None:
@@ -87,7 +87,7 @@ class CachedThing:
         self.unsubscribe()
         self.unsubscribe = self.on_resize = _do_nothing
 
-    def _resize(self, change: int) -> None:
+    def _add_bytes(self, change: int) -> None:
         self.size += change
         self.on_resize(change)
 

@@ -342,9 +342,9 @@ rows, file, reload_button, download_button, save_button, copy_button
         return self.chart.png()
 
     def summary(self) -> str:
-        """Return the number of rows and the fields that are shown."""
-        fields = ", ".join(self._findings.view.fields) or "no field"
-        return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
+        """Return a text with the number of rows and the chosen fields."""
+        field_text = ", ".join(self._findings.view.fields) or "no field"
+        return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {field_text}"
 
 
 def _factor(what: str, value: float, minimum: float, tip: str) -> ipywidgets.Widget:

@@ -41,12 +41,12 @@ class DweetRoutes(Routes):
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES, respond=_posted),
             Route(wire.POST_QUIETLY, self._post, _POST_BYTES, respond=_posted_quietly),
-            Route(wire.GET_QUIETLY, self._post, safe=False, respond=_posted_quietly),
+            Route(wire.POST_QUIETLY_BY_GET, self._post, safe=False, respond=_posted_quietly),
             Route(wire.LISTEN, self._listen),
             self._reading(wire.GET_LATEST, 1, _latest_of),
             self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, CachedThing.history),
-            _jsonp(Route(wire.GET_DWEET, self._post, safe=False, respond=_posted)),
-            _jsonp(Route(wire.GET_UNNAMED, self._post_unnamed, safe=False, respond=_posted)),
+            _jsonp(Route(wire.POST_DWEET_BY_GET, self._post, safe=False, respond=_posted)),
+            _jsonp(Route(wire.POST_UNNAMED_BY_GET, self._post_unnamed, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_STORED, self._stored)),
             _jsonp(Route(wire.GET_STATS, self._stats)),
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
@@ -68,7 +68,7 @@ class DweetRoutes(Routes):
         # A script element can only load a script, so a failure is one too.
         return _as_script(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
             return None
         kind, name = next(iter(request.values.items()), ("thing", ""))

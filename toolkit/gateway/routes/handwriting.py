@@ -44,7 +44,7 @@ class HandwritingRoutes(Routes):
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.error_body(error), _JSON, (_NO_STORE, *headers))
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
         return "handwriting" if is_given else None
 

@@ -47,7 +47,7 @@ class IdentityRoutes(Routes):
             status, envelope.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
         )
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         return "mobile identity" if error.code == _CLIENT_NOT_ENABLED else None
 
     def _handler_of(self, operation: wire.Operation) -> Handler:

@@ -54,7 +54,7 @@ class OperatorRoutes(Routes):
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.failed(error), JSON, headers)
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         return "the operator API" if error.status == 401 else None
 
     def _route(self, endpoint: Endpoint, work: _Work, name: str = "") -> Route:
@@ -96,7 +96,7 @@ class OperatorRoutes(Routes):
         raise NotFound(wire.NO_USER, status=404)
 
     async def _outbox(self, _: Request) -> list[dict[str, Any]]:
-        """Every dweet that was acknowledged before has been evaluated."""
+        """Return the alert mails, after waiting for the evaluation of new dweets (5 seconds at most)."""
         await self._services.dweets.alerts.settle()
         mails = map(msgspec.to_builtins, await self._services.dweets.email_queue.mails())
         return [{name: mail[name] for name in wire.MAIL_FIELDS} for mail in mails]

@@ -32,7 +32,7 @@ STATIC = Endpoint("GET", "/static/{version}/{name}")
 MAX_VALUES_PER_THING = 8
 MAX_TEXT_CHARACTERS = 80
 MAX_CONTENT_BYTES = 16 * 1024
-_MAX_DEPTH = 20
+_MAX_SPLIT_DEPTH = 20  # objects below this depth are shown as JSON
 
 _TEXT = b"text/plain; charset=utf-8"
 _HTML = b"text/html; charset=utf-8"
@@ -140,7 +140,7 @@ def _card(dweet_json: bytes) -> str:
 
 
 def _leaves(value: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, object]]:
-    if type(value) is dict and value and depth < _MAX_DEPTH:
+    if type(value) is dict and value and depth < _MAX_SPLIT_DEPTH:
         for key, inner in value.items():
             yield from _leaves(inner, f"{name}.{key}" if depth else key, depth + 1)
     else:

@@ -36,7 +36,7 @@ class RewardRoutes(Routes):
             return Response(error.status, wire.error_body(error), JSON, (_ANY_ORIGIN,))
         return Response(error.status, wire.error_body(error), JSON, retry_after(error))
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> str | None:
+    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         return "mobile rewards" if error.code in ("bad_gatewaykey", "unknown_app") else None
 
     async def _moment(self, request: Request) -> Response:

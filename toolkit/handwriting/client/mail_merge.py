@@ -170,7 +170,7 @@ class _Template:
 
 
 def _letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[_LetterRow | str]:
-    """Return for each row the letter to write, or an error text; raise InvalidArgument if all rows would fail."""
+    """Return for each row the letter to write, or an error text; InvalidArgument for a wrong template or frame."""
     columns = [str(name) for name in frame.columns]
     if len(set(columns)) < len(columns):
         raise InvalidArgument("two columns of the frame have the same name: rename one of them")

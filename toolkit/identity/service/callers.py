@@ -160,14 +160,14 @@ def is_allowed_final_target(url: str) -> bool:
     if len(url) > _MAX_URL_CHARACTERS or not _PRINTABLE_PATTERN.fullmatch(url):
         return False
     scheme, _, rest = url.partition("://")
-    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    loopback = _LOOPBACK_HOST_PATTERN.fullmatch(host)
-    match = {"http": loopback, "https": loopback or _HOST_PATTERN.fullmatch(host)}.get(scheme)
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    loopback = _LOOPBACK_HOST_PATTERN.fullmatch(authority)
+    match = {"http": loopback, "https": loopback or _HOST_PATTERN.fullmatch(authority)}.get(scheme)
     if match is None or not 0 < int(match["port"] or 443) < 65536:
         return False
     # Refuse a URL that the parser and the patterns above read differently.
     parts = urlsplit(url)
-    if parts.netloc != host or "#" in url:
+    if parts.netloc != authority or "#" in url:
         return False
     # The service adds vfp, the final fingerprint.
     return all(name != "vfp" for name, _ in parse_qsl(parts.query, keep_blank_values=True))

@@ -159,7 +159,7 @@ class MobileAuthentication:
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use_proof(self, snapshot: Values, proof: Authentication) -> responses.Finished | None:
-        """Use a proof; return None if another request has changed the record since `snapshot` was read."""
+        """Exchange a proof for a code, or raise a refusal; None if the record has changed since `snapshot` was read."""
         subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber else None
         step = transition(proof.state, Event.FINISH, _fact_at_finish(proof, subscriber))
         used = replace(proof, state=step.next)

@@ -302,7 +302,7 @@ class IdentityWalkthrough(ServiceWidget):
         return frozenset({State.EXPIRED}) if is_expired else states
 
     def _update_flow(self) -> None:
-        """Add the requests that were sent since the last call to the flow, and draw it."""
+        """Add to the flow the requests that were sent since the last call, and draw it."""
         recorded = sum(entry.step is not None for entry in self._entries)
         self._entries += [Entry(step) for step in self._client.steps[recorded:]]
         self.state = " or ".join(sorted(self._states))

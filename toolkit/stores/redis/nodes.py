@@ -206,7 +206,7 @@ class Topology:
         self._is_closed = False
 
     async def read(self) -> None:
-        """Read the layout of a cluster; raise StoreUnavailable if no node answers."""
+        """Read the layout of a cluster; raise StoreUnavailable if that fails."""
         if self._cluster is None:
             return
         try:

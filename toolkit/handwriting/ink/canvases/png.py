@@ -74,8 +74,8 @@ def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverag
     pieces = _pieces_per_interval(strokes)
     for first, rows in _band_rows(extent, width, height):
         part = page.select(extent.touching(first, rows))
-        batch = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
-        batches = (part.strokes.select(batch == n) for n in np.unique(batch))
+        stroke_batch = np.cumsum(part.strokes.length) * pieces // _POINTS_AT_ONCE
+        batches = (part.strokes.select(stroke_batch == n) for n in np.unique(stroke_batch))
         alpha = coverage((ribbons(refine(strokes, pieces)) for strokes in batches), width, rows, first)
         if part.ink is not None:
             alpha = textured(alpha, part.strokes, part.ink, size, first)

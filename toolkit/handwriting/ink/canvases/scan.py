@@ -34,7 +34,7 @@ FIBRE_COUNT = 3600  # in a tile
 MAX_PIXELS_AT_ONCE = 1_500_000  # limits the memory
 _COARSE_TEXTURE = 3  # above this strength, single fibres can be seen
 _INK_COLOURS = 192  # palette entries between ink and paper
-_RULE_COLOURS = 48  # palette entries for rules; the margin line has the rest, a third as many
+_RULE_COLOURS = 48  # palette entries for rules; the remaining 16 are for the margin line
 _DARKEST_RULE_LEVEL = 160
 
 Grey = npt.NDArray[np.float32]

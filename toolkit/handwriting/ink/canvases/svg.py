@@ -1,4 +1,4 @@
-"""SVG: the ink as one path, or a replay in which a pen writes the text stroke by stroke.
+"""SVG: the ink as one path per layer, or a replay that shows the text stroke by stroke.
 
 In a replay, a thick line grows along the centre of each stroke and uncovers the ink. The animation is CSS only, so it
 plays in a notebook and in an image file. Readers who prefer reduced motion see the finished text.

@@ -153,7 +153,7 @@ def _grain(x: Single, y: Single, scale: float) -> Single:
 
 @cache
 def grain_tile() -> Single:
-    """Return a tile of smooth, repeating noise, shape (TILE_CELLS + 1, TILE_CELLS + 1), mean 0 and variance 1."""
+    """Return a tile of smooth, repeating noise, shape (TILE_CELLS + 1, TILE_CELLS + 1), mean about 0 and variance 1."""
     white = KeyedNoise("grain").gaussian("white", TILE_CELLS * TILE_CELLS).reshape(TILE_CELLS, TILE_CELLS)
     soft = white
     for axis in (0, 1):

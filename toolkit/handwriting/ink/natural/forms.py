@@ -357,16 +357,16 @@ class Alphabet:
         self._letters = list(letters)
         _, _, self._shades = pictures_of(list(letters.values()), *self._pen)
 
-    def legible(self, character: str, font: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
-        """Return for each of `forms` whether it is legible as `character`; `font` has the strokes of the font.
+    def legible(self, character: str, drawn: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
+        """Return for each of `forms` whether it is legible as `character`, which the font draws as `drawn`.
 
-        A legible form has as many parts and counters as the font, apart from the change in `counters` (-1: a counter
+        A legible form has as many parts and counters as `drawn`, apart from the change in `counters` (-1: a counter
         may open), and is clearly more similar to `character` than to any other letter. A counter that a thick pen
         would close may be closed, but not the eye of an e.
         """
         plain = unicodedata.normalize("NFD", character.lower())[0]
         rivals = [n for n, c in enumerate(self._letters) if c != plain and c.isdigit() == plain.isdigit()]
-        parts, thick_parts, shades = pictures_of([font, *forms], *self._pen)
+        parts, thick_parts, shades = pictures_of([drawn, *forms], *self._pen)
         fewest, most = min(parts[0], thick_parts[0]) - np.maximum(counters, 0), max(parts[0], thick_parts[0]) - counters
         same = (fewest <= parts[1:]) & (parts[1:] <= most) & (fewest <= thick_parts[1:]) & (thick_parts[1:] <= most)
         if plain == "e":

@@ -131,7 +131,7 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     last = np.maximum(np.searchsorted(letter_word, np.arange(words), "right") - 1, first)
     until = np.cumsum(added)
     before = until - added
-    # All words are put on one axis, to interpolate the width added before each letter and at the end of each word.
+    # All words are put on one axis, to interpolate the total width that was added to a word before each letter.
     base = np.cumsum(draft.word_width + _WORD_DISTANCE) - draft.word_width
     knots = np.concatenate([origin + base[letter_word], base + draft.word_width])
     shift = np.concatenate([before - before[first][letter_word], until[last] - before[first]])
