@@ -148,7 +148,7 @@ def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, ca
         assert call.post("garage", 3)["this"] == "succeeded"
     said = [text for text in complaints(caplog) if "'kitchen'" in text and "of the thing" in text]
     assert len(said) == 1
-    assert "`toolkit lock repair` frees it" in said[0]
+    assert "`toolkit lock repair` repairs or removes it" in said[0]
     assert place.records()["alert:kitchen"], "nothing of it was changed"
 
 

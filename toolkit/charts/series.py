@@ -208,7 +208,7 @@ def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str
 
 
 def _name_hash(name: str) -> int:
-    # FNV-1a, because Python's own hash differs between processes, and from any hash in the browser.
+    # FNV-1a, as in the browser: Python's own hash differs between processes.
     number = 2_166_136_261
     for byte in name.encode("utf-8", "replace"):
         number = (number ^ byte) * 16_777_619 & 0xFFFFFFFF

@@ -27,7 +27,7 @@ CONFIG = environment_option(
 
 @click.group()
 def config() -> None:
-    """Write and check the configuration file of a gateway."""
+    """Print an example configuration of a gateway, or check a file."""
 
 
 @config.command()

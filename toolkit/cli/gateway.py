@@ -89,7 +89,7 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     """
     if context.args:
         # click would print the surplus arguments, and one may be a key.
-        raise click.UsageError("too many arguments: write --lock before each LOCK=MASTERKEY, and nothing else")
+        raise click.UsageError("too many arguments: write --lock before each LOCK=MASTERKEY; only options are allowed")
     from toolkit.gateway import Gateway
     from toolkit.gateway.configuration import with_changes
 

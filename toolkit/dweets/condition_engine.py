@@ -44,9 +44,9 @@ _EVALUATION_SCRIPT = f"""
     name => Function.prototype.call.bind(String.prototype[name])))
 """
 
-# A source could break out of a single wrapper: "1) || (2" closes the parenthesis and opens another one; the Function
-# constructor of QuickJS accepts "}), (function(){". So a source must compile in two wrappers that end differently: an
-# expression in "(" and "["; a body in an object, where "," or "}" follows its "}", and in a script, where neither may.
+# A source could break out of one wrapper: "1) || (2" breaks out of "(", and "}), (function(){" out of the Function
+# constructor of QuickJS. So a source must compile in two wrappers that end differently: an expression in "(" and "[";
+# a body in an object, where "," or "}" may follow, and in a script, where both are syntax errors.
 _EXPRESSION_WRAPPERS = ("(function(dweet){ return (%s\n) })", "(function(dweet){ return [%s\n] })")
 _BODY_WRAPPERS = ("({ condition(dweet) {%s\n} })", "function condition(dweet) {%s\n}")
 # In a script, a return outside of a function is a syntax error, found before `throw 0` runs: 0 means no return.
@@ -65,7 +65,7 @@ _NULL_FAULT = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of
 
 #: A source, and contents as JSON (None: only compile).
 Job = tuple[str, Sequence[bytes] | None]
-#: For one content: the message (None: not met), the fault (or None), whether the result is a text, true or false.
+#: For one content: the message (None: not met), the fault (or None), whether the result is a string or a boolean.
 Outcome = tuple[str | None, str | None, bool]
 
 

@@ -20,7 +20,7 @@ from toolkit.settings import Table, Text, checked, read_table
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
-#: What `Gateway` and the command line take: a file, or the tables themselves.
+#: The configuration that `Gateway` takes: the path of a file, or its tables.
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
 

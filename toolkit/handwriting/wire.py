@@ -67,10 +67,12 @@ MAX_VARIANCE = 1.0
 MAX_CORRECTIONS = 1.0
 MAX_QUERY_BYTES = 256 * 1024
 
+#: What the client adds to "unauthorized".
+KEY_ADVICE = ': use connect(credentials={"apikey": ...}), or set $TOOLKIT_APIKEY together with $TOOLKIT_URL'
+
 # -- error texts, which clients may compare: do not change them --------------------------------------------
 
 UNAUTHORIZED = "unauthorized"
-KEY_ADVICE = ': use connect(credentials={"apikey": ...}), or set $TOOLKIT_APIKEY together with $TOOLKIT_URL'
 NOT_FOUND = "not found"
 HANDWRITING_NOT_FOUND = "handwriting not found"
 METHOD_NOT_ALLOWED = "method not allowed"

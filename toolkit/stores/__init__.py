@@ -8,15 +8,15 @@ from asyncio import Future
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-#: After a failover, a shared store continues above the next multiple of this: the new master may lack some numbers.
+#: After a failover or restart, a shared store continues above the next multiple of this: it may lack some numbers.
 NUMBERS_PER_EPOCH = 1_000_000_000
 
 
 class Entry(NamedTuple):
     """One entry of a journal.
 
-    ``sequence`` counts up by one within its journal (after a failover, a shared store leaves numbers out, but uses none
-    twice), ``at`` is in milliseconds since 1970, ``id`` is an identifier that the writer chooses.
+    ``sequence`` counts up by one within its journal (after a failover or restart, a shared store skips numbers, but
+    uses none twice), ``at`` is in milliseconds since 1970, ``id`` is an identifier that the writer chooses.
     """
 
     sequence: int

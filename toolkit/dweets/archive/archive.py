@@ -302,7 +302,7 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
 
 
 def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
-    # Rounded as in the archive; otherwise a stored row would seem some nanoseconds later.
+    # Cut to microseconds as in the archive; otherwise a stored row would seem some nanoseconds later.
     utc = pd.to_datetime(checked_times(frame), utc=True).as_unit("us")
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")

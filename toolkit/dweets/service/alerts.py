@@ -201,7 +201,7 @@ class _Evaluator:
 
     async def _write_alert(self, triggered_by: Entry | None) -> None:
         key, written = alert_key(self.alert.thing), storage.encode_record(self.alert)
-        expected: storage.Changes = {key: self.version}
+        expected: dict[str, bytes | None] = {key: self.version}
         changes: storage.Changes = {key: written}
         if triggered_by is not None:
             day = wire.created_text(triggered_by.at)[:10]

@@ -1,8 +1,8 @@
 """The gateway's own archive. Of all gateways on one store, the one that holds the lease writes the archive.
 
 Dweets are read from the journals after they are committed, so a slow, full or missing archive never delays a post.
-Retention never drops dweets that are not archived: the store also keeps the position up to which each thing is
-archived. A position is stored after its files, so a crash leaves it behind the archive, never ahead of it.
+Retention never drops dweets that are not archived: it stops at the position up to which a thing is archived, which the
+store keeps. A position is stored after its files, so a crash leaves it behind the archive, never ahead of it.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
 #: Why a lock or a locked thing cannot be used.
 LockDamage = str
-REPAIR_ADVICE = "`toolkit lock repair` frees it"
+REPAIR_ADVICE = "`toolkit lock repair` repairs or removes it"
 
 
 class LockRecord(storage.Record, frozen=True):

@@ -64,7 +64,7 @@ REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
 
 
 class Locks:
-    """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
+    """The locks of a store, mirrored in memory so that posts and reads do not wait for the store.
 
     Methods that take the name of a thing, except `is_locked`, raise MalformedRequest if the name is not valid.
     `on_lock` is called with each thing that becomes locked, by a caller or by damage.

@@ -293,7 +293,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     @in_turn
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Run `work` for the tables; the status line shows its error, otherwise the sentence about the findings."""
+        """Run `work` and show its error in the status line, otherwise the findings if they are current."""
         with self.showing_errors():
             work()
             if self._is_current:

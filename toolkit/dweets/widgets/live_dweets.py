@@ -237,7 +237,7 @@ class LiveDweets(ServiceWidget):
 
     @in_turn
     def _draw(self, *, even_if_paused: bool = False) -> None:
-        """Draw the last dweets; called by the drawing thread, and when a person changes a control."""
+        """Draw the last dweets unless it is paused, and stop listening if nobody sees the widget."""
         if monotonic() > self._unseen_since + _UNSEEN_SECONDS:
             self._reader.stop()
         self._readings.add(self._reader.take_new_records(), monotonic())

@@ -292,9 +292,9 @@ class HandwritingClient(PublicNames):
         """Return the complete list: request parts of it until one has no new handwriting."""
         rows: dict[str, HandwritingRow] = {}
         while True:
-            page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))}
-            page_rows = self._get_json(list[HandwritingRow], wire.GET_LISTING, {}, page)
-            new_rows = {row["id"]: row for row in page_rows}
+            part_query = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))}
+            part = self._get_json(list[HandwritingRow], wire.GET_LISTING, {}, part_query)
+            new_rows = {row["id"]: row for row in part}
             if new_rows.keys() <= rows.keys():
                 return list(rows.values())
             rows |= new_rows

@@ -29,7 +29,7 @@ MARGIN_LINE_COLOUR = RGB(226, 128, 140)
 
 
 class Stock(NamedTuple):
-    """A kind of paper; a sheet has one of its colours."""
+    """A kind of paper; the colour of a sheet is close to one of these."""
 
     colours: tuple[RGB, ...]
     texture: float  # strength of the fibres, in brightness levels of 255

@@ -46,7 +46,7 @@ class PenKind:
     contrast: float  # factor on the variation of the width
     speed_width: float  # how much wider the slowest line is than the fastest
     speed_flow: float  # how much more ink the slowest line has than the fastest
-    pressure: float  # change of the flow with one standard deviation of pressure
+    pressure: float  # change of the flow per unit of pressure
     down: float  # more ink in downstrokes, where the fingers press, and less in upstrokes
     supply: float  # slow change of the flow, as the supply of ink drifts
     pool: float  # more ink where the pen stops

@@ -199,9 +199,9 @@ def _ribbon_polygons(s: Strokes, tx: Floats, ty: Floats, number: Integers, piece
 
 
 def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers, pieces: int) -> Polygons:
-    """Return discs, the shape of the round nib, at points where the pen turns back sharply: a ribbon is flat there."""
-    point = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
-    r, corners = s.radius[point, None], 2 * pieces + 2
+    """Return discs, the shape of the round nib, at sharp turns of the pen, where a ribbon would be too narrow."""
+    turns = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
+    r, corners = s.radius[turns, None], 2 * pieces + 2
     angles = 2 * np.pi * np.arange(corners) / corners
-    x, y = s.x[point, None] + r * np.cos(angles), s.y[point, None] + r * np.sin(angles)
-    return Polygons(x.ravel(), y.ravel(), np.full(len(point), corners), number[s.stroke_of_point[point]])
+    x, y = s.x[turns, None] + r * np.cos(angles), s.y[turns, None] + r * np.sin(angles)
+    return Polygons(x.ravel(), y.ravel(), np.full(len(turns), corners), number[s.stroke_of_point[turns]])

@@ -176,8 +176,8 @@ class Shaper:
             return 0.0
         tail = left.point_letter >= left.point_letter[-1] - 1
         head = right.point_letter <= right.point_letter[0] + 1
-        distance = WORD_GAP + 2 * self.nib
-        return min(_needed_shift(_points(left, tail), _points(right, head), left.width, distance), 1.2)
+        spacing = WORD_GAP + 2 * self.nib
+        return min(_needed_shift(_points(left, tail), _points(right, head), left.width, spacing), 1.2)
 
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:
@@ -188,11 +188,11 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] not in "LMN"
 
 
-def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
-    """Return how far `right`, which begins at `offset`, must move right (if below 0: may move left) for `distance`."""
+def _needed_shift(left: _XY, right: _XY, offset: float, spacing: float) -> float:
+    """Return how far `right`, which begins at `offset`, must move right (if below 0: may move left) for `spacing`."""
     (left_x, left_y), (right_x, right_y) = _thinned(left), _thinned(right)
     dy = left_y[:, None] - right_y
-    reach = distance * distance - dy * dy
+    reach = spacing * spacing - dy * dy
     close = reach > 0
     if not close.any():
         return -offset

@@ -139,7 +139,7 @@ class IdentityClient(PublicNames):
         Raises
         ------
         Conflict
-            TargetUrl was opened before, or it has expired (after 120 seconds).
+            TargetUrl was opened before, or it has expired (by default after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
         final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
@@ -171,7 +171,7 @@ class IdentityClient(PublicNames):
             1001: the network did not identify the phone; 1006: the subscriber is suspended; 1007: deactivated;
             1038: now with another carrier.
         Conflict
-            2002: the proof has expired (after 60 seconds); 2003: the proof was used before.
+            2002: the proof has expired (by default after 60 seconds); 2003: the proof was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
         read = partial(_authenticated_user, proof.flow, self._recorder.now)

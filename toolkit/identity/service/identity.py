@@ -210,13 +210,13 @@ def _payment_detail(payment_id: str, payment: Payment, subscriber: Subscriber) -
 
 
 class RateLimits:
-    """Limits per minute on requests, guesses and wrong fingerprints, shared by all gateways of a store."""
+    """Limits per minute for all gateways of a store: on requests, wrong guesses and wrong fingerprints."""
 
     def __init__(self, ephemeral: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
         self._records, self._now, self._settings = ephemeral, now, settings
 
     async def count_request(self, caller: str) -> None:
-        """Count a request of a known client; refuse it after too many requests or guesses."""
+        """Count a request of a known client; refuse it after too many requests or wrong guesses."""
         guesses = await self._records.get(_RATES_SPACE, f"guesses of {caller}")
         if int(guesses or 0) >= self._settings.failures_a_minute:
             raise self._rate_limited_error()

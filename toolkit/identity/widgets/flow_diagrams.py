@@ -95,9 +95,9 @@ def sequence_drawing(entries: Sequence[Entry]) -> tuple[Drawing, list[Step]]:
     """
     is_attack = any(entry.is_attack for entry in entries)
     rows = [(entry, message) for entry in entries for message in _messages_of(entry)]
-    texts = "; ".join(message.text for _, message in rows) or "no requests yet"
+    calls = "; ".join(message.text for _, message in rows) or "no requests yet"
     height, pace = _HEADER_HEIGHT + _ROW_HEIGHT * max(1, len(rows)) + 4, _MESSAGE_DELAY_MS if is_attack else 0
-    drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {texts}", pace=pace)
+    drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {calls}", pace=pace)
     columns_x = _PARTICIPANTS_X_IN_ATTACK if is_attack else _PARTICIPANTS_X_IN_FLOW
     for column in range(_ATTACKER if is_attack else _CALLER, len(_PARTICIPANTS)):
         drawing.line((columns_x[column], _HEADER_HEIGHT - 4), (columns_x[column], height - 2), "quiet", width=0.6)

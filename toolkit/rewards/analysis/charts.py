@@ -17,8 +17,13 @@ _ACCENT = "#2a9d6f"
 _MAX_NAME_LENGTH = 18
 
 
+def short_name(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1]}…"
+
+
 def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
-    labels = [name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…" for name in map(str, names)]
+    labels = [short_name(name) for name in names]
     # Matplotlib would read a dollar sign without backslash as the start of a formula.
     axes.set_yticks(range(len(labels)), [name.replace("$", r"\$") for name in labels])
     axes.invert_yaxis()

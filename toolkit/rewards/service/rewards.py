@@ -21,6 +21,8 @@ from toolkit.stores import Store
 
 
 class RewardRequest(NamedTuple):
+    """A request that starts a session or asks for a decision at a moment."""
+
     gatewaykey: str | None
     cache_buster: str | None
     body: bytes

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from toolkit.drawing import Drawing, Tone
+from toolkit.rewards.analysis.charts import short_name
 
 STEP_LABELS = {
     "session": "Opened the app",
@@ -20,7 +21,6 @@ _HALF_WIDTH = (WIDTH - _NAME_WIDTH) / 2
 #: The length of the axis of rates, from 0 to 100 %.
 _RATE_AXIS_WIDTH = 285.0
 _MAX_MOMENTS = 6
-_MAX_NAME_LENGTH = 18
 
 
 def before_after_drawing(
@@ -69,9 +69,7 @@ def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.Data
     before, after = rates[0].set_index("moment_id"), rates[1].set_index("moment_id").head(n_moments)
     for index, moment_id in enumerate(after.index):
         y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * index
-        name = str(moment_id)
-        label = name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
-        drawing.text((_NAME_WIDTH - 8, y + 13), label, anchor="end")
+        drawing.text((_NAME_WIDTH - 8, y + 13), short_name(moment_id), anchor="end")
         values = []
         pairs: list[tuple[float, Tone, pd.DataFrame]] = [(y + 7, "quiet", before), (y + 18, "good", after)]
         for middle, tone, table in pairs:

@@ -123,7 +123,7 @@ class Listener:
                 async with asyncio.TaskGroup() as group:
                     for work in (self._subscribe(pubsub), self._receive(pubsub), self._beat()):
                         group.create_task(work)
-            # Also after a message of some other program. Callers get errors from their own commands; this only retries.
+            # Another program's message may be malformed. Callers get errors from their own commands; this only retries.
             except* (*UNREACHABLE, StoreUnavailable, ValueError, TypeError) as errors:
                 log.debug("cannot listen to %s now: %s", node.label, reason_of(errors.exceptions[0]))
             finally:

@@ -69,9 +69,9 @@ class Scan:
         """Yield the unfiltered rows of a PNG, in pieces that limit the memory."""
         count = max(16, MAX_PIXELS_AT_ONCE // self._width // 16 * 16)
         for first in range(0, len(alpha), count):
-            yield np.pad(self._colours(alpha[first : first + count], first_row + first), ((0, 0), (1, 0)))
+            yield np.pad(self._palette_indices(alpha[first : first + count], first_row + first), ((0, 0), (1, 0)))
 
-    def _colours(self, alpha: Coverage, first_row: int) -> npt.NDArray[np.uint8]:
+    def _palette_indices(self, alpha: Coverage, first_row: int) -> npt.NDArray[np.uint8]:
         """Return the palette index of each pixel, shape (rows, width)."""
         bright = self._bare_paper(first_row, len(alpha))
         if self._sheet.lines:
