@@ -29,5 +29,5 @@ def chart_styles() -> str:
 
 
 def _bundle(names: tuple[str, ...]) -> str:
-    # Join the files, because anywidget takes one module without relative imports.
+    # Join the files into one module: anywidget resolves no relative imports.
     return "".join(_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)

@@ -32,7 +32,7 @@ _IS_POSIX = os.name == "posix"
 
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
-    """Overlay the configuration with the options; if neither names a folder or a store, add the default folder."""
+    """Let the options override the configuration; if neither names a folder or a store, add the default folder."""
     from toolkit.gateway.configuration import with_changes
 
     settings = with_changes({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})

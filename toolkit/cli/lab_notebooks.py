@@ -11,7 +11,7 @@ import platformdirs
 from toolkit.local_files import APPLICATION, is_checkout, originals, write_whole
 
 _COPIED_FOLDERS = ("notebooks", "data")
-_NOT_COPIED = ("__pycache__", "tools")  # data/tools of a checkout is for maintainers
+_NOT_COPIED = ("__pycache__", "tools")  # at any depth; data/tools is for maintainers
 _RECORD_FILE = ".gateway-toolkit.json"
 
 

@@ -1,4 +1,4 @@
-"""Section A, thing messaging: dweets, streams, locks and alerts.
+"""Thing messaging: dweets, streams, locks and alerts.
 
 Read ``wire`` first (the protocol), then one of the folders: ``service`` (the gateway), ``client`` (Python calls),
 ``analysis`` (of a history), ``widgets`` or ``archive`` (years of history). Gateway and client both use

@@ -86,7 +86,7 @@ class Configuration(Table, frozen=True):
 
 
 def configuration_of(source: Source | None, changes: Mapping[str, Mapping[str, object]] | None = None) -> Configuration:
-    """Read a configuration, replace values by table and key (None changes nothing), and check the result."""
+    """Read a configuration, replace values by table and key (None or empty changes nothing), and check the result."""
     return checked(with_changes(tables_of(source), changes or {}), Configuration)
 
 

@@ -31,7 +31,7 @@ _ACCEPT_CHARACTERS = 4_000
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request; `Application.begin` sets `handler`, `route`, `routes` and `values`."""
+    """One request; if its head can be read, `Application.begin` sets `handler`, `route`, `routes` and `values`."""
 
     method: str
     raw_path: bytes
@@ -197,5 +197,5 @@ class Routes(Protocol):
         """Return the response to an error, in the service's dialect."""
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        """Return what a wrong key was tried on, as a log may show it; None if the request had no key."""
+        """Return what a wrong key was tried on, as a log may show it; None if the error is not counted."""
         return None

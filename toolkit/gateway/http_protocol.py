@@ -145,7 +145,7 @@ class HttpProtocol(asyncio.Protocol):
     def _is_idle(self) -> bool:
         return self._current is None and not self._waiting
 
-    # -- responses ----------------------------------------------------------------------------------------
+    # -- responses and the end of the connection ------------------------------------------------------------
 
     def _answer(self, request: Request, make: Callable[[Any], Answer | Awaitable[Any]], argument: object) -> None:
         try:

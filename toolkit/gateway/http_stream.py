@@ -46,7 +46,7 @@ class StreamWriter:
             raise
 
     def write(self, *pieces: bytes) -> None:
-        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is disconnected."""
+        """Send the pieces without blocking; a reader who leaves too much unread is disconnected."""
         transport = self._transport
         if self._is_over or transport.is_closing():
             return

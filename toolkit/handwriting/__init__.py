@@ -1,4 +1,4 @@
-"""Section B, handwriting: renders text as a picture of real handwriting.
+"""Handwriting: renders text as a picture of real handwriting.
 
 Read ``ink/renderer`` first: `render` takes ``parameters`` and returns a ``handwritten`` file. Each stage is one module
 and passes arrays to the next: ``shaping``, ``layout``, ``baselines``, ``motion``, ``pen``, ``page``, ``ribbons``,

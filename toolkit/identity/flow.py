@@ -28,6 +28,7 @@ class Event(StrEnum):
     FINISH = "authenticateByRedirectFinish"
     ELIGIBILITY = "getEligibility"
     PAYMENTS = "getPaymentList / getPaymentDetails"
+    #: Time passes, a newer code is issued, or an operator resets the user.
     TIME = "time passes"
 
 
@@ -134,5 +135,5 @@ _TRANSITION_OF_CAUSE = {(row.state, row.event, row.fact): row for row in TRANSIT
 
 
 def transition(state: State, event: Event, fact: Fact = Fact.ANY) -> Transition:
-    # A fact without a row has the row of ANY.
+    # For a fact without a row of its own, the row of ANY applies.
     return _TRANSITION_OF_CAUSE.get((state, event, fact)) or _TRANSITION_OF_CAUSE[state, event, Fact.ANY]

@@ -63,6 +63,7 @@ class Decision(msgspec.Struct, frozen=True):
     reward: RewardItem | None
     message: str | None
     arm: str | None
+    #: The probability of a reward.
     p: float | None
     #: One line for each rule that was checked, in order.
     trace: list[Details]

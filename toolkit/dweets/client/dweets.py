@@ -41,7 +41,7 @@ class DweetClient(PublicNames):
     thing raises KeyRejected if the key is missing or wrong.
 
     Contents become typed columns (int64, float64, boolean, str or object). Nested names are joined with dots (a key
-    with the same dots wins), missing values are NA, and a content that is no object is in the column ``content``. A
+    that itself has the dots wins), missing values are NA, and a content without fields is in the column ``content``. A
     frame has the 200 most frequent names as columns; a warning says how many are left out, ``columns=`` selects others.
     """
 

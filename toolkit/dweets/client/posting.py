@@ -31,7 +31,7 @@ def post_rows(
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _rows_by_thing(thing, frame, thing_column)
-    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # `HttpSession` would notice too late
+    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # `HttpSession` would refuse in the middle
         raise InvalidArgument(f"thing cannot be {min(unsendable)!r}")
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
     receipts: list[Receipt] = []

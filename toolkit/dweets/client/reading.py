@@ -53,7 +53,7 @@ def read_history(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
     last_day = times_of(latest[:1])[0].normalize()
     first_day = max(_first_day(calls, thing, key, last_day), selection.since.normalize())
     days = pd.date_range(first_day, last_day)[::-1]
-    days = days[(days < selection.until) | (days == first_day)]  # the first day's response tells what was deleted
+    days = days[(days < selection.until) | (days == first_day)]  # only its response says how many were deleted
     records = list(compress(latest, times_of(latest) >= last_day + pd.Timedelta(days=1)))
     deleted = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):

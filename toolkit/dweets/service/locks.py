@@ -67,7 +67,7 @@ class Locks:
     """The locks of a store, mirrored in memory so that posts and reads do not wait for the store.
 
     Methods that take the name of a thing, except `is_locked`, raise MalformedRequest if the name is not valid.
-    `on_lock` is called with each thing that becomes locked, by a caller or by damage.
+    `on_lock` is called with each thing that is or becomes locked, by a caller or by damage.
     """
 
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:

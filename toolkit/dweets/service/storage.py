@@ -75,10 +75,10 @@ async def mirror(
     log_message: str,
     on_change: Callable[[str, Versioned[R] | None], None],
 ) -> Callable[[], None]:
-    """Call `on_change` with the name and record of each key with a prefix, now and after each change.
+    """Call `on_change` for each key that begins with `prefix`: with the rest of the key and its record, now and later.
 
-    A removed or damaged record is None; damage is logged as `log_message`, with the name and the reason. Returns a
-    function to stop.
+    A removed or damaged record is None; damage is logged as `log_message`, with the rest of the key and the reason.
+    Returns a function to stop.
     """
 
     def parse(key: str, value: bytes | None) -> None:

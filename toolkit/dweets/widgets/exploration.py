@@ -154,7 +154,7 @@ class Findings(NamedTuple):
 
     @property
     def zoom(self) -> tuple[pd.Timestamp, pd.Timestamp] | None:
-        """The range to zoom a chart to; None if the range contains all times or none of them."""
+        """The range to zoom a chart to; None if it covers the whole history or does not overlap it."""
         if self.whole.empty:
             return None
         (start, end), first, last = self.range, self.whole.index.min(), self.whole.index.max()

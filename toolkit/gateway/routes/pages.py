@@ -128,7 +128,7 @@ def _card(dweet_json: bytes) -> str:
     thing, created = dweet["thing"], escape(dweet["created"])
     is_large = len(content) > MAX_CONTENT_BYTES
     shown_content = f"{len(content) // 1024} KiB of JSON" if is_large else orjson.loads(content)
-    # Not by `frequent_leaf_columns`: it visits every leaf, which takes half a second for an attacker's hundred contents.
+    # Not by `frequent_leaf_columns`: it visits all leaves: half a second for a hundred contents of an attacker.
     leaves = list(islice(_leaves(shown_content), MAX_VALUES_PER_THING + 1))
     shown = leaves[:MAX_VALUES_PER_THING]
     values = "".join(f"<dt>{_short_html(name)}</dt><dd>{_short_html(_value_text(value))}</dd>" for name, value in shown)

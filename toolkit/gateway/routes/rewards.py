@@ -19,7 +19,7 @@ class RewardRoutes(Routes):
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
         self._public_url = public_url
-        # `cross_origin` stays False: partner keys do not belong in a browser, and the page's events need no preflight.
+        # No preflight (`cross_origin`): partner keys do not belong in a browser, and the page's events need none.
         self.table = [
             Route(wire.POST_MOMENT, self._moment, wire.MAX_BODY_BYTES),
             Route(wire.GET_REWARD_PAGE, self._page),

@@ -76,7 +76,7 @@ def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: K
 
 
 def _plain_lines(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return margin and slope of every line; in a letter, slopes change slowly, or long lines would meet."""
+    """Return margin and slope of lines (not natural); in a letter slopes change slowly, or long lines would meet."""
     margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", count)) * MARGIN_WANDER
     drift = noise.drift("slopes", np.arange(count) / SLOPE_DRIFT_LINES)
     slope = drift if parameters.is_multipage else noise.gaussian("slope", count)

@@ -13,8 +13,8 @@ from toolkit.handwriting.ink.ribbons import POINT_DISTANCE, Strokes
 from toolkit.keyed_noise import KeyedNoise, unit
 
 # Lengths in cap heights.
-STRIKE_HEIGHT = 0.27  # of a line that crosses out a word: the middle of small letters
-STRIKE_OVERSHOOT = 0.12  # by which this line is longer than the word, at both ends
+STRIKE_HEIGHT = 0.27  # of a strike-through above the baseline: the middle of small letters
+STRIKE_OVERSHOOT = 0.12  # by which a strike-through is longer than the word, at both ends
 SECOND_WRITING_SHIFT = 0.028  # between a letter and its second writing
 SQUEEZE_DROOP = 0.10  # by which the end of a squeezed word is lower
 _FALSE_START_SHARE = 0.45  # of all corrections

@@ -29,7 +29,7 @@ JOIN_LENGTH = 0.28  # of the two ends of a joined letter; they do not bend
 class PenPath(NamedTuple):
     """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
-    strokes: Strokes  # the radius is relative to the nib, 1 on average
+    strokes: Strokes  # the radius is relative to the nib, 1 on average; after the pen in cap heights
     stroke_word: Integers  # (strokes,) number of the word on the page
     stroke_letter: Integers  # (strokes,) number of the letter on the page
     begin: Floats  # (words,) x of the start of each word

@@ -156,8 +156,8 @@ def _printed_lines(
         has_margin = left > pitch and noise.number("margin lines") < 0.55
         margin_x = left - noise.number("margin line", (0.1, 0.6)) * pitch
         upright = [(margin_x, MARGIN_LINE_COLOUR)] if has_margin else []
-    lines = [PrintedLine(y - turn * middle_x, turn, False, rule) for y in across]
-    return (*lines, *(PrintedLine(x + turn * middle_y, -turn, True, colour) for x, colour in upright))
+    horizontal = [PrintedLine(y - turn * middle_x, turn, False, rule) for y in across]
+    return (*horizontal, *(PrintedLine(x + turn * middle_y, -turn, True, colour) for x, colour in upright))
 
 
 def _positions(start: float, distance: float, length: float, reach: float) -> list[float]:

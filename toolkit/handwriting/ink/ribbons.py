@@ -152,10 +152,10 @@ def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
     old = length - 1  # intervals between the points of a stroke
     new = np.maximum(-(-old // every), np.minimum(old, 2))
     stroke = np.repeat(np.arange(len(new)), new + 1)
-    number = np.arange(len(stroke)) - (np.cumsum(new + 1) - new - 1)[stroke]  # of a chosen point, from 0 in each stroke
+    index = np.arange(len(stroke)) - (np.cumsum(new + 1) - new - 1)[stroke]  # of a chosen point, from 0 in each stroke
     start = np.cumsum(length) - length
-    # number * old / new, rounded
-    return start[stroke] + (2 * number * old[stroke] + new[stroke]) // np.maximum(2 * new[stroke], 1), new + 1
+    # index * old / new, rounded
+    return start[stroke] + (2 * index * old[stroke] + new[stroke]) // np.maximum(2 * new[stroke], 1), new + 1
 
 
 def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:

@@ -98,7 +98,7 @@ class IdentityClient(PublicNames):
     ) -> StartedTransaction:
         """Start to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
 
-        The request contains a PKCE challenge, so that only this client can finish the transaction.
+        The request contains a PKCE challenge: only the holder of its verifier, which is returned, can finish.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 Response = Mapping[str, Any]
 #: The largest number of requests in the trace.
 _MAX_STEPS = 1_000
-#: For each operation, the client method, which errors name instead of the operation, and the event in the flow.
+#: For each operation: its client method (errors name this, not the operation), and its event in the flow.
 _OPERATIONS: dict[str, tuple[str, Event | None]] = {
     "accountEcho": ("echo", None),
     "authenticateByRedirectFinish": ("finish_authentication", Event.FINISH),

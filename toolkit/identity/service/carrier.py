@@ -63,6 +63,7 @@ class Subscriber(Table, frozen=True):
     state: Literal["ACTIVE", "SUSPENDED", "DEACTIVATED"] = "ACTIVE"
     #: The customer record. NONE: the carrier never created one; LOST: it should exist but is missing.
     record: Literal["PRESENT", "NONE", "LOST"] = "PRESENT"
+    #: Whether the person refused to take part: then the user is not eligible.
     opted_out: bool = False
     #: Whether the payment operations require an answer to the challenge.
     asks: bool = True

@@ -44,7 +44,7 @@ class IdentityWalkthrough(ServiceWidget):
     """Choose a phone, authenticate it step by step, see each request and response, then try attacks.
 
     All requests are really sent; secrets appear as hashes. A click on an arrow shows the request and the response. Each
-    step can be repeated, to see what the service answers; for a step that is too early, the status names the next step.
+    later step can be repeated, to see the response; if a step is too early, the status names the step to take instead.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ class RewardsExplorer(ServiceWidget):
         return replace(changed, arms_by=self.arms_by.value, rewards=_scaled_stocks(changed, self.stock.value))
 
     def picture(self) -> bytes:
-        """Return funnel and rates as PNG."""
+        """Return the comparison before and after as PNG."""
         return png(self._drawing())
 
     def summary(self) -> str:

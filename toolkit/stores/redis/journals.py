@@ -17,7 +17,7 @@ from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import APPEND, Argument, Command, Topology
 from toolkit.stores.subscribers import Subscribers
 
-_ENTRIES_PER_READ = 128  # of 64 KB each at most
+_ENTRIES_PER_PAGE = 128  # of 64 KB each at most
 # How long a channel stays open without subscribers: often another one comes at once, as when a listener reconnects.
 _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001  # how much later than its message the response to an append may arrive
@@ -99,7 +99,7 @@ class RedisJournals:
 
     async def pages(self, name: str, sequence: int) -> AsyncIterator[list[Entry]]:
         """Yield the entries numbered above `sequence`."""
-        while page := await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_PER_READ):
+        while page := await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_PER_PAGE):
             yield page
             sequence = page[-1].sequence
 

@@ -62,7 +62,7 @@ def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverag
     """Yield the coverage of the page from top to bottom in bands of rows, each of the shape (rows, width)."""
     strokes = page.strokes
     extent = _StrokeExtents(strokes)
-    block = max(1, math.ceil(extent.edge_pixels(0, height) / MAX_PAGE_EDGE))  # pixels that are drawn as one
+    block = max(1, math.ceil(extent.edge_pixels(0, height) / MAX_PAGE_EDGE))  # block x block pixels are drawn as one
     if block > 1:
         small = replace(strokes, x=strokes.x / block, y=strokes.y / block, radius=strokes.radius / block)
         coarse = replace(page, strokes=small)

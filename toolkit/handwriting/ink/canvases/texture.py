@@ -133,9 +133,9 @@ def _interpolated(
 def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
     """Return the depth of the paper's hollows at positions of the page, with a mean of about 0."""
     shift = int(noise.number("grain") * TILE_CELLS)
-    depth = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
-    deep: Single = np.float32(0.3) * depth + np.maximum(depth - np.float32(0.9), 0)
-    return deep
+    grain = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
+    depth: Single = np.float32(0.3) * grain + np.maximum(grain - np.float32(0.9), 0)
+    return depth
 
 
 def _grain(x: Single, y: Single, scale: float) -> Single:

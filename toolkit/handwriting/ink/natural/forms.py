@@ -26,7 +26,7 @@ _MIN_FORMS = 5  # of a letter, if so many are legible
 _MAX_LOOP_WIDTH = 0.2  # a wider loop is not closed
 _CONTACT_DISTANCE = 0.07  # an end nearer than this to another part of the letter touches it
 # Of the pictures of letters, which are compared.
-_X_HEIGHT, _MIN_SCALE, _MAX_SCALE = 20, 36, 58  # pixels: of the x-height, and limits of the cap height
+_X_HEIGHT, _MIN_SCALE, _MAX_SCALE = 20, 36, 58  # in pixels: wanted x-height, limits of the cap height
 _WIDTH, _HEIGHT, _BASELINE = 88, 96, 60  # pixels: size of a picture, and from the top to the baseline
 _CELL_PX = 4  # pictures are compared in cells of this size
 _INKED, _NEAR_INK = 0.5, 0.2  # smallest shade of pixels that count as ink, with the usual pen and with a thick pen

@@ -25,7 +25,7 @@ _FOOT_HEIGHT, _HOOK_HEIGHT = 0.2, 0.3  # the foot of a stem is below the first, 
 _MAX_INSET = 0.14  # a join does not use an end that is farther inside the letter
 _SAME_HEIGHT = 0.2  # an exit is compared with ink that is at most this much higher or lower
 _MAX_CUT_TAIL, _MAX_CUT_HEAD = 0.25, 0.2  # length that a join may cut off the exit, and off the entry
-_MAX_RETRACED_LENGTH = 1.0  # length over which the pen may follow a stroke backwards to its start
+_MAX_RETRACED_LENGTH = 1.0  # longest way back along an entry to its start, if joined farther on
 _MAX_CLOSED_DISTANCE = 0.16  # a joined hand joins over at most this distance
 _MIN_BRIDGE, _MAX_BRIDGE = 0.06, 0.9  # distances over which a print hand may join
 _MAX_ENTRY_HEIGHT = 0.85  # a print hand does not join a higher entry
@@ -106,12 +106,12 @@ def _delayed_kinds(character: str, parts: list[Part], flags: list[int], joined: 
     late = [0] * len(parts)
     if len(parts) < 2:
         return late
-    plain = unicodedata.normalize("NFD", character)
+    decomposed = unicodedata.normalize("NFD", character)
     if character in "tf" and (bar := bar_of(parts)) is not None:
         late[bar] = BAR
     if character == "x" and joined:
         late[max(range(len(parts)), key=lambda n: parts[n][0, 1] + parts[n][-1, 1])] = BAR
-    if plain[0] in "ij" or len(plain) > 1:
+    if decomposed[0] in "ij" or len(decomposed) > 1:
         body = max(parts, key=lambda part: len(part))
         for n, part in enumerate(parts):
             touches = min(nearest(part[end], body)[1] for end in (0, -1)) < _BRANCH_GAP  # the serif of an i is no dot

@@ -132,13 +132,13 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     until = np.cumsum(added)
     before = until - added
     # All words are put on one axis, to interpolate the total width that was added to a word before each letter.
-    base = np.cumsum(draft.word_width + _WORD_DISTANCE) - draft.word_width
-    knots = np.concatenate([origin + base[letter_word], base + draft.word_width])
+    word_start = np.cumsum(draft.word_width + _WORD_DISTANCE) - draft.word_width
+    knots = np.concatenate([origin + word_start[letter_word], word_start + draft.word_width])
     shift = np.concatenate([before - before[first][letter_word], until[last] - before[first]])
     stroke_word = np.repeat(draft.stroke_word, draft.strokes.length)
-    position = draft.strokes.x + base[stroke_word]
+    position = draft.strokes.x + word_start[stroke_word]
     x = draft.strokes.x + _interpolated(position, knots, shift)
-    along = partial(_interpolated, position, origin + base[letter_word] + span / 2)
+    along = partial(_interpolated, position, origin + word_start[letter_word] + span / 2)
     size = along((1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[letter_word])
     dx, dy = _bend(draft, origin, span, penman, noise)
     y = draft.strokes.y * size + along(drifting("rise", WORD_RISE, LETTER_RISE)) + dy

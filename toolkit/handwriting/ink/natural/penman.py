@@ -17,7 +17,7 @@ from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
 from toolkit.keyed_noise import Integers, KeyedNoise, unit
 
 MAX_FORMS = 5  # of one letter by one writer
-BLEND_LENGTH = 0.3  # cap heights from a join, over which both strokes bend towards each other
+BLEND_LENGTH = 0.3  # cap heights from a join, over which both pieces bend towards each other
 _FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms of a letter, most frequent first
 _MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
 _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
@@ -37,7 +37,7 @@ class ChosenLetter(NamedTuple):
     meeting: Meeting  # with the letter before; strokes are cut and joined only if `joins`
     joins: bool  # whether the pen is not lifted between the letter before and this letter
     bar: str  # "" for a normal bar, "left" or "right" for an extended bar, "none" if the next letter has the bar
-    spacing: float  # from the origin of the letter to the next origin, or to the end of the word
+    spacing: float  # in the font, from the origin of the letter to the next origin or the end of the word
 
 
 class _Piece(NamedTuple):
@@ -180,7 +180,7 @@ class Penman:
 
 
 def _pick_form(count: int, last_forms: dict[str, int], character: str, position: int, chance: float) -> int:
-    """Return the number of another form than the last one; first and last letters of a word prefer other forms."""
+    """Choose another form than the last one, and store it; first and last letters of a word prefer others."""
     if count == 1:
         return 0
     before = last_forms.get(character, -1)
@@ -237,7 +237,7 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
 
 
 def _blend(strokes: Strokes, join: Integers) -> None:
-    """Bend both strokes of every join towards each other; `join` has the index of the first point after each join."""
+    """Bend both pieces at every join towards each other; `join` has the index of the first point after each join."""
     stroke = strokes.stroke_of_point
     for values in (strokes.x, strokes.y, strokes.radius):
         gap = values[join] - values[join - 1]
