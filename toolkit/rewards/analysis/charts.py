@@ -18,6 +18,7 @@ _MAX_NAME_LENGTH = 18
 
 
 def short_name(name: object) -> str:
+    """Return a name as a label; the end of a long name is replaced by "…"."""
     text = str(name)
     return text if len(text) <= _MAX_NAME_LENGTH else f"{text[: _MAX_NAME_LENGTH - 1]}…"
 
