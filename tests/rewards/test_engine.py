@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import configuration_of
 from toolkit.rewards.analysis.explanation import SENTENCES, explain, sentence
 from toolkit.rewards.analysis.simulation import simulate
-from toolkit.rewards.configuration import Configuration, Partner
+from toolkit.rewards.configuration import Configuration, Limits, Partner
 from toolkit.rewards.engine import DAY_MS, Decision, DeviceState, Engine, Moment, random_number
 from toolkit.settings import checked, read_table
 
@@ -326,7 +327,6 @@ def test_one_file_in_two_forms(tmp_path: Path) -> None:
     rules = Configuration.parse(read_table(tmp_path / "rules.toml"))
     assert rules == Configuration.parse(read_table(tmp_path / "rules.json"))
     assert rules.moments["run"].arms["B"].p == 0.7
-    assert rules.moments["run"].per_device_per_day == 3
 
 
 @pytest.mark.parametrize("name", ["none.toml", "broken.toml", "broken.json"])
@@ -337,9 +337,16 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         read_table(tmp_path / name)
 
 
-def test_a_what_if_changes_what_follows_the_default() -> None:
-    rules = Configuration.parse({"moments": {"own": {"p": 0.9}, "same": {"arms": {"A": {}, "B": {"p": 1}}}}})
-    changed = rules.with_limits(p=0.5, min_gap_s=1)
-    assert changed.moments["own"].p == 0.9
-    assert changed.moments["own"].min_gap_s == 1
-    assert (changed.moments["same"].arms["A"].p, changed.moments["same"].arms["B"].p) == (0.5, 1)
+def test_limits_are_inherited_from_the_moment_and_the_default() -> None:
+    moments = {"own": {"p": 0.3, "min_gap_s": 9}, "armed": {"min_gap_s": 5, "arms": {"A": {"p": 0.7}}}}
+    rules = Configuration.parse({"moments": moments})
+    assert rules.table()["moments"]["own"].keys() & rules.table()["default"].keys() == {"p", "min_gap_s"}
+    assert Configuration.parse(rules.table()) == rules
+    # A what-if changes the default; `own` keeps its p, although the default had the same value.
+    what_if = replace(rules, default=Limits(p=0.5, min_gap_s=1))
+    engine = Engine(what_if)
+    expected = {"own": (0.3, 9), "armed": (0.7, 5), "other": (0.5, 1)}
+    for moment_id, (p, min_gap_s) in expected.items():
+        decision = engine.decide(Moment("", "d", moment_id, NOON, session_age_s=0.0), DeviceState(), {})
+        gap = next(line for line in decision.trace if line["rule"] == "min_gap")
+        assert (decision.p, gap["needed_s"]) == (p, min_gap_s)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolkit.rewards import wire
@@ -20,9 +20,6 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 PerDay = Annotated[int, Meta(ge=0, le=10_000)]
 Gap = Annotated[float, Meta(ge=0, le=86_400)]
 Units = Annotated[int, Meta(ge=0, le=1_000_000_000)]
-LimitsT = TypeVar("LimitsT", bound="Limits")
-#: No configuration can have this value, because all limits are at least 0.
-_NOT_GIVEN = -1
 
 
 class Limits(Table, frozen=True):
@@ -37,29 +34,26 @@ class Limits(Table, frozen=True):
     min_gap_s: Gap = 60.0
 
 
-class LimitOverrides(Limits, frozen=True):
-    """Limits of a moment or an arm; `Configuration` fills in the limits that are not given."""
+class OwnLimits(Table, frozen=True):
+    """The limits that a moment or an arm sets itself; it inherits the others."""
 
-    p: Share = _NOT_GIVEN
-    per_device_per_day: PerDay = _NOT_GIVEN
-    per_moment_per_day: PerDay = _NOT_GIVEN
-    min_gap_s: Gap = _NOT_GIVEN
+    p: Share | UnsetType = UNSET
+    per_device_per_day: PerDay | UnsetType = UNSET
+    per_moment_per_day: PerDay | UnsetType = UNSET
+    min_gap_s: Gap | UnsetType = UNSET
 
-    def inherit(self, parent: Limits) -> Self:
-        names = [name for name in Limits.__struct_fields__ if getattr(self, name) == _NOT_GIVEN]
-        return replace(self, **{name: getattr(parent, name) for name in names})
+    def over(self, inherited: Limits) -> Limits:
+        """Return the limits that apply: the own ones, and for the rest the inherited ones."""
+        own = {name: getattr(self, name) for name in Limits.__struct_fields__}
+        return replace(inherited, **{name: value for name, value in own.items() if value is not UNSET})
 
 
-class MomentRules(LimitOverrides, frozen=True):
+class MomentRules(OwnLimits, frozen=True):
     """The settings of one moment_id: limits, limits of each arm of an experiment, message."""
 
     enabled: bool = True
-    arms: dict[str, LimitOverrides] = {}
+    arms: dict[str, OwnLimits] = {}
     message: Text | None = None
-
-    def inherit(self, parent: Limits) -> Self:
-        rules = super().inherit(parent)
-        return replace(rules, arms={arm: limits.inherit(rules) for arm, limits in rules.arms.items()})
 
 
 class RewardItem(Table, frozen=True):
@@ -118,9 +112,7 @@ class Configuration(Table, frozen=True):
 
     def __post_init__(self) -> None:
         check_unique("rewards", self.rewards, "id")
-        # A moment inherits the default limits, and an arm inherits the limits of the moment.
-        moments = {checked_moment_id(name): rules.inherit(self.default) for name, rules in self.moments.items()}
-        force_setattr(self, "moments", moments)
+        force_setattr(self, "moments", {checked_moment_id(name): rules for name, rules in self.moments.items()})
 
     @classmethod
     def parse(cls, table: Mapping[str, Any] | Configuration) -> Configuration:
@@ -135,20 +127,6 @@ class Configuration(Table, frozen=True):
     @property
     def stock(self) -> int:
         return sum(reward.stock for reward in self.rewards)
-
-    def with_limits(self, **changes: float) -> Configuration:
-        """Return a copy with other default limits; a moment or arm with an old default gets the new one."""
-        default = replace(self.default, **changes)
-
-        def updated(limits: LimitsT) -> LimitsT:
-            names = [name for name in changes if getattr(limits, name) == getattr(self.default, name)]
-            return replace(limits, **{name: getattr(default, name) for name in names})
-
-        moments = {
-            name: replace(updated(rules), arms={arm: updated(limits) for arm, limits in rules.arms.items()})
-            for name, rules in self.moments.items()
-        }
-        return replace(self, default=default, moments=moments)
 
 
 class Partner(Table, frozen=True):

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import asdict
 
 from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
@@ -17,6 +16,8 @@ DAY_MS = 86_400_000
 # The largest number of moment ids in the record of a device, which keeps the record small. The id whose last draw is
 # the oldest is deleted, and its next draw counts as the first again.
 _MAX_MOMENT_IDS = 256
+#: The rules of a moment id that the configuration does not name.
+_DEFAULT_RULES = MomentRules()
 
 Details = dict[str, Any]
 #: The name of a rule, the reason if the rule refuses (otherwise None), and the numbers that the rule compared.
@@ -100,13 +101,16 @@ def record_of(decision_id: str, moment: Moment, session_id: str | None, decision
 class Engine:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        # The rules of every moment id that the configuration does not name.
-        self._default = MomentRules(**asdict(configuration.default))
+        # The limits of the moment ids that the configuration names, with and without an arm (None).
+        self._limits: dict[tuple[str, str | None], Limits] = {}
+        for name, rules in configuration.moments.items():
+            limits = self._limits[name, None] = rules.over(configuration.default)
+            self._limits |= {(name, arm): own.over(limits) for arm, own in rules.arms.items()}
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
         """Apply the rules; count draws and rewards in `device`, and given units in `spent` (by reward id)."""
         rules, arm = self._rules_of(moment), self.arm_of(moment)
-        limits = rules if arm is None else rules.arms[arm]
+        limits = self._limits.get((moment.moment_id, arm), self.configuration.default)
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
             reward = self._choose_reward(moment, self.configuration.rewards or Configuration().rewards, 0)
@@ -178,7 +182,7 @@ class Engine:
         return random_number(self.configuration.seed, purpose, *parts)
 
     def _rules_of(self, moment: Moment) -> MomentRules:
-        return self.configuration.moments.get(moment.moment_id, self._default)
+        return self.configuration.moments.get(moment.moment_id, _DEFAULT_RULES)
 
     def arm_of(self, moment: Moment) -> str | None:
         arms = self._rules_of(moment).arms

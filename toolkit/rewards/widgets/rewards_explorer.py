@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import pandas as pd
 import traitlets
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
@@ -21,7 +22,7 @@ from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 from toolkit.rewards.client.rewards import RewardClient
-from toolkit.rewards.configuration import Configuration, Limits
+from toolkit.rewards.configuration import Configuration, Limits, OwnLimits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
 from toolkit.widget_family import ServiceWidget, button, html_pane, in_turn, row, service_of, sized, slider
 
@@ -127,13 +128,14 @@ class RewardsExplorer(ServiceWidget):
     @property
     def configuration(self) -> Configuration:
         """The settings that the controls show."""
-        changed = self._rules_before.with_limits(
+        limits = Limits(
             p=self.p.value,
             per_device_per_day=self.per_device.value,
             per_moment_per_day=self.per_moment.value,
             min_gap_s=self.gap.value * 60,
         )
-        return replace(changed, arms_by=self.arms_by.value, rewards=_scaled_stocks(changed, self.stock.value))
+        stocks = _scaled_stocks(self._rules_before, self.stock.value)
+        return replace(self._rules_before, default=limits, arms_by=self.arms_by.value, rewards=stocks)
 
     def picture(self) -> bytes:
         """Return the comparison before and after as PNG."""
@@ -301,15 +303,14 @@ def _trace_html(trace: list[Mapping[str, Any]]) -> str:
 
 def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable[[float], str]) -> str:
     """Return a hint that names the moments with their own value for a limit; the slider does not change that value."""
-    default = getattr(configuration.default, limit)
 
-    def own_value(limits: Limits) -> str:
-        value = getattr(limits, limit)
-        return "" if value == default else as_text(value)
+    def own_value(*limits: OwnLimits) -> str:
+        values = (getattr(own, limit) for own in limits)
+        return next((as_text(value) for value in values if value is not UNSET), "")
 
     parts = []
     for name, rules in configuration.moments.items():
-        arms = {arm: own_value(limits) for arm, limits in rules.arms.items()}
+        arms = {arm: own_value(limits, rules) for arm, limits in rules.arms.items()}
         values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own_value(rules)
         if values and rules.enabled:
             parts.append(f"{name} ({values})")
