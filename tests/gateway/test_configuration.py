@@ -202,6 +202,7 @@ HUSH = "hush-hush"
 PERSON = {"id": "a", "mobile_number": "+12025550100", "carrier": "CMB", "device_ip": "203.0.113.7", "name": "A"}
 ADDRESS = {"line1": "1", "city": "C", "region": "R", "postal_code": "97024"}
 SUBSCRIBER = {**PERSON, "email": "a@example.com", "address": ADDRESS}
+CARD = {"payment_type": "CREDIT_CARD", "first_six": "411111", "last_four": "1111", "digits": 16}
 CARRIER = {"short_code": "CMB", "name": "C", "networks": ["203.0.113.0/24"]}
 CLIENT = {"name": "a", "api_client_id": HUSH}
 WRONG: list[tuple[Any, str]] = [
@@ -297,6 +298,19 @@ WRONG: list[tuple[Any, str]] = [
         {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{"payment_type": "CREDIT_CARD"}]}]}},
         "identity.subscribers[0].payments[0].first_six: required for a card, not allowed for a carrier bill",
     ),
+    (
+        {"identity": {"subscribers": [{**SUBSCRIBER, "address": {**SUBSCRIBER["address"], "country_code": "USA"}}]}},
+        "identity.subscribers[0].address.country_code: expected a text matching",
+    ),
+    (
+        {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{**CARD, "digits": 13}]}]}},
+        "identity.subscribers[0].payments[0].digits: expected a whole number >= 14, got 13",
+    ),
+    (
+        {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{**CARD, "last_four": "1111\n"}]}]}},
+        "identity.subscribers[0].payments[0].last_four: expected a text matching",
+    ),
+    ({"identity": {"carriers": [{**CARRIER, "name": "a" * 101}]}}, "identity.carriers[0].name: expected a text"),
     ({"identity": {"carriers": [CARRIER], "subscribers": [SUBSCRIBER] * 2}}, "identity.subscribers[1].id: the same as"),
     ({"identity": {"carrier": HUSH}}, "identity.carrier: expected a Carrier, got a text"),
 ]

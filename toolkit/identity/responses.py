@@ -11,6 +11,8 @@ from toolkit.identity.wire import GUID
 Guid = Annotated[str, Meta(pattern=rf"^{GUID.pattern}\Z")]
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._~-]{16,256}\Z")]
 Time = Annotated[datetime, Meta(tz=True)]
+CountryCode = Annotated[str, Meta(pattern=r"^[A-Z]{2}\Z")]
+OperatorName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}\Z")]
 
 
 class Echo(Struct, rename="pascal"):
@@ -38,8 +40,8 @@ class Finished(Struct, rename="pascal"):
     authentication_code: Token
     authentication_expiration: Time
     mobile_number: Annotated[str, Meta(pattern=r"^\*{4,}[0-9]{0,4}\Z")]
-    mobile_country_code: Annotated[str, Meta(pattern=r"^[A-Z]{2}\Z")]
-    mobile_operator_name: Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,100}\Z")]
+    mobile_country_code: CountryCode
+    mobile_operator_name: OperatorName
 
 
 class Challenge(Struct, rename="pascal"):

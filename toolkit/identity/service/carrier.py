@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from toolkit.endpoint import parsed_address
 from toolkit.errors import InvalidArgument
+from toolkit.identity.responses import CountryCode, OperatorName
 from toolkit.settings import Table, Text
 
 
@@ -20,10 +21,10 @@ class Payment(Table, frozen=True):
 
     payment_type: Literal["CREDIT_CARD", "DEBIT_CARD", "CARRIER_BILL"]
     brand: Text | None = None
-    first_six: Annotated[str, Meta(pattern="^[0-9]{6}$")] | None = None
-    last_four: Annotated[str, Meta(pattern="^[0-9]{4}$")] | None = None
-    #: How many digits the card number has.
-    digits: Annotated[int, Meta(ge=12, le=19)] | None = None
+    first_six: Annotated[str, Meta(pattern=r"^[0-9]{6}\Z")] | None = None
+    last_four: Annotated[str, Meta(pattern=r"^[0-9]{4}\Z")] | None = None
+    #: How many digits the card number has. Of fewer than 14 the mask would hide fewer than four, which can be guessed.
+    digits: Annotated[int, Meta(ge=14, le=19)] | None = None
     expiration_month: Annotated[int, Meta(ge=1, le=12)] | None = None
     expiration_year: Annotated[int, Meta(ge=2000, le=9999)] | None = None
     is_default: bool = False
@@ -45,14 +46,14 @@ class Address(Table, frozen=True):
     city: Text
     region: Text
     #: The answer to the challenge.
-    postal_code: Annotated[str, Meta(pattern="^[0-9]{5}$")]
-    country_code: Text = "US"
+    postal_code: Annotated[str, Meta(pattern=r"^[0-9]{5}\Z")]
+    country_code: CountryCode = "US"
     line2: Text | None = None
 
 
 class Subscriber(Table, frozen=True):
     id: Text
-    mobile_number: Annotated[str, Meta(pattern=r"^\+[0-9]{7,15}$")]
+    mobile_number: Annotated[str, Meta(pattern=r"^\+[0-9]{7,15}\Z")]
     carrier: Text
     device_ip: Text
     name: Text
@@ -112,8 +113,8 @@ class Carrier(Protocol):
 class Network(Table, frozen=True):
     """A simulated carrier and its address blocks."""
 
-    short_code: Annotated[str, Meta(pattern="^[A-Z0-9]{2,8}$")]
-    name: Text
+    short_code: Annotated[str, Meta(pattern=r"^[A-Z0-9]{2,8}\Z")]
+    name: OperatorName
     networks: tuple[str, ...] = ()
     retired: bool = False
 
