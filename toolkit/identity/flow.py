@@ -135,5 +135,5 @@ _TRANSITION_OF_CAUSE = {(row.state, row.event, row.fact): row for row in TRANSIT
 
 
 def transition(state: State, event: Event, fact: Fact = Fact.ANY) -> Transition:
-    # For a fact without a row of its own, the row of ANY applies.
+    # A row with ANY applies to every fact that the table does not name for this state and event.
     return _TRANSITION_OF_CAUSE.get((state, event, fact)) or _TRANSITION_OF_CAUSE[state, event, Fact.ANY]

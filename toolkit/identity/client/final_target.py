@@ -46,7 +46,7 @@ class FinalTargetListener(Closable):
         Raises Unreachable if no browser comes in time, SessionClosed if the listener was closed first.
         """
         try:
-            return self._received.result(timeout)
+            return self._received.result(min(timeout, threading.TIMEOUT_MAX))
         except TimeoutError:
             raise Unreachable(f"no browser opened {self.url} within {timeout:g} seconds") from None
         except CancelledError:
