@@ -132,7 +132,7 @@ def test_a_day_rolls(given: dict[str, Any], reason: str) -> None:
 
 def test_a_cap_of_nought_never_frees() -> None:
     decision = decide({"default": {**OPEN, "per_device_per_day": 0}})
-    assert decision.trace[-1]["frees_at"] is None
+    assert "frees_at" not in decision.trace[-1]
     assert sentence({"reason": "DEVICE_CAP", "trace": decision.trace}).endswith("none is ever possible.")
 
 
@@ -153,6 +153,12 @@ def test_quiet_hours_pass_midnight_and_know_zones(hours: dict[str, str], refused
 @pytest.mark.parametrize(("spent", "reason"), [(4, "REWARDED"), (5, "PACING"), (6, "PACING")])
 def test_pacing_never_runs_ahead_of_the_plan(spent: int, reason: str) -> None:
     assert decide(CASES[8][1], spent=spent).reason == reason
+
+
+def test_pacing_ignores_rewards_that_are_no_longer_configured() -> None:
+    campaign = Engine(Configuration.parse({"default": OPEN, **CASES[8][1]}))
+    moment = Moment("app", "dev-1", "run", NOON, session_age_s=0.0)
+    assert campaign.decide(moment, DeviceState(), {"last year's": 5}).reason == "REWARDED"
 
 
 def test_a_test_costs_nothing() -> None:
@@ -284,6 +290,7 @@ FEBRUARY = "2026-02-01T00:00:00Z"
         ({"rewards": [{"id": "a"}]}, "rewards[0].title: this key is missing"),
         ({"moments": 7}, "moments: expected a table, got a whole number"),
         ({"moments": {"m": 7}}, "moments.m: expected a table, got a whole number"),
+        ({"moments": {"caf\u00e9": {}, "cafe\u0301": {"p": 0}}}, "moments: two keys are the same moment_id in another"),
         ({"moments": {"": {}}}, "the configuration: moment_id must have 1 to 128 characters"),
         (
             {"moments": {"a\nb": {}}},

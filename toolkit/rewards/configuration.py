@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr, replace
 
+from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 from toolkit.rewards.forms import checked_moment_id
 from toolkit.secret import Secret
@@ -89,7 +90,7 @@ class Pacing(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if self.end <= self.start:
-            raise ValueError("end: expected a time after start")
+            raise InvalidArgument("end: expected a time after start")
 
     def allowed(self, stock: int, at: int) -> float:
         """Return how many units of `stock` may be given until `at` (milliseconds since the epoch)."""
@@ -112,7 +113,10 @@ class Configuration(Table, frozen=True):
 
     def __post_init__(self) -> None:
         check_unique("rewards", self.rewards, "id")
-        force_setattr(self, "moments", {checked_moment_id(name): rules for name, rules in self.moments.items()})
+        moments = {checked_moment_id(name): rules for name, rules in self.moments.items()}
+        if len(moments) < len(self.moments):
+            raise InvalidArgument("moments: two keys are the same moment_id in another Unicode form")
+        force_setattr(self, "moments", moments)
 
     @classmethod
     def parse(cls, table: Mapping[str, Any] | Configuration) -> Configuration:

@@ -163,7 +163,9 @@ class Engine:
             yield "pacing", None, {}
         else:
             # The plan must also allow the unit that this moment would get.
-            spent_units, allowed = sum(spent.values()), settings.pacing.allowed(settings.stock, moment.at)
+            # Without the units of rewards that the configuration no longer has: they belong to an earlier campaign.
+            spent_units = sum(spent.get(item.id, 0) for item in settings.rewards)
+            allowed = settings.pacing.allowed(settings.stock, moment.at)
             refusal = None if spent_units + 1 <= allowed else "PACING"
             yield "pacing", refusal, {"spent": spent_units, "allowed": round(allowed, 3)}
 
@@ -198,9 +200,11 @@ def _cap_result(reason: str, reward_times: list[int], limit: int) -> tuple[str |
     details: Details = {"used": len(reward_times), "limit": limit}
     if len(reward_times) < limit:
         return None, details
-    # The cap allows the next reward a day after the reward at index -limit; a limit of zero allows none.
-    frees_at = time.gmtime((reward_times[-limit] + DAY_MS) // 1000) if limit else None
-    return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
+    if limit:  # a limit of zero never allows a reward
+        # The cap allows the next reward a day after the reward at index -limit.
+        frees_at = time.gmtime((reward_times[-limit] + DAY_MS) // 1000)
+        details["frees_at"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)
+    return reason, details
 
 
 def random_number(seed: int, *parts: str) -> float:
