@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -396,6 +397,24 @@ def test_a_what_if_keeps_traces_where_asked() -> None:
     assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
     with pytest.raises(InvalidArgument, match="has no trace"):
         explain(simulation.simulate({}, EVENTS.head(1), trace=False))
+
+
+def test_decisions_can_be_stored_in_files(tmp_path: Path) -> None:
+    decided = simulation.simulate({"default": {"per_moment_per_day": 1, "p": 0.5}}, EVENTS)
+    decided.to_csv(tmp_path / "decisions.csv")
+    from_csv = pd.read_csv(tmp_path / "decisions.csv")
+    assert simulation.simulate({"default": {"p": 0.5}}, from_csv)["reason"].equals(decided["reason"])
+    with pytest.raises(InvalidArgument, match="store Parquet, not CSV"):
+        explain(from_csv.head(1))
+    decided.to_parquet(tmp_path / "decisions.parquet")
+    from_parquet = pd.read_parquet(tmp_path / "decisions.parquet")
+    rows = [decided["reason"].eq(reason).idxmax() for reason in decided["reason"].unique()]
+    assert {"DRAW", "MOMENT_CAP", "REWARDED"} <= {*decided["reason"][rows]}
+    for row in rows:
+        table, expected = explain(from_parquet.loc[row]), explain(decided.loc[row])
+        assert table["rule"].equals(expected["rule"])
+        assert table["detail"].equals(expected["detail"])
+        assert table.attrs == expected.attrs
 
 
 def test_a_what_if_decides_in_the_order_of_time_not_of_text() -> None:

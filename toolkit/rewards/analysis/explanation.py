@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
@@ -19,7 +20,8 @@ def explain(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFr
     Parameters
     ----------
     decision
-        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row. It must have a trace.
+        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row. It must have a trace, which decisions keep
+        in a Parquet file but not in CSV.
 
     Returns
     -------
@@ -55,21 +57,21 @@ def _decision_row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Map
             raise InvalidArgument(f"give one decision, not {len(decision)}")
         decision = decision.iloc[0]
     row = {str(k): v for k, v in decision.items()}
-    if not (isinstance(row.get("trace"), list) and row["trace"]):
-        raise InvalidArgument("the decision has no trace: simulate it without trace=False")
-    return row
+    trace = row.get("trace")
+    if not (isinstance(trace, list | np.ndarray) and len(trace)):
+        raise InvalidArgument("the decision has no trace: simulate without trace=False, and store Parquet, not CSV")
+    # In a frame from a Parquet file, a line has the names of all lines, and None for those it did not have.
+    return row | {"trace": [{k: v for k, v in line.items() if v is not None} for line in trace]}
 
 
 def _detail_text(line: TraceLine) -> str:
-    def value_text(value: object) -> str:
-        return "never" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-    return ", ".join(f"{name} {value_text(value)}" for name, value in line.items() if name not in ("rule", "ok"))
+    compared = {name: value for name, value in line.items() if name not in ("rule", "ok")}
+    return ", ".join(f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in compared.items())
 
 
 def _next_reward_text(line: TraceLine) -> str:
     """Return when a cap allows the next reward, as the end of a sentence; other rules have no use for the result."""
-    if line.get("frees_at") is None:
+    if "frees_at" not in line:
         return ", so none is ever possible"
     at = datetime.fromisoformat(line["frees_at"])
     return f"; the next is possible on {at:%d %B} at {at:%H:%M} UTC"
@@ -82,10 +84,10 @@ SENTENCES = {
     "APP_DISABLED": "Refused: this application has been disabled.",
     "MOMENT_DISABLED": "Refused: this moment has been disabled.",
     "QUIET_PERIOD": "Refused: these are quiet hours, until {until} ({zone}).",
-    "DEVICE_CAP": "Refused: this device already has {used} of {limit} rewards in 24 hours{next}.",
-    "MOMENT_CAP": "Refused: this device already has {used} of {limit} rewards for this moment in 24 hours{next}.",
+    "DEVICE_CAP": "Refused: this device already has {used:g} of {limit:g} rewards in 24 hours{next}.",
+    "MOMENT_CAP": "Refused: this device already has {used:g} of {limit:g} rewards for this moment in 24 hours{next}.",
     "MIN_GAP": "Refused: the last reward was {gap_s:g} seconds ago, and {needed_s:g} must pass.",
-    "PACING": "Refused: {spent} units are spent, and the campaign's plan allows {allowed:g} by now.",
+    "PACING": "Refused: {spent:.0f} units are spent, and the campaign's plan allows {allowed:g} by now.",
     "NO_INVENTORY": "Refused: nothing is left in stock.",
     "DRAW": "Not rewarded: the draw was {u:.3f}, and only numbers below {p:g} win.",
     "REWARDED": "Rewarded: every rule passed, and one unit of {reward} was reserved.",

@@ -78,7 +78,8 @@ def _moments_of(events: pd.DataFrame) -> Iterator[tuple[Moment, str | None]]:
     utc, n = rates.utc_times(events["at"]), len(events)
     order = np.argsort(utc, kind="stable")
     times, ordered = (utc.asi8[order] // 1_000).tolist(), events.iloc[order]
-    apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
+    # In a CSV file, an empty text becomes a missing value.
+    apps = ordered["app_key_sha256"].astype("object").fillna("") if "app_key_sha256" in ordered else [""] * n
     tests = rates.boolean_column(ordered["test"]) if "test" in ordered else [False] * n
     sessions = ordered["session_id"] if "session_id" in ordered else pd.Series([None] * n, dtype="object")
     # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
