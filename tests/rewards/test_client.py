@@ -122,6 +122,11 @@ def test_a_page(connected: toolkit.Connection) -> None:
     assert page.body_url + "#show" in page.frame
 
 
+def test_a_page_with_emoji_has_a_picture_without_a_warning() -> None:
+    page = RewardPage("A cold drink \N{CUP WITH STRAW}", "\u4f60\u597d", "http://127.0.0.1/reward/1")
+    assert page.picture().startswith(b"\x89PNG")
+
+
 def test_a_page_without_words_has_none(connected: toolkit.Connection) -> None:
     moment = connected.rewards.moment(DEVICE, "run", test=True).iloc[0]
     for words in ({}, {"title": float("nan"), "message": None}):

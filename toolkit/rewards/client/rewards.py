@@ -8,6 +8,7 @@ import io
 import re
 import textwrap
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
@@ -93,7 +94,9 @@ class RewardPage:
             lines = textwrap.fill(text, 50)
             weight = "bold" if alignment == "bottom" else "normal"
             figure.text(0.5, 0.5, f"\n{lines}\n", ha="center", va=alignment, weight=weight, parse_math=False)
-        figure.savefig(file, format="png", bbox_inches="tight", pad_inches=0.1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the font of matplotlib has no emoji; the page itself shows them
+            figure.savefig(file, format="png", bbox_inches="tight", pad_inches=0.1)
         return file.getvalue()
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
