@@ -87,6 +87,12 @@ def test_the_whole_flow_gives_frames_of_declared_types(lab: Lab, identity: Ident
     assert details["masked_account_number"].tolist()[1] == "411111******1111"
 
 
+def test_the_case_of_a_host_name_does_not_matter(lab: Lab) -> None:
+    url = lab.gateway.base_url.replace("127.0.0.1", "LOCALHOST")
+    with toolkit.connect(url, credentials={"ApiClientId": SHOP}) as tk:
+        assert tk.identity.start_authentication(lab.gateway.handset("happy")).state == "started"
+
+
 def test_frames_keep_their_types_when_they_are_empty(lab: Lab, identity: IdentityClient) -> None:
     assert identity.trace().dtypes.astype(str).to_dict() == TRACE_COLUMNS
     with identity.session() as session:

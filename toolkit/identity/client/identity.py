@@ -317,9 +317,10 @@ def _started_transaction(
     """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
     started = checked(response, responses.Started)
     fingerprint = Secret(started.verification_fingerprint)
-    # Otherwise a response could send the phone to another server.
-    expected = f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={started.verification_fingerprint}"
-    expect(Secret(started.target_url) == Secret(expected), "TargetUrl is not a URL of this gateway")
+    # Otherwise a response could send the phone to another server. Case does not matter in the name of a host.
+    target, _, vfp = started.target_url.partition("?vfp=")
+    is_ours = target.lower() == f"{base_url}{wire.OPEN_TARGET.path_for()}".lower() and Secret(vfp) == fingerprint
+    expect(is_ours, "TargetUrl is not a URL of this gateway")
     fields = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
     return StartedTransaction(*fields, fingerprint=fingerprint, verifier=verifier)
 
