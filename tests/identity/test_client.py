@@ -533,6 +533,7 @@ def test_n19_an_expired_code_is_told_before_the_call(lab: Lab, identity: Identit
             with pytest.raises(CodeExpired, match="start_authentication"):
                 use()
         assert len(identity.trace()) == calls
+        assert session.state == "expired"
 
 
 def test_n20_the_masked_view_is_the_only_one(lab: Lab, identity: IdentityClient, hostile: Callable) -> None:

@@ -28,6 +28,7 @@ from toolkit.identity.client.session import (
     fresh_verifier,
     hide_answer,
 )
+from toolkit.identity.flow import State
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -290,6 +291,7 @@ class IdentityClient(PublicNames):
     def _authentication_fields(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
         if not user.seconds_left(self._recorder.now()):
+            user.flow.states = frozenset({State.EXPIRED})
             expiry = f"{user.expires_at:%H:%M:%S} UTC"
             raise CodeExpired(f"the code expired at {expiry}; begin again with start_authentication")
         if answer is not None and user.challenge_id is not None:
