@@ -215,7 +215,6 @@ class Ledger:
             view = View(view_id, token, decision.title or "", decision.message or "", moment.at, moment.test)
         record = record_of(decision_id, moment, session and session.id, decision)
         record |= {"trace": decision.trace, "view_id": view and view.id}
-        record |= {"title": decision.title, "message": decision.message}
         body, header = _response_body(moment, view, pending.base_url), f"{decision_id}; reason={decision.reason}"
         response = StoredResponse(body, header, pending.request_hash)
         return DecidedMoment(record, response, pending.key, view, session)
