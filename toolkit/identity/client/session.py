@@ -92,11 +92,6 @@ class SecretHolder:
         """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
         return " or ".join(sorted(self.states))
 
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether the secrets are forgotten."""
-        return self._held is None
-
     def secret(self, name: str) -> Secret:
         """Return a secret by name; raise SessionClosed after `forget`."""
         if self._held is None:
