@@ -183,6 +183,16 @@ def test_a_refusal_without_a_session_is_repeated() -> None:
     assert list(simulation.simulate({"default": {"p": 1}}, refused)["reason"]) == ["NO_SESSION"]
 
 
+def test_the_index_of_decisions_does_not_matter() -> None:
+    decisions = pd.DataFrame(
+        {"device": list("aab"), "moment_id": list("mnm"), "rewarded": [True, False, True], "at": ["2026-01-01"] * 3}
+    )
+    functions: list[Any] = [funnel, partial(funnel, by="moment_id"), analysis.rate_by_moment, analysis.by_device]
+    for function in (*functions, analysis.by_hour):
+        for index in (["device", "moment_id"], ["at"]):
+            assert function(decisions.set_index(index, drop=False)).equals(function(decisions))
+
+
 def test_the_funnel_by_a_column() -> None:
     table = funnel(DECISIONS, by="moment_id").set_index(["moment_id", "step"])
     assert list(table.loc["m", "n"]) == [2, 1, 1, 1]

@@ -46,8 +46,10 @@ def decision_frame(records: Iterable[Mapping[str, Any]], columns: Mapping[str, s
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return the rows that are no tests, in order; InvalidArgument if a needed column is missing or wrong."""
     check_columns(decisions, needed, "decisions")
-    booleans = {name: boolean_column(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
-    rows = decisions.assign(**booleans)
+    # Without the index: groupby refuses a column if a level of the index has the same name.
+    rows = decisions.reset_index(drop=True)
+    booleans = {name: boolean_column(rows[name]) for name in ("test", "rewarded") if name in rows.columns}
+    rows = rows.assign(**booleans)
     rows = rows[~rows["test"]] if "test" in booleans else rows
     rows.attrs["test_rows_left_out"] = len(decisions) - len(rows)
     return rows
