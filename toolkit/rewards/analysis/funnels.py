@@ -93,11 +93,9 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     1.5
     """
     moments = _rows_in_sessions(without_tests(decisions, ("device", "session_id")))
-    session_ids = _last_steps(moments.assign(funnel_step=0), "session").index
-    if sessions is not None:
-        all_sessions = without_tests(sessions, ("device", "session_id"))
-        session_ids = session_ids.union(_last_steps(all_sessions.assign(funnel_step=-1), "session").index)
-    return share(len(moments), len(session_ids))
+    rows = [moments] if sessions is None else [moments, without_tests(sessions, ("device", "session_id"))]
+    units = pd.concat(rows)[list(_UNIT_COLUMNS["session"])].drop_duplicates()
+    return share(len(moments), len(units))
 
 
 def _choose_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
