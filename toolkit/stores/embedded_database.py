@@ -32,7 +32,7 @@ from toolkit.worker_thread import WorkerThread
 T = TypeVar("T")
 
 _OPTIONS = Path(__file__).with_name("rocksdb_options")
-_WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
+WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 # Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
@@ -261,7 +261,7 @@ def _options() -> Options:
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     # RocksDB takes a truncated MANIFEST for an interrupted write, unless it has one change only: so each has one.
     options.set_max_manifest_file_size(1)
-    options.set_write_buffer_size(_WRITE_BUFFER)
+    options.set_write_buffer_size(WRITE_BUFFER)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_INFO_LOG)
