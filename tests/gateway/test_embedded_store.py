@@ -100,15 +100,6 @@ def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with_store(tmp_path, lambda store: store.records.get("s", "k"))
 
 
-def test_a_folder_of_the_older_layout_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "gateway.sqlite").write_bytes(b"SQLite format 3\0")
-    with pytest.raises(StoreUnavailable) as refused:
-        with_store(tmp_path, lambda store: store.records.get("s", "k"))
-    assert "gateway.sqlite" in str(refused.value)
-    assert "choose another folder" in str(refused.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["gateway.sqlite"], "nothing is touched"
-
-
 def permissions(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

@@ -37,7 +37,6 @@ WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
 _CLOSED_MESSAGE = "the store is closed: the gateway is stopping, or waits for room"
-_OLD_FILES = ("gateway.sqlite", "rocksdb")
 
 
 class Change(Request[Any]):
@@ -189,17 +188,12 @@ class StoreFolder:
         self._holder = path / "gateway.pid"
 
     def acquire(self) -> None:
-        """Make and lock the folder; raise StoreUnavailable if it is held, cannot be written, or has an older layout.
+        """Make and lock the folder; raise StoreUnavailable if it is held or cannot be written.
 
         After an error, release it: it may be locked.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if older := [name for name in _OLD_FILES if (self.path / name).exists()]:
-                raise StoreUnavailable(
-                    f"the folder {self.path} was written by a development version before 0.1 ({older[0]}), "
-                    f"which this version cannot read: choose another folder, or remove {older[0]} with all its dweets"
-                )
             self._lock.acquire()
             _make_private(self.path)
             # Not through a link, which another user may have made before the folder was private.
