@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from toolkit.dweets import wire
 from toolkit.dweets.service import storage
-from toolkit.dweets.service.lock_records import REPAIR_ADVICE, LockDamage, LockRecord, LockTable, hash_of_key
+from toolkit.dweets.service.lock_records import LockDamage, LockRecord, LockTable, hash_of_key
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, lock_key, thing_key
 from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
 from toolkit.secret import Secret
@@ -201,7 +201,8 @@ class Locks:
                 self._reported[key] = damage
                 kind, _, name = key.partition(":")
                 subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, REPAIR_ADVICE)
+                advice = "`toolkit lock repair` unlocks it" if kind == "thing" else "`toolkit lock revoke` removes it"
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, advice)
                 if kind == "thing":
                     self._on_lock(name)
 
