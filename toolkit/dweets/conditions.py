@@ -46,6 +46,7 @@ class Verdict(NamedTuple):
     fault: str | None = None  #: why the condition could not be evaluated
     returned: bool = False  #: whether the condition returned a text, true or false
     stops: bool = False  #: whether the condition must not be evaluated again
+    is_skipped: bool = False  #: whether it was not evaluated, as its CPU time was used up
 
     @property
     def met(self) -> bool:
