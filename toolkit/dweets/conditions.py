@@ -60,8 +60,7 @@ class ConditionWorker(Closable):
     outside, the condition may be tried again.
     """
 
-    def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
-        self._wall_seconds = wall_seconds
+    def __init__(self) -> None:
         self._process = WorkerProcess(_ENGINE_MODULE)
         self._crashes: LRUCache[str, int] = LRUCache(_MAX_CRASHED_SOURCES)
         self.seconds = 0.0  # of CPU time, by all conditions together
@@ -109,7 +108,7 @@ class ConditionWorker(Closable):
 
     def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:
-            *answers, seconds = self._process.do((source, contents), self._wall_seconds)
+            *answers, seconds = self._process.do((source, contents), WALL_SECONDS)
         except WorkerDied as died:
             self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_CHARGED
             raise

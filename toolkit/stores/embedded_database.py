@@ -167,8 +167,6 @@ class Database:
             yield
         except DbClosedError:
             raise StoreUnavailable(_CLOSED_MESSAGE) from None
-        except StoreUnavailable:
-            raise
         except Exception as error:  # rocksdict raises nothing more precise
             raise StoreUnavailable(self._explained(str(error))) from None
 
