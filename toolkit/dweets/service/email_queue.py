@@ -152,8 +152,9 @@ class EmailQueue:
     async def _replace(self, before: storage.Versioned[Mail], after: Mail) -> None:
         """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
         changes: storage.Changes = {after.key: storage.encode_record(after)}
-        finished = self._finished | ({after.id: after.at} if after.is_finished else {})
-        if (surplus := len(finished) - self._max_finished) > 0:
+        surplus = len(self._finished) + after.is_finished - self._max_finished
+        if surplus > 0:
+            finished = {**self._finished, after.id: after.at} if after.is_finished else self._finished
             oldest = sorted(finished, key=lambda mail_id: (finished[mail_id], mail_id))
             changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))
         await storage.compare_and_set(self._records, {after.key: before.version}, changes)
