@@ -279,6 +279,33 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
     with_store(None, work)
 
 
+def test_others_get_their_turn_while_a_large_batch_is_prepared(hook: Hook) -> None:
+    turns, turns_at_writes = 0, []
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work(store: EmbeddedStore) -> None:
+        journals, reads = store.journals, []
+        large = [line(f"{n}") for n in range(1_000)]
+        await journals.append("0", [line("first")])
+        hook("on_write", lambda: turns_at_writes.append(turns))
+        taking = asyncio.ensure_future(take_turns())
+        appends = [journals.append(f"{n % 2}", large) for n in range(40)]
+        while not appends[0].done():
+            reads.append((ids(await journals.last("0", 1)), ids(await journals.after("1", 0, 1))))
+        taking.cancel()
+        assert turns_at_writes[0] > 10
+        assert [len(entries) for entries in await asyncio.gather(*appends)] == [1_000] * 40
+        assert set(map(str, reads[:5])) == {"(['first'], [])"}, "nothing of the batch is read before it is written"
+        assert len(await journals.after("1", 0)) == 20_000
+
+    with_store(None, work)
+
+
 def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
     async def run() -> None:
         store = EmbeddedStore(tmp_path, lambda: 0)
