@@ -33,6 +33,8 @@ class MailServer:
         Where to listen; a free one if None.
     refuse_text, refuse_recipient
         Answers in place of taking the text, or a recipient.
+    refuse_password
+        Refuses each password, with an answer that repeats it.
     tls
         With it the server offers STARTTLS. It always offers AUTH, and keeps the passwords that it was sent.
     """
@@ -43,12 +45,14 @@ class MailServer:
         *,
         refuse_text: str = "",
         refuse_recipient: str = "",
+        refuse_password: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.port = port or free_port()
         self.mails: list[Envelope] = []
         self.refuse_text = refuse_text
         self.refuse_recipient = refuse_recipient
+        self.refuse_password = refuse_password
         self.passwords: list[bytes] = []
         self._controller = Controller(
             self,
@@ -68,7 +72,8 @@ class MailServer:
         self, server: Any, session: Session, envelope: Envelope, mechanism: str, given: LoginPassword
     ) -> AuthResult:
         self.passwords.append(given.password)
-        return AuthResult(success=True)
+        answer = f"535 not {given.password.decode()}" if self.refuse_password else None
+        return AuthResult(success=not self.refuse_password, handled=False, message=answer)
 
     async def handle_RCPT(  # noqa: N802
         self, server: Any, session: Session, envelope: Envelope, address: str, options: list[str]

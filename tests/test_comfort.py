@@ -120,10 +120,11 @@ def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.Monke
 
 
 def test_a_client_alone_keeps_its_gateway() -> None:
-    dweets = toolkit.connect().dweets
+    tk = toolkit.connect()
+    url, dweets = tk.base_url, tk.dweets
+    del tk
     gc.collect()
     assert len(dweets.post("kitchen", {"celsius": 21.5})) == 1
-    url = dweets._calls.session.base_url
     del dweets
     gc.collect()
     eventually(lambda: not answers(url))

@@ -1,4 +1,7 @@
-"""The package and its tools use public names of their dependencies only: a private one may change in any release."""
+"""The package and its tools use public names of their dependencies only: a private one may change in any release.
+
+Tests read no private attribute of the package's classes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import ast
 
 from tests.conftest import ROOT
 
+# Names that a documented protocol gives: IPython's display methods, namedtuple's public helpers.
+DOCUMENTED = {"_repr_mimebundle_", "_repr_html_", "_asdict", "_replace", "_make", "_fields", "_exit"}
 FILES = sorted(path for folder in ("toolkit", "data/tools") for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -49,10 +54,19 @@ def private_attributes(tree: ast.AST, known: set[str]) -> set[str]:
     }
 
 
+def read_from_outside(tree: ast.AST, names: set[str]) -> set[str]:
+    """Return these names where they are attributes of another object than ``self``, ``cls`` or ``super()``."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+            if not (isinstance(owner, ast.Name) and owner.id in ("self", "cls", "super")):
+                found.add(node.attr)
+    return found
+
+
 def offenders(trees: dict[str, ast.AST]) -> list[str]:
-    # Names that a documented protocol gives: IPython's display methods, namedtuple's public helpers.
-    documented = {"_repr_mimebundle_", "_repr_html_", "_asdict", "_replace", "_make", "_fields", "_exit"}
-    known = documented.union(*(own_names(tree) for tree in trees.values()))
+    known = DOCUMENTED.union(*(own_names(tree) for tree in trees.values()))
     return [
         f"{path}: {name}"
         for path, tree in trees.items()
@@ -65,6 +79,16 @@ def test_the_package_uses_no_private_name_of_a_dependency() -> None:
     assert offenders(trees) == []
 
 
+def test_tests_read_no_private_attribute_of_the_package() -> None:
+    package = set[str]().union(*(own_names(ast.parse(path.read_text("utf-8"))) for path in FILES)) - DOCUMENTED
+    found = {
+        str(path.relative_to(ROOT)): names
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if (names := read_from_outside(ast.parse(path.read_text("utf-8")), package))
+    }
+    assert found == {}
+
+
 def test_the_scan_finds_private_names() -> None:
     code = "from redis._parsers import x\nimport a._b\nfrom uvicorn import _impl\nclass Own:\n    _mine = 1\n"
     used = "def f(response, own):\n    return response._fp, own._mine, own._replace\n"
@@ -74,3 +98,5 @@ def test_the_scan_finds_private_names() -> None:
         "x.py: redis._parsers.x",
         "x.py: uvicorn._impl",
     ]
+    assert read_from_outside(ast.parse("self._mine, own._mine, own().x._mine, other._theirs"), {"_mine"}) == {"_mine"}
+    assert read_from_outside(ast.parse("self._mine, super()._mine"), {"_mine"}) == set()

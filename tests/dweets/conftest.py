@@ -78,8 +78,8 @@ class RawStream:
 
     def __init__(self, base_url: str, target: str, headers: str = "") -> None:
         address = urlsplit(base_url)
-        self._socket = socket.create_connection((address.hostname, address.port), timeout=60)
-        self._socket.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
+        self.socket = socket.create_connection((address.hostname, address.port), timeout=60)
+        self.socket.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
         self._received = b""
         self.head = self._until(b"\r\n\r\n").decode("latin-1")
 
@@ -116,12 +116,12 @@ class RawStream:
         return found
 
     def _more(self) -> None:
-        piece = self._socket.recv(65536)
+        piece = self.socket.recv(65536)
         assert piece, f"the connection ended after {self._received!r}"
         self._received += piece
 
     def close(self) -> None:
-        self._socket.close()
+        self.socket.close()
 
     def __enter__(self) -> RawStream:
         return self

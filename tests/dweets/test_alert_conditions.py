@@ -15,6 +15,7 @@ import pytest
 
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW, kinds
 from tests.mail_server import eventually
+from toolkit.dweets import conditions
 from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest
 
@@ -301,8 +302,9 @@ def test_two_crashes_stop_a_condition() -> None:
         assert stopped not in end_it_at_work(worker, signal.SIGSEGV), "set again, it begins again"
 
 
-def test_a_child_that_does_not_answer_counts_as_a_crash() -> None:
-    with ConditionWorker(wall_seconds=2) as worker:
+def test_a_child_that_does_not_answer_counts_as_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "WALL_SECONDS", 2.0)
+    with ConditionWorker() as worker:
         for found in ([], [Verdict(None, "the process that ran it crashed or hung twice", stops=True)]):
             assert messages(worker, "dweet", "other") == ["other"]
             psutil.Process(worker.pid).suspend()

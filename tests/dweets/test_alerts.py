@@ -482,6 +482,11 @@ def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
         alarm.post(9)
         eventually(lambda: kept() == ["7", "8", "9"])
     assert len(list((tmp_path / "outbox").iterdir())) == 10, "the files are the person's own"
+    with keeping(tmp_path, 0) as gateway:
+        alarm.gateway, alarm.call = gateway, Caller(gateway)
+        alarm.post(10)
+        eventually(lambda: operator_of(gateway).outbox().empty)
+    assert len(list((tmp_path / "outbox").iterdir())) == 11
 
 
 def test_mails_of_a_durable_gateway_are_files_to_read(tmp_path: Path) -> None:

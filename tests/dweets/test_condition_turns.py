@@ -105,13 +105,23 @@ def test_a_budget_that_is_used_up_is_a_fault_for_its_lock() -> None:
             0
         ].fault == "InternalError: interrupted":
             pass
-        over = Verdict(None, "it has used its 0.6 seconds of CPU time for this minute")
+        over = Verdict(None, "it has used its 0.6 seconds of CPU time for this minute", is_skipped=True)
         assert verdicts == [over] * 5
         assert await evaluate(conditions, Owner("lock", ("c@d.example",)), "true", [b"1"]) == [over]
         for other in (Owner("other", people), Owner("other")):
             assert await evaluate(conditions, other, "true", [b"1"]) == [Verdict("true", returned=True)]
 
     with_conditions(work, budget=0.6)
+
+
+def test_a_budget_that_is_used_up_does_not_stop_the_alert() -> None:
+    with Gateway(timings=Timings(condition_budget=0.01, settle=60)) as gateway:
+        call = Caller(gateway)
+        _, key, _ = call.locked("oven")
+        assert call.get(f"/alert/a@b.example/when/oven/dweet%20%3E%201?key={key}")["this"] == "succeeded"
+        call("POST", f"/dweets/for/oven?key={key}", b"1\n" * 600)
+        status = call.get(f"/get/alert/for/oven?key={key}")["with"]["status"]
+        assert status["message"] == "the condition failed: it has used its 0.01 seconds of CPU time for this minute"
 
 
 def test_the_status_says_that_the_budget_is_used_up() -> None:

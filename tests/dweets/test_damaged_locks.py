@@ -121,8 +121,16 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def repair(place: Place, *arguments: str, code: int = 0) -> str:
-    done = CliRunner().invoke(main, ["lock", "repair", *place.options, *arguments])
+def repair(place: Place, thing: str, code: int = 0) -> str:
+    return lock_command("repair", place, thing, code)
+
+
+def revoke(place: Place, lock: str, code: int = 0) -> str:
+    return lock_command("revoke", place, lock, code)
+
+
+def lock_command(command: str, place: Place, name: str, code: int) -> str:
+    done = CliRunner().invoke(main, ["lock", command, *place.options, name])
     assert done.exit_code == code, done.output
     return done.output
 
@@ -148,7 +156,7 @@ def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, ca
         assert call.post("garage", 3)["this"] == "succeeded"
     said = [text for text in complaints(caplog) if "'kitchen'" in text and "of the thing" in text]
     assert len(said) == 1
-    assert "`toolkit lock repair` repairs or removes it" in said[0]
+    assert "`toolkit lock repair` unlocks it" in said[0]
     assert place.records()["alert:kitchen"], "nothing of it was changed"
 
 
@@ -165,7 +173,7 @@ def test_a_repair_unlocks_the_thing_and_says_what_it_does(
     )
     if name == "both":
         assert "is free again" not in said
-        assert "'kitchen-lock' is removed" in repair(place, "--lock", "kitchen-lock")
+        assert "'kitchen-lock' is removed" in revoke(place, "kitchen-lock")
     assert "there is nothing to repair" in repair(place, "kitchen", code=1)
     with place.gateway() as gateway:
         call = Caller(gateway)
@@ -185,25 +193,40 @@ def test_a_repair_of_a_lock_that_is_fine_is_refused(place: Place) -> None:
     before = place.records()
     assert "is fine, its master key unlocks it" in repair(place, "kitchen", code=1)
     assert "is not locked: there is nothing to repair" in repair(place, "cellar", code=1)
-    assert "is fine" in repair(place, "--lock", "kitchen-lock", code=1)
-    assert "does not exist" in repair(place, "--lock", "cellar-lock", code=1)
     assert place.records() == before
 
 
-def test_a_damaged_lock_on_a_thing_is_repaired_with_it(place: Place) -> None:
-    damage(place, "lock: no JSON")
-    assert "is on the thing 'kitchen': repair that thing" in repair(place, "--lock", "kitchen-lock", code=1)
-    assert "`toolkit lock new` issues another one" in repair(place, "kitchen")
+@in_places(DAMAGES, IN_REDIS)
+def test_a_damaged_lock_is_revoked_after_its_thing_is_unlocked(place: Place, name: str) -> None:
+    damage(place, name)
+    before = place.records()
+    if name == "both":  # nothing tells which lock it was
+        assert revoke(place, "kitchen-lock") == "The lock 'kitchen-lock' is removed.\n"
+        assert place.records()[THING] == before[THING]
+    elif name == "lock: lost":
+        assert "there is no lock 'kitchen-lock'" in revoke(place, "kitchen-lock", code=1)
+    else:
+        thing = "cellar" if name == "lock: of another thing" else "kitchen"
+        assert f"lock of the thing '{thing}' is damaged: `toolkit lock repair`" in revoke(place, "kitchen-lock", code=1)
+        assert place.records() == before
+    repair(place, "kitchen")
+    if name == "lock: of another thing":
+        repair(place, "cellar")
+    if LOCK in place.records():
+        assert "The lock 'kitchen-lock' is removed." in revoke(place, "kitchen-lock")
+    assert "alert:garage" in place.records()
+    assert not {LOCK, THING} & place.records().keys()
 
 
-def test_a_damaged_free_lock_is_repaired_by_its_name(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_free_lock_is_revoked(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     place.change({"lock:spare": b"{"})
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         assert call.get("/lock/cellar?lock=spare&key=k") == DAMAGED
         assert call.post("kitchen", 1, "?key=kitchen-key")["this"] == "succeeded"
-    assert [text for text in complaints(caplog) if "the lock 'spare' is damaged" in text]
-    assert "'spare' is removed" in repair(place, "--lock", "spare")
+    (said,) = [text for text in complaints(caplog) if "the lock 'spare' is damaged" in text]
+    assert said.endswith("`toolkit lock revoke` removes it")
+    assert revoke(place, "spare") == "The lock 'spare' is removed.\n"
     with place.gateway(locks={"spare": "k"}) as gateway:
         assert Caller(gateway).get("/lock/cellar?lock=spare&key=k")["this"] == "succeeded"
 
@@ -235,9 +258,7 @@ def test_a_repair_in_a_folder_of_no_gateway_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "arguments", [["kitchen"], ["--data", "nowhere", "kitchen"], ["--data", "."], ["--data", ".", "--lock", "a", "b"]]
-)
+@pytest.mark.parametrize("arguments", [["kitchen"], ["--data", "nowhere", "kitchen"], ["--data", "."]])
 def test_a_repair_that_is_asked_for_wrongly_changes_nothing(
     tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

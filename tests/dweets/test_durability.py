@@ -8,15 +8,18 @@ import json
 import resource
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import raw_call
 from tests.dweets.conftest import Caller, RawStream
+from tests.gateway_parts import gateway_and_services
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import eventually
-from toolkit.dweets.service import things
+from toolkit.dweets.service import dweets
+from toolkit.dweets.service.things import Things
 from toolkit.gateway import Gateway
 from toolkit.stores import Entry
 
@@ -135,9 +138,10 @@ def test_ten_thousand_things_at_once(shared: Gateway) -> None:
 
 
 def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Gateway() as gateway:
+    gateway, services = gateway_and_services()
+    with gateway:
         call, counts = Caller(gateway), []
-        journals = gateway._services.dweets.things.journals
+        journals = services.store.journals
         read = journals.last
 
         def counted(name: str, count: int) -> asyncio.Future[list[Entry]]:
@@ -161,14 +165,16 @@ def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_things_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Gateway() as gateway:
+    monkeypatch.setattr(dweets, "Things", partial(Things, cache_bytes=16_000))
+    gateway, services = gateway_and_services()
+    with gateway:
         call = Caller(gateway)
-        held = gateway._services.dweets.things
-        monkeypatch.setattr(held, "_max_cache_bytes", 10 * things._THING_OVERHEAD + 1_000)
         with call.stream("/listen/for/dweets/from/heard") as stream:
             for number in range(100):
                 call.get(f"/get/latest/dweet/for/nobody-{number}")
-            assert len(held._cache) <= 11
+            cached = [number for number in range(100) if services.dweets.things.cached(f"nobody-{number}", 1)]
+            assert cached == list(range(100 - len(cached), 100))
+            assert 5 <= len(cached) <= 11
             call.post("heard", 1)
             assert b'\\"content\\":1' in stream.chunk()
         call.post("nobody-5", "back")

@@ -195,8 +195,8 @@ class LaggingStore(FlakyStore):
 
 
 def test_a_thing_whose_name_lags_behind_is_archived_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "_NAMES_WITHOUT_NEWS", 20)
-    monkeypatch.setattr(archiving, "_PASSES_PER_FULL_CHECK", 60)
+    monkeypatch.setattr(archiving, "NAMES_WITHOUT_NEWS", 20)
+    monkeypatch.setattr(archiving, "PASSES_PER_FULL_CHECK", 60)
     store = LaggingStore(0)
     with followed(store, tmp_path) as (follower, _):
         assert follower.flush() == 0

@@ -181,7 +181,7 @@ def test_a_stream_of_frames_stays_silent_when_nothing_happens(
 
 def is_held(stream: RawStream) -> bool:
     """Whether the gateway, which lives in this process, still has its end of the connection."""
-    ours = stream._socket.getsockname()
+    ours = stream.socket.getsockname()
     return any(connection.raddr == ours for connection in psutil.Process().net_connections("tcp"))
 
 

@@ -176,19 +176,19 @@ def test_start_goes_on_after_stop_with_what_is_new(tk: toolkit.Connection) -> No
 
 def test_shown_again_it_resumes_with_what_it_missed(tk: toolkit.Connection) -> None:
     live = LiveDweets(tk, "roof", "n")
-    live._view_count = 1
+    live.set_state({"_view_count": 1})
     tk.dweets.post("roof", {"n": 1})
     live.wait(1)
-    live._view_count = 0  # its notebook is closed
+    live.set_state({"_view_count": 0})  # its notebook is closed
     eventually(lambda: not live.running)
     tk.dweets.post("roof", {"n": 2})
-    live._view_count = 1
+    live.set_state({"_view_count": 1})
     live.wait(2)
     assert live.frame["n"].tolist() == [1, 2]
     assert "Listening to roof." in live.status.value
     live.stop()
-    live._view_count = 0
-    live._view_count = 1
+    live.set_state({"_view_count": 0})
+    live.set_state({"_view_count": 1})
     assert not live.running, "a person has stopped it"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
@@ -36,9 +37,9 @@ def there_and_back(gateway: Gateway, name: str, value: Any) -> None:
         with tk.dweets.listen(name, since=0) as listener:
             *_, last = [next(listener)]
             assert last.thing == name
-        records = tk.dweets._calls.records(toolkit.dweets.wire.GET_LATEST, name, None)
-    assert records[0]["thing"] == name
-    assert orjson.dumps(records[0]["content"]) == orjson.dumps(value)
+    (record,) = Caller(gateway).get(f"/get/latest/dweet/for/{quote(name, safe='')}")["with"]
+    assert record["thing"] == name
+    assert orjson.dumps(record["content"]) == orjson.dumps(value)
 
 
 @QUICK

@@ -514,11 +514,15 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
     family, button = ServiceWidget(), ipywidgets.Button()
     family.show(button)
     with family.working("Counting"):
-        assert (family.busy, button.disabled, "toolkit-busy" in family._dom_classes) == (True, False, True)
+        assert (family.busy, button.disabled, "toolkit-busy" in family.get_state()["_dom_classes"]) == (
+            True,
+            False,
+            True,
+        )
         assert "Counting ..." in family.status.value
         assert "<progress" in family.status.value
         raise ValueError("seven")
-    assert (family.busy, "toolkit-busy" in family._dom_classes) == (False, False)
+    assert (family.busy, "toolkit-busy" in family.get_state()["_dom_classes"]) == (False, False)
     assert "seven" in family.status.value
     assert "<progress" not in family.status.value
     with pytest.raises(TypeError):

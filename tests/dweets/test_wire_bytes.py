@@ -18,6 +18,7 @@ import pytest
 
 from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
+from tests.gateway_parts import gateway_and_services
 from tests.redis_servers import fresh_url
 from toolkit.dweets.service import dweets
 from toolkit.gateway import DEMO_START, Gateway
@@ -429,10 +430,11 @@ def test_stats_have_room_for_public_things_however_many_are_locked(
 
 
 def test_stats_are_read_from_memory_and_show_no_locked_thing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Gateway() as gateway:
+    gateway, services = gateway_and_services()
+    with gateway:
         call = Caller(gateway)
-        last = Mock(wraps=gateway._services.store.journals.last)
-        monkeypatch.setattr(gateway._services.store.journals, "last", last)
+        last = Mock(wraps=services.store.journals.last)
+        monkeypatch.setattr(services.store.journals, "last", last)
 
         def active_things() -> dict[str, list[str]]:
             stats = call.get("/get/stats")["with"]["active_things"]

@@ -22,14 +22,14 @@ import pytest
 from rocksdict import AccessType, Options, Rdict
 
 from tests.conftest import ROOT, raw_call
+from tests.gateway.conftest import Hook, fail_once
 from tests.gateway.kept_folder import kept_contents
 from tests.gateway.test_embedded_store import ids, line, until_it_writes, with_store
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores import NewEntry, embedded_database
+from toolkit.stores import NewEntry
 from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.embedded_database import Database
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts
 # all the time, so that a kill hits it in the middle of that too.
@@ -37,7 +37,7 @@ _WRITER = """
 import asyncio, pathlib, sys
 from toolkit.stores import NewEntry, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
-embedded_database._WRITE_BUFFER = 64 << 10
+embedded_database.WRITE_BUFFER = 64 << 10
 async def post(store, who):
     data = bytes(range(256)) * 2
     number = await store.records.increment("posted", str(who))
@@ -159,9 +159,9 @@ def test_damage_is_refused_with_the_name_of_the_file(damaged: Path, find: Any, d
     assert "restore the folder from a backup" in str(refused.value)
 
 
-def test_truncated_manifest_loses_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_manifest_loses_no_entry(tmp_path: Path, hook: Hook) -> None:
     # There was no compaction, so no missing file shows that the MANIFEST has lost a table.
-    monkeypatch.setattr(embedded_database, "_WRITE_BUFFER", 64 << 10)
+    hook("on_open", lambda options: options.set_write_buffer_size(64 << 10))
 
     async def work(store: EmbeddedStore) -> None:
         for number in range(25):
@@ -201,25 +201,21 @@ def test_torn_end_of_the_live_log_is_an_interrupted_write(damaged: Path, killed:
     assert whole - 16 <= with_store(damaged, read_all) <= whole, "the last batch is missing and nothing else"
 
 
-def test_truncated_older_log_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_older_log_is_refused_by_name(tmp_path: Path, hook: Hook) -> None:
     # A second log is there for a moment only, while the table of the first is being written: make that moment long.
-    options = embedded_database._options
-
-    def options_that_write_late() -> Options:
-        given = options()
-        given.set_write_buffer_size(64 << 10)
-        given.set_max_write_buffer_number(16)
-        given.set_min_write_buffer_number_to_merge(12)
-        return given
+    def write_late(options: Options) -> None:
+        options.set_write_buffer_size(64 << 10)
+        options.set_max_write_buffer_number(16)
+        options.set_min_write_buffer_number_to_merge(12)
 
     async def work(store: EmbeddedStore) -> None:
         for number in range(100):
             await store.journals.append("a", [NewEntry(0, f"{number}.{n}", bytes(500)) for n in range(5)])
         shutil.copytree(tmp_path / "open", tmp_path / "killed")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(embedded_database, "_options", options_that_write_late)
-        with_store(tmp_path / "open", work)
+    hook("on_open", write_late)
+    with_store(tmp_path / "open", work)
+    hook("on_open", lambda options: None)
     shutil.copytree(tmp_path / "killed", tmp_path / "whole")
     assert with_store(tmp_path / "whole", read_all) == 500
     older, *_, _ = sorted((tmp_path / "killed" / "database").glob("*.log"))
@@ -312,20 +308,16 @@ def test_damaged_table_found_while_it_runs_is_named(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_error_of_a_read_does_not_hinder_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_a_read_does_not_hinder_recovery(tmp_path: Path, hook: Hook) -> None:
     async def write(store: EmbeddedStore) -> None:
         await store.journals.append("a", [NewEntry(0, f"{n}", random.Random(n).randbytes(500)) for n in range(400)])
-
-    def fail(database: Database, batch: Any) -> None:
-        raise StoreUnavailable("IO error: sync failed")
 
     async def read(store: EmbeddedStore) -> None:
         with pytest.raises(StoreUnavailable, match="damaged") as error:  # it keeps its frames, as in a log or a cell
             await store.journals.after("a", 0)
-        with monkeypatch.context() as patch:
-            patch.setattr(Database, "_write", fail)
-            with pytest.raises(OutcomeUnknown):
-                await store.journals.append("b", [line("lost")])
+        fail_once(hook, "on_write")
+        with pytest.raises(OutcomeUnknown):
+            await store.journals.append("b", [line("lost")])
         await store.journals.append("b", [line("at once")])
         assert error.value
 

@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksdict import Rdict
 
+from tests.gateway.conftest import Hook, fail_once
 from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.dweets.service.things import Things, journal_of
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
-from toolkit.stores import Entry, NewEntry, embedded_database, embedded_journals
+from toolkit.stores import Entry, NewEntry, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.embedded_database import Database
 
 
-def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: int = 0) -> Any:
+def with_store(
+    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: Callable[[], int] = lambda: 0
+) -> Any:
     async def run() -> Any:
-        store = EmbeddedStore(folder, lambda: now)
+        store = EmbeddedStore(folder, now)
         await store.open()
         try:
             return await asyncio.wait_for(work(store), 60)
@@ -96,15 +98,6 @@ def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
             with_store(tmp_path, lambda store: store.records.get("s", "k"))
         tmp_path.chmod(0o700)
     with_store(tmp_path, lambda store: store.records.get("s", "k"))
-
-
-def test_a_folder_of_the_older_layout_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "gateway.sqlite").write_bytes(b"SQLite format 3\0")
-    with pytest.raises(StoreUnavailable) as refused:
-        with_store(tmp_path, lambda store: store.records.get("s", "k"))
-    assert "gateway.sqlite" in str(refused.value)
-    assert "choose another folder" in str(refused.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["gateway.sqlite"], "nothing is touched"
 
 
 def permissions(path: Path) -> int:
@@ -180,34 +173,11 @@ def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
     assert b"a-code-that-is-never" not in written
 
 
-class WatchedRdict:
-    """A database that calls `on_sync` before each sync."""
-
-    on_sync: Callable[[], object]
-
-    def __init__(self, *arguments: Any) -> None:
-        self._rocks = Rdict(*arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._rocks, name)
-
-    def flush_wal(self, sync: bool) -> None:
-        assert sync
-        self.on_sync()
-        self._rocks.flush_wal(sync)
-
-
-@pytest.fixture
-def on_sync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    monkeypatch.setattr(embedded_database, "Rdict", WatchedRdict)
-    return lambda call: monkeypatch.setattr(WatchedRdict, "on_sync", staticmethod(call), raising=False)
-
-
-def test_batches_are_synced_with_a_folder_only(tmp_path: Path, on_sync: Callable[[Callable[[], object]], None]) -> None:
+def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> None:
     synced: list[str] = []
 
     async def work(store: EmbeddedStore) -> None:
-        on_sync(lambda: synced.append(repr(store)))
+        hook("on_sync", lambda: synced.append(repr(store)))
         await store.journals.append("j", [line("x")])
         await store.records.put("s", "k", b"1")
 
@@ -216,9 +186,7 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path, on_sync: Callable
     assert synced == [str(tmp_path)] * 2
 
 
-def test_entries_are_read_only_once_they_are_synced(
-    tmp_path: Path, on_sync: Callable[[Callable[[], object]], None]
-) -> None:
+def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) -> None:
     is_written, may_sync = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -227,9 +195,8 @@ def test_entries_are_read_only_once_they_are_synced(
 
     async def work(store: EmbeddedStore) -> None:
         journals, texts = store.journals, [f"{number}" for number in range(40)]
-        on_sync(lambda: None)
         await journals.append("j", [line(text) for text in texts])
-        on_sync(wait)
+        hook("on_sync", wait)
         slow = journals.append("j", [line("unsynced")])
         assert await asyncio.to_thread(is_written.wait, 60)
         assert ids(await journals.last("j", 1)) == ids(await journals.last("j", 1, below=99)) == ["39"]
@@ -312,6 +279,33 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
     with_store(None, work)
 
 
+def test_others_get_their_turn_while_a_large_batch_is_prepared(hook: Hook) -> None:
+    turns, turns_at_writes = 0, []
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work(store: EmbeddedStore) -> None:
+        journals, reads = store.journals, []
+        large = [line(f"{n}") for n in range(1_000)]
+        await journals.append("0", [line("first")])
+        hook("on_write", lambda: turns_at_writes.append(turns))
+        taking = asyncio.ensure_future(take_turns())
+        appends = [journals.append(f"{n % 2}", large) for n in range(40)]
+        while not appends[0].done():
+            reads.append((ids(await journals.last("0", 1)), ids(await journals.after("1", 0, 1))))
+        taking.cancel()
+        assert turns_at_writes[0] > 10
+        assert [len(entries) for entries in await asyncio.gather(*appends)] == [1_000] * 40
+        assert set(map(str, reads[:5])) == {"(['first'], [])"}, "nothing of the batch is read before it is written"
+        assert len(await journals.after("1", 0)) == 20_000
+
+    with_store(None, work)
+
+
 def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
     async def run() -> None:
         store = EmbeddedStore(tmp_path, lambda: 0)
@@ -326,26 +320,18 @@ def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_failed_write_is_told_once_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+def test_failed_write_is_told_once_it_is_known(tmp_path: Path, hook: Hook, is_there: bool) -> None:
     # A failed fsync: what was written may be there after all. Its callers get an error that says so.
-    write = Database._write
-
-    def fail(database: Database, batch: Any) -> None:
-        if is_there:
-            write(database, batch)
-        raise StoreUnavailable("IO error: sync failed")
-
     async def work(store: EmbeddedStore) -> None:
         heard: list[Entry] = []
         seen: list[tuple[str, bytes | None]] = []
         store.journals.subscribe("a", heard.extend)
         await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
         await store.journals.append("a", [line("1")])
-        with monkeypatch.context() as patch:
-            patch.setattr(Database, "_write", fail)
-            requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
-            outcomes = await asyncio.gather(*requests, return_exceptions=True)
-            assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
+        fail_once(hook, "on_sync" if is_there else "on_write")
+        requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
         (entry,) = await store.journals.append("a", [line("3")])
         expected = ["1", "2", "3"] if is_there else ["1", "3"]
         assert ids(heard) == ids(await store.journals.last("a", 9)) == expected
@@ -355,12 +341,8 @@ def test_failed_write_is_told_once_it_is_known(tmp_path: Path, monkeypatch: pyte
     with_store(tmp_path, work)
 
 
-def test_recovery_that_fails_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, get = Database._write, Database.get
-
-    def written_but_not_synced(database: Database, batch: Any) -> None:
-        write(database, batch)
-        raise StoreUnavailable("IO error: sync failed")
+def test_recovery_that_fails_begins_again(tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = Database.get
 
     def damaged(database: Database, key: bytes) -> bytes | None:
         monkeypatch.setattr(Database, "get", get)
@@ -370,10 +352,9 @@ def test_recovery_that_fails_begins_again(tmp_path: Path, monkeypatch: pytest.Mo
         heard: list[Entry] = []
         store.journals.subscribe("a", heard.extend)
         await store.journals.append("a", [line("1")])
-        with monkeypatch.context() as patch:
-            patch.setattr(Database, "_write", written_but_not_synced)
-            requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
-            await asyncio.gather(*requests, return_exceptions=True)
+        fail_once(hook, "on_sync")
+        requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+        await asyncio.gather(*requests, return_exceptions=True)
         monkeypatch.setattr(Database, "get", damaged)
         with pytest.raises(StoreUnavailable, match="a block is damaged"):
             await store.records.put("s", "other", b"1")
@@ -393,13 +374,8 @@ async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.05)
 
 
-def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, reopen = Database._write, Database._reopen
+def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, hook: Hook) -> None:
     read_meanwhile: list[bool] = []
-
-    def fail(database: Database, batch: Any) -> None:
-        monkeypatch.setattr(Database, "_write", write)
-        raise StoreUnavailable("IO error: sync failed")
 
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append("a", [line("1")])
@@ -410,14 +386,14 @@ def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, monkeypatch: 
             reads.append(read := asyncio.ensure_future(store.journals.last("a", 1)))
             read_meanwhile.append(read.done())
 
-        def reopen_during_a_read(database: Database) -> None:
+        def close_during_a_read() -> None:
+            hook("on_close", lambda: None)
             asyncio.run_coroutine_threadsafe(in_loop(begin_a_read), loop).result(60)
-            reopen(database)
 
-        monkeypatch.setattr(Database, "_reopen", reopen_during_a_read)
-        monkeypatch.setattr(Database, "_write", fail)
+        fail_once(hook, "on_write")
         with pytest.raises(OutcomeUnknown):
             await store.journals.append("a", [line("lost")])
+        hook("on_close", close_during_a_read)
         await store.journals.append("a", [line("2")])
         assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
         assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
@@ -460,8 +436,37 @@ def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, go_on)
 
 
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list that gets the prefix of each range of keys that is read from the database."""
+    prefixes: list[bytes] = []
+    items = Database.items
+
+    def noted(database: Database, prefix: bytes, *start: bytes, **options: bool) -> Any:
+        prefixes.append(prefix)
+        return items(database, prefix, *start, **options)
+
+    monkeypatch.setattr(Database, "items", noted)
+    return prefixes
+
+
+def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, reads: list[bytes]) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
+
+    async def work(store: EmbeddedStore) -> None:
+        for number in range(3_000):
+            await store.journals.append(f"{number % 50}", [line(str(number))])
+        assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
+        reads.clear()
+        for number in range(3_000):
+            await store.journals.append(f"{number % 15}", [line(str(number))])
+        assert len(reads) <= 2 * 15, "few enough journals are read once"
+
+    with_store(None, work)
+
+
 def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_journals, "_MAX_RANGES", 20)
+    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
 
     async def work(store: EmbeddedStore) -> None:
         appends = []
@@ -470,8 +475,6 @@ def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.Monk
             if number % 9 == 0:
                 await asyncio.sleep(0)
         await asyncio.gather(*appends)
-        await store.journals.append("another", [line("in its own batch")])
-        assert len(store._journals._ranges) < 50
         for name in range(50):
             entries = await store.journals.last(f"{name}", 100)
             assert [entry.sequence for entry in entries] == list(range(1, 61))
@@ -499,8 +502,10 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_names_are_read_again_if_they_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_journals, "_MAX_NAMES", 4)
+def test_names_are_read_again_if_they_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
+) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
 
     async def work(store: EmbeddedStore) -> None:
         for number, name in enumerate("abcdefgh"):
@@ -510,9 +515,20 @@ def test_names_are_read_again_if_they_are_too_many(tmp_path: Path, monkeypatch: 
         await store.journals.append("b", [line("x", at=9)])
         assert await store.journals.names("", 99) == list("bhgfedca")
         assert await store.journals.names("a", 1) == ["a"]
-        assert len(store._journals._recent_names) <= 5
+        reads.clear()
+        assert await store.journals.names("", 99) == list("bhgfedca")
+        assert reads, "so many names are not kept in memory"
+
+    async def few(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcd"):
+            await store.journals.append(name, [line("x", at=number)])
+        assert await store.journals.names("", 99) == list("dcba")
+        reads.clear()
+        assert await store.journals.names("", 99) == list("dcba")
+        assert not reads
 
     with_store(tmp_path, work)
+    with_store(tmp_path / "few", few)
 
 
 def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
@@ -545,21 +561,24 @@ def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
 def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
+    now = 0
+
     async def fill(store: EmbeddedStore) -> None:
+        nonlocal now
         records = getattr(store, part)
         await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
         await records.put("old", "stays", b"x")
-        records._now = lambda: 1_000
+        now = 1_000
         for number in range(5_000):
             await records.put("new", str(number % 10), b"x", 5_000)
             await asyncio.sleep(0)
-        records._now = lambda: 0  # what has expired would be there again, had it not been removed
+        now = 0  # what has expired would be there again, had it not been removed
         while len(await records.scan("old")) > 1:
             await asyncio.sleep(0.01)
         assert await records.scan("old") == {"stays": b"x"}
         assert len(await records.scan("new")) == 10
 
-    with_store(None if part == "ephemeral" else tmp_path, fill)
+    with_store(None if part == "ephemeral" else tmp_path, fill, lambda: now)
 
 
 def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:

@@ -107,6 +107,7 @@ def test_a_folder_and_a_store_are_not_given_together(tmp_path: Any) -> None:
         "redis://:SECRET@localhost?replicas=-1",
         "redis://:SECRET@localhost?timeout=soon",
         "redis://:SECRET@localhost?colour=red",
+        "unix://:SECRET@",
         "redis+sentinel://:SECRET@localhost:26379",
         "redis+cluster://:SECRET@localhost/3",
     ],
@@ -115,6 +116,14 @@ def test_a_url_that_names_no_redis_is_refused_without_being_repeated(url: str) -
     with pytest.raises(InvalidArgument, match="the URL of the store cannot be") as refused:
         Gateway(store=url)
     assert "SECRET" not in str(refused.value)
+
+
+def test_options_for_texts_change_no_dweet() -> None:
+    with Gateway(store=f"{fresh_url()}&decode_responses=true&encoding=latin-1") as gateway:
+        with toolkit.connect(gateway) as tk:
+            tk.dweets.post("kitchen", {"name": "Öfen"})
+            assert tk.dweets.history("kitchen")["name"].tolist() == ["Öfen"]
+            assert len(tk.dweets.latest("kitchen")) == 1
 
 
 def test_what_the_gateway_says_of_itself_holds_no_password() -> None:

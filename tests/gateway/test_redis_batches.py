@@ -12,7 +12,7 @@ import redis
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, run, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores import Entry
+from toolkit.stores import Entry, NewEntry
 
 THINGS = 64
 
@@ -67,6 +67,22 @@ def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
             assert made == len({place_of(store, name)[0] for name in names})
             for client in clients:
                 client.close()
+
+    run(work())
+
+
+def test_large_appends_at_once_are_several_script_calls() -> None:
+    # Each call has a deadline of its own, and other clients of the server get their turn in between.
+    async def work() -> None:
+        async with opened(fresh_url()) as (store,):
+            await store.journals.append("first", [line("1")])
+            with shared_server().client() as client:
+                before = script_calls(client)
+                large = [NewEntry(5, f"{n}", bytes(1_000)) for n in range(1_000)]
+                appends = [store.journals.append(f"{n % 3}", large) for n in range(20)]
+                entries = await asyncio.gather(*appends)
+                assert 4 <= script_calls(client) - before <= 10
+            assert [numbers(part)[0] for part in entries] == [n // 3 * 1_000 + 1 for n in range(20)]
 
     run(work())
 

@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import ROOT
+from tests.gateway_parts import gateway_and_services
 from tests.mail_server import eventually
 from toolkit.gateway import DEMO_START, Gateway, SteppedClock
 from toolkit.gateway.configuration import configuration_of
@@ -147,8 +148,10 @@ class Lab:
         reached = {"public_url": limits.pop("public_url", None), "demo": True}
         config = {"gateway": reached, "identity": {"clients": [*CLIENTS, sleeping], **limits}}
         self.clock = SteppedClock(DEMO_START, timedelta(0))
-        self.gateway = Gateway(folder, store=store, config=config, clock=self.clock, seed=seed)
-        self.carrier: Any = self.gateway._services.identity.carrier
+        self.gateway, self.services = gateway_and_services(
+            folder, store=store, config=config, clock=self.clock, seed=seed
+        )
+        self.carrier: Any = self.services.identity.carrier
         self.wire = Wire(self.gateway.base_url)
         self.books = Wire(self.gateway.base_url, BOOKS)
 
@@ -160,10 +163,9 @@ class Lab:
         self.carrier.put(replace(people()[list(self.gateway.presets).index(preset)], **changes))
 
     def kept(self) -> bytes:
-        """Return everything that the store holds now, of all spaces, as one run of bytes."""
-        store: Any = self.gateway._services.store
-        durable = b"".join(key + value for key, value in store._database.items(b""))
-        return durable + repr(store.ephemeral._spaces).encode()
+        """Return all records that the store holds now, of all spaces, as one run of bytes."""
+        store: Any = self.services.store
+        return repr([store.records.all_values(), store.ephemeral.all_values()]).encode()
 
 
 _STOPPING: list[threading.Thread] = []

@@ -270,7 +270,7 @@ def test_n11_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityCli
 def test_n12_the_listener_takes_one_browser_and_closes(lab: Lab, identity: IdentityClient) -> None:
     with identity.listen() as listener:
         transaction = identity.start_authentication(lab.gateway.handset("happy"), final_target_url=listener)
-        opened = lab.wire.open(transaction._held["fingerprint"].reveal(), tail="")
+        opened = lab.wire.open(transaction.secret("fingerprint").reveal(), tail="")
         location = opened.headers["location"]
         assert location.startswith(listener.url + "?vfp=")
         for wrong in (listener.url, listener.url + "/x?vfp=a", listener.url + "?vfp=a&vfp=b", listener.url + "?v=1"):

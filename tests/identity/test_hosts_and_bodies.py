@@ -157,7 +157,7 @@ def test_s35_a_call_through_a_proxy_simulates_no_phone(wire: Wire, name: str) ->
 
 
 def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab) -> None:
-    service = lab.gateway._services.identity
+    service = lab.services.identity
     headers = {b"host": b"127.0.0.1", b"x-simulated-device-ip": PHONE.encode()}
     query = f"vfp={lab.wire.first()}&r=f".encode()
     request = Request("GET", b"/mobileauth/2014/07/01/deviceAuthenticate", query, headers, "198.18.0.9")
@@ -379,7 +379,7 @@ def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any, monkeypatch:
         raise StoreUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lab.gateway._services.store.records, "get", fail)
+        patch.setattr(lab.services.store.records, "get", fail)
         answer = lab.wire.eligibility(pair)
     assert (answer.http, answer.status) == (503, 1)
 

@@ -26,6 +26,7 @@ from tests.identity.conftest import CREDENTIALS, SHOP, Lab, log_requests
 from tests.identity.literal_server import LiteralServer, Reply, envelope
 from tests.test_architecture import REVEALERS
 from toolkit.errors import ToolkitError
+from toolkit.identity.client.session import AuthenticatedUser, Handset, IdentitySession, StartedTransaction
 from toolkit.secret import Secret
 
 CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"
@@ -214,11 +215,17 @@ def test_n05_a_timeout_says_only_what_was_asked(monkeypatch: pytest.MonkeyPatch)
     assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
+def authenticated(session: IdentitySession, phone: Handset) -> tuple[StartedTransaction, AuthenticatedUser]:
+    transaction = session.start_authentication(phone)
+    session.authenticate_device(phone)
+    return transaction, session.finish_authentication()
+
+
 def test_n06_no_logger_writes_a_secret(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     log_requests(lab, caplog)
     with toolkit.connect(lab.gateway, credentials={"ApiClientId": SHOP}) as tk, tk.identity.session() as session:
-        user = session.authenticate(lab.gateway.handset("happy"))
-        code, first = user.secret("code").reveal(), session._transaction.secret("fingerprint").reveal()
+        transaction, user = authenticated(session, lab.gateway.handset("happy"))
+        code, first = user.secret("code").reveal(), transaction.secret("fingerprint").reveal()
         session.eligibility()
         session.payment_list(answer="97024")
     assert logging.getLogger("urllib3.connectionpool").isEnabledFor(logging.DEBUG)
@@ -229,8 +236,8 @@ def test_n06_no_logger_writes_a_secret(lab: Lab, caplog: pytest.LogCaptureFixtur
 
 def test_n07_tables_hold_no_secret_in_any_form(lab: Lab, tmp_path: Path) -> None:
     with toolkit.connect(lab.gateway, credentials={"ApiClientId": SHOP}) as tk, tk.identity.session() as session:
-        user = session.authenticate(lab.gateway.handset("happy"))
-        secrets = [user.secret("code").reveal(), session._transaction.secret("fingerprint").reveal(), SHOP]
+        transaction, user = authenticated(session, lab.gateway.handset("happy"))
+        secrets = [user.secret("code").reveal(), transaction.secret("fingerprint").reveal(), SHOP]
         asked, listed = session.eligibility(), session.payment_list(answer="97024")
         frames = [asked, listed, session.payment_details(listed["payment_id"]), tk.identity.trace()]
         steps = repr(tk.identity.steps)

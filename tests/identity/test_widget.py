@@ -12,6 +12,7 @@ from tests.identity.conftest import CARRIERS, CLIENTS, PEOPLE, SHOP
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
+from toolkit.identity.client.session import AuthenticatedUser, IdentitySession
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.widgets.flow_diagrams import state_arrows, states_drawing
 from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
@@ -20,9 +21,14 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture
-def walkthrough(demo: Gateway) -> Iterator[IdentityWalkthrough]:
-    with toolkit.connect(demo) as tk:
-        yield IdentityWalkthrough(tk)
+def tk(demo: Gateway) -> Iterator[toolkit.Connection]:
+    with toolkit.connect(demo) as connection:
+        yield connection
+
+
+@pytest.fixture
+def walkthrough(tk: toolkit.Connection) -> IdentityWalkthrough:
+    return IdentityWalkthrough(tk)
 
 
 def test_it_needs_the_phones_of_the_demo_world() -> None:
@@ -109,27 +115,40 @@ def test_the_attacks_are_refused_a_second_time_as_well(walkthrough: IdentityWalk
         assert all(walkthrough.try_attack(name).refused for name in walkthrough.attacks)
 
 
-def test_it_shows_a_picture_and_a_line_where_widgets_cannot_run(walkthrough: IdentityWalkthrough) -> None:
+def test_it_shows_a_picture_and_a_line_where_widgets_cannot_run(
+    walkthrough: IdentityWalkthrough, tk: toolkit.Connection
+) -> None:
     walkthrough.run_all()
     bundle = walkthrough._repr_mimebundle_()
     assert bundle["text/plain"] == repr(walkthrough)
     assert walkthrough.picture().startswith(PNG)
-    attacked = IdentityWalkthrough(walkthrough._tk)
+    attacked = IdentityWalkthrough(tk)
     attacked.try_attack("let the clock run")
     assert attacked.picture() != walkthrough.picture()
     assert walkthrough.picture() == walkthrough.picture(), "the same state is the same bytes"
 
 
-def test_nothing_secret_is_in_what_is_saved(walkthrough: IdentityWalkthrough) -> None:
+def test_nothing_secret_is_in_what_is_saved(
+    demo: Gateway, tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, users = IdentitySession.finish_authentication, []
+
+    def noted(session: IdentitySession) -> AuthenticatedUser:
+        users.append(finish(session))
+        return users[-1]
+
+    monkeypatch.setattr(IdentitySession, "finish_authentication", noted)
+    walkthrough = IdentityWalkthrough(tk)
     walkthrough.run_all()
-    keys = walkthrough._gateway.credentials
+    keys = demo.credentials
     shown = [walkthrough.states, walkthrough.sequence, walkthrough.exchange, walkthrough.result, walkthrough.answer]
     exchanges = []
     for place in range(len(walkthrough.sequence.drawing["parts"])):
         walkthrough.sequence.chosen = place
         exchanges.append(walkthrough.exchange.value)
     saved = repr([widget.get_state() for widget in (*shown, walkthrough)] + exchanges)
-    code = walkthrough._session.user.secret("code").reveal()
+    (user,) = users
+    code = user.secret("code").reveal()
     for secret in (code, *(key.reveal() for key in keys.values())):
         assert secret not in saved
     assert not re.search(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", saved)

@@ -182,11 +182,9 @@ def test_the_real_clock_cannot_be_advanced(tk: toolkit.Connection) -> None:
 def test_a_damaged_lock_is_listed_and_repaired(gateway: Gateway, tk: toolkit.Connection) -> None:
     with pytest.raises(Conflict, match="nothing to repair"):
         tk.operator.repair_lock("kitchen")
-    with pytest.raises(Conflict, match="nothing to repair"):
-        tk.operator.repair_lock(lock="any")
-    for arguments in ({}, {"thing": "a", "lock": "b"}, {"thing": ""}, {"lock": 5}):
+    for wrong in ("", 5):
         with pytest.raises(InvalidArgument):
-            tk.operator.repair_lock(**arguments)
+            tk.operator.repair_lock(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="lock is a str, not a list"):
         tk.operator.revoke_lock([])  # type: ignore[arg-type]
 

@@ -79,25 +79,19 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
 
 
 @lock.command("repair")
-@click.argument("thing", required=False)
-@click.option("--lock", "lock_name", metavar="LOCK", help="Repair a damaged lock that is on no thing.")
+@click.argument("thing")
 @_DATA
 @STORE
-def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, store: str | None) -> None:
+def repair_lock(thing: str, data: Path | None, store: str | None) -> None:
     """Unlock THING, whose lock is damaged.
 
     A damaged lock shuts its thing for everybody; the log of the gateway names the thing. The repair removes the
     damaged record and says what else it does. If a key still works, the repair changes nothing.
     """
-    if (thing is None) == (lock_name is None):
-        raise click.UsageError("give a THING, or --lock LOCK")
     from toolkit.dweets.service.lock_records import repair
 
     for sentence in _operate(
-        data,
-        store,
-        lambda records: repair(records, thing=thing, lock=lock_name),
-        lambda operator: operator.repair_lock(thing, lock=lock_name),
+        data, store, lambda records: repair(records, thing), lambda operator: operator.repair_lock(thing)
     ):
         click.echo(sentence)
 

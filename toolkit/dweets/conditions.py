@@ -46,6 +46,7 @@ class Verdict(NamedTuple):
     fault: str | None = None  #: why the condition could not be evaluated
     returned: bool = False  #: whether the condition returned a text, true or false
     stops: bool = False  #: whether the condition must not be evaluated again
+    is_skipped: bool = False  #: whether it was not evaluated, as its CPU time was used up
 
     @property
     def met(self) -> bool:
@@ -59,8 +60,7 @@ class ConditionWorker(Closable):
     outside, the condition may be tried again.
     """
 
-    def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
-        self._wall_seconds = wall_seconds
+    def __init__(self) -> None:
         self._process = WorkerProcess(_ENGINE_MODULE)
         self._crashes: LRUCache[str, int] = LRUCache(_MAX_CRASHED_SOURCES)
         self.seconds = 0.0  # of CPU time, by all conditions together
@@ -108,7 +108,7 @@ class ConditionWorker(Closable):
 
     def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:
-            *answers, seconds = self._process.do((source, contents), self._wall_seconds)
+            *answers, seconds = self._process.do((source, contents), WALL_SECONDS)
         except WorkerDied as died:
             self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_CHARGED
             raise

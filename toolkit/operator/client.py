@@ -102,15 +102,13 @@ class OperatorClient(PublicNames):
         NotFound
             There is no such lock.
         Conflict
-            The lock is damaged: repair it.
+            The lock of its thing is damaged: repair that first.
         """
         thing: str | None = self._call(wire.REVOKE_LOCK, "thing", str | None, lock=lock)
         return thing
 
-    def repair_lock(self, thing: str | None = None, *, lock: str | None = None) -> list[str]:
-        """Unlock a thing whose lock is damaged, or free a damaged lock that is on no thing.
-
-        ``POST /operator/repair/thing/{thing}`` or ``/operator/repair/lock/{lock}``; give one of them.
+    def repair_lock(self, thing: str) -> list[str]:
+        """Unlock a thing whose lock is damaged (``POST /operator/repair/thing/{thing}``).
 
         Returns
         -------
@@ -122,10 +120,7 @@ class OperatorClient(PublicNames):
         Conflict
             There is nothing to repair.
         """
-        if (thing is None) == (lock is None):
-            raise InvalidArgument("give either a thing or lock=...")
-        endpoint, named = (wire.REPAIR_LOCK, {"lock": lock}) if thing is None else (wire.REPAIR_THING, {"thing": thing})
-        done: list[str] = self._call(endpoint, "done", list[str], **named)
+        done: list[str] = self._call(wire.REPAIR_THING, "done", list[str], thing=thing)
         return done
 
     # -- users of mobile identity ---------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from toolkit.errors import ServiceError, class_of_status
 GET_LOCKS = Endpoint("GET", "/operator/locks")
 ISSUE_LOCK = Endpoint("POST", "/operator/locks")
 REVOKE_LOCK = Endpoint("DELETE", "/operator/locks/{lock}")
-REPAIR_LOCK = Endpoint("POST", "/operator/repair/lock/{lock}")
 REPAIR_THING = Endpoint("POST", "/operator/repair/thing/{thing}")
 RESET_USER = Endpoint("POST", "/operator/identity/reset/{alias}")
 GET_OUTBOX = Endpoint("GET", "/operator/outbox")  # alert mails in any state, also those that were sent

@@ -4,6 +4,7 @@ All changes that wait are one RocksDB batch, which is written and synced togethe
 journal or of a durable record survives ``kill -9`` and power loss.
 """
 
+import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -17,6 +18,9 @@ from toolkit.stores.embedded_database import Change, Database
 from toolkit.stores.embedded_journals import EmbeddedJournals
 from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords
 from toolkit.stores.group_commit import GroupCommit
+
+# A batch is prepared on the event loop, this many rows at a time: they take some milliseconds.
+_ROWS_AT_ONCE = 2_000
 
 
 class EmbeddedStore:
@@ -68,7 +72,7 @@ class EmbeddedStore:
             self._journals.recover()
             self._records.recover(self._database)
             self._has_failed = False
-        batch, prepared = WriteBatch(raw_mode=True), list[Change]()
+        batch, prepared, pause_at = WriteBatch(raw_mode=True), list[Change](), _ROWS_AT_ONCE
         self._journals.begin()
         self._records.begin(batch)
         for change in changes:
@@ -78,6 +82,9 @@ class EmbeddedStore:
                 change.fail(error)
             else:
                 prepared.append(change)
+            if len(batch) >= pause_at:  # others on the event loop get their turn
+                pause_at = len(batch) + _ROWS_AT_ONCE
+                await asyncio.sleep(0)
         if not batch.is_empty():
             try:
                 await self._database.write(batch)

@@ -32,12 +32,11 @@ from toolkit.worker_thread import WorkerThread
 T = TypeVar("T")
 
 _OPTIONS = Path(__file__).with_name("rocksdb_options")
-_WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
+WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 # Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
 _CLOSED_MESSAGE = "the store is closed: the gateway is stopping, or waits for room"
-_OLD_FILES = ("gateway.sqlite", "rocksdb")
 
 
 class Change(Request[Any]):
@@ -168,8 +167,6 @@ class Database:
             yield
         except DbClosedError:
             raise StoreUnavailable(_CLOSED_MESSAGE) from None
-        except StoreUnavailable:
-            raise
         except Exception as error:  # rocksdict raises nothing more precise
             raise StoreUnavailable(self._explained(str(error))) from None
 
@@ -189,17 +186,12 @@ class StoreFolder:
         self._holder = path / "gateway.pid"
 
     def acquire(self) -> None:
-        """Make and lock the folder; raise StoreUnavailable if it is held, cannot be written, or has an older layout.
+        """Make and lock the folder; raise StoreUnavailable if it is held or cannot be written.
 
         After an error, release it: it may be locked.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if older := [name for name in _OLD_FILES if (self.path / name).exists()]:
-                raise StoreUnavailable(
-                    f"the folder {self.path} was written by a development version before 0.1 ({older[0]}), "
-                    f"which this version cannot read: choose another folder, or remove {older[0]} with all its dweets"
-                )
             self._lock.acquire()
             _make_private(self.path)
             # Not through a link, which another user may have made before the folder was private.
@@ -261,7 +253,7 @@ def _options() -> Options:
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     # RocksDB takes a truncated MANIFEST for an interrupted write, unless it has one change only: so each has one.
     options.set_max_manifest_file_size(1)
-    options.set_write_buffer_size(_WRITE_BUFFER)
+    options.set_write_buffer_size(WRITE_BUFFER)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(_INFO_LOG)

@@ -34,9 +34,9 @@ _make_entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__ne
 # Up to this many entries are read on the event loop, in about 50 microseconds.
 _MAX_ENTRIES_ON_LOOP = 32
 # The most journals whose ranges stay in memory, about 250 bytes for each.
-_MAX_RANGES = 100_000
+MAX_RANGES = 100_000
 # The most names that stay in memory, about 150 bytes for each; if there are more, listing them reads the database.
-_MAX_NAMES = 1_000_000
+MAX_NAMES = 1_000_000
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class EmbeddedJournals:
 
     def begin(self) -> None:
         """Begin a batch. All earlier entries are in the database, so what is cached of them may be dropped."""
-        if len(self._ranges) > _MAX_RANGES:
+        if len(self._ranges) > MAX_RANGES:
             self._ranges.clear()
-        if len(self._recent_names) > _MAX_NAMES:
+        if len(self._recent_names) > MAX_NAMES:
             self._recent_names, self._has_all_names = {}, False
 
     def _prepare(
@@ -174,7 +174,7 @@ class EmbeddedJournals:
             older = await self._database.read(self._all_names)
             names = {name: None for name in older if name not in self._recent_names} | self._recent_names
             newest = _newest(names, prefix, count)
-            self._has_all_names = len(names) <= _MAX_NAMES
+            self._has_all_names = len(names) <= MAX_NAMES
             if self._has_all_names:
                 self._recent_names = names
         return newest

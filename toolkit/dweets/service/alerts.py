@@ -190,7 +190,8 @@ class _Evaluator:
             await self._write_alert(entry if is_changed and self.alert.is_open else None)
 
     def _note_fault(self, verdict: Verdict) -> None:
-        self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
+        if not verdict.is_skipped:  # or a burst of dweets would stop an alert for good
+            self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
         self._is_stopped = verdict.stops or self._faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
             self.fault = f"stopped, set the alert again: {verdict.fault}"

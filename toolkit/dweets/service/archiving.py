@@ -41,7 +41,7 @@ _MAX_THINGS = 10_000_000
 _ENTRIES_PER_READ, _ROWS_PER_FILE, _BYTES_PER_FILE = 500, 10_000, 16 * 1024 * 1024
 # Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written things
 # first and stops after 200 without new dweets. Every 600 passes it reads all: a shared store orders them only roughly.
-_PASSES_PER_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_PER_FULL_CHECK = 6, 200, 600
+_PASSES_PER_CHECK, NAMES_WITHOUT_NEWS, PASSES_PER_FULL_CHECK = 6, 200, 600
 
 
 class Archiving:
@@ -178,7 +178,7 @@ class StoreSource:
     def _things_by_last_post(self) -> Iterator[str]:
         without_news = 0
         for name in self._call_store(lambda: self._store.journals.names(_JOURNAL_PREFIX, _MAX_THINGS)):
-            if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_PER_FULL_CHECK:
+            if without_news >= NAMES_WITHOUT_NEWS and self._passes % PASSES_PER_FULL_CHECK:
                 return
             self._has_news = False
             yield name.removeprefix(_JOURNAL_PREFIX)

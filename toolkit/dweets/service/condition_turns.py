@@ -62,7 +62,7 @@ class Conditions:
             return []
         if self._seconds_left.tokens(owner.lock) <= 0:
             fault = f"it has used its {self._budget:g} seconds of CPU time for this minute"
-            return [Verdict(None, fault)] * len(contents)
+            return [Verdict(None, fault, is_skipped=True)] * len(contents)
         return await self._in_thread(owner, partial(self._worker.evaluate, source, contents))
 
     def close(self) -> None:

@@ -154,6 +154,7 @@ class EmailQueue:
         changes: storage.Changes = {after.key: storage.encode_record(after)}
         surplus = len(self._finished) + after.is_finished - self._max_finished
         if surplus > 0:
-            oldest = sorted(self._finished, key=lambda mail_id: (self._finished[mail_id], mail_id))
+            finished = {**self._finished, after.id: after.at} if after.is_finished else self._finished
+            oldest = sorted(finished, key=lambda mail_id: (finished[mail_id], mail_id))
             changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))
         await storage.compare_and_set(self._records, {after.key: before.version}, changes)

@@ -19,7 +19,6 @@ _HEX_32 = re.compile(r"[0-9a-f]{32}")
 _HEX_64 = re.compile(r"[0-9a-f]{64}")
 #: Why a lock or a locked thing cannot be used.
 LockDamage = str
-REPAIR_ADVICE = "`toolkit lock repair` repairs or removes it"
 
 
 class LockRecord(storage.Record, frozen=True):
@@ -138,19 +137,19 @@ async def lock_rows(records: Records) -> list[dict[str, str | None]]:
 async def revoke(records: Records, lock: str) -> str | None:
     """Delete a lock without its key, as the operator may; unlock its thing, remove the alert and return the thing.
 
-    Raises NotFound if there is no such lock, Conflict if it is damaged.
+    Raises NotFound if there is no such lock, Conflict if the lock of its thing is damaged.
     """
     stored, table = await _scan(records)
     record = table.record(lock_key(lock))
     if record is None:
         raise NotFound(f"there is no lock {lock!a}")
-    thing = record.thing if isinstance(record, LockRecord) else None
-    keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
-    if any(map(table.damage_at, keys)):
-        raise Conflict(f"the lock {lock!a} is damaged: {REPAIR_ADVICE}")
-    changes: storage.Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
-    await storage.compare_and_set(records, {key: stored.get(key) for key in changes}, changes)
-    return thing
+    for thing in sorted(thing for name, thing in table.locks_with_things() if name == lock):
+        if table.damage_at(thing_key(thing)):
+            raise Conflict(f"the lock of the thing {thing!a} is damaged: `toolkit lock repair` unlocks the thing first")
+    used_by = record.thing if isinstance(record, LockRecord) and not table.damage_at(lock_key(lock)) else None
+    keys = [lock_key(lock)] if used_by is None else [lock_key(lock), thing_key(used_by), alert_key(used_by)]
+    await storage.compare_and_set(records, {key: stored.get(key) for key in keys}, dict.fromkeys(keys))
+    return used_by
 
 
 async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
@@ -162,22 +161,13 @@ async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
 
 
 @storage.retry_while_changed
-async def repair(records: Records, *, thing: str | None = None, lock: str | None = None) -> list[str]:
-    """Unlock a thing with a damaged lock, or free a damaged lock that is on no thing; the operator needs no key.
+async def repair(records: Records, thing: str) -> list[str]:
+    """Unlock a thing with a damaged lock and remove its alert; the operator needs no key.
 
     A lock with a readable record is free again and keeps its keys; a damaged record is removed. Returns sentences that
     say what was damaged and changed; raises Conflict if there is nothing to repair.
     """
     stored, table = await _scan(records)
-    changes, report = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
-    if thing is not None and alert_key(thing) in stored:
-        changes[alert_key(thing)] = None
-        report.append("Its alert is removed.")
-    await storage.compare_and_set(records, {key: stored.get(key) for key in changes}, changes)
-    return report
-
-
-def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, list[str]]:
     state = table.state_of_thing(thing)
     if state is None:
         raise Conflict(f"the thing {thing!a} is not locked: there is nothing to repair")
@@ -192,18 +182,11 @@ def _plan_thing_repair(table: LockTable, thing: str) -> tuple[storage.Changes, l
         record = table.record(lock_key(lock))
         if not isinstance(record, LockRecord) or record.thing == thing:
             report.append(_free_lock(record, lock, changes))
-    return changes, report
-
-
-def _plan_lock_repair(table: LockTable, lock: str) -> tuple[storage.Changes, list[str]]:
-    for thing in sorted(thing for name, thing in table.locks_with_things() if name == lock):
-        if table.damage_at(thing_key(thing)):
-            raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
-    record, damage = table.record(lock_key(lock)), table.damage_at(lock_key(lock))
-    if damage is None:
-        raise Conflict(f"the lock {lock!a} {'is fine' if record else 'does not exist'}: there is nothing to repair")
-    changes: storage.Changes = {}
-    return changes, [f"The lock {lock!a} was damaged: {damage}.", _free_lock(record, lock, changes)]
+    if alert_key(thing) in stored:
+        changes[alert_key(thing)] = None
+        report.append("Its alert is removed.")
+    await storage.compare_and_set(records, {key: stored.get(key) for key in changes}, changes)
+    return report
 
 
 def _free_lock(record: LockRecord | LockDamage | None, lock: str, changes: storage.Changes) -> str:

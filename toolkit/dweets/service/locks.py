@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from toolkit.dweets import wire
 from toolkit.dweets.service import storage
-from toolkit.dweets.service.lock_records import REPAIR_ADVICE, LockDamage, LockRecord, LockTable, hash_of_key
+from toolkit.dweets.service.lock_records import LockRecord, LockTable, hash_of_key
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, lock_key, thing_key
 from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
 from toolkit.secret import Secret
@@ -75,7 +75,6 @@ class Locks:
         self._on_lock = on_lock
         self._table = LockTable()
         self._changed: set[str] = set()
-        self._reported: dict[str, LockDamage] = {}
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
@@ -191,17 +190,14 @@ class Locks:
             self._on_lock(name)
 
     def _report(self) -> None:
-        """Log new damage, and call `on_lock` with the things that are locked by damage."""
+        """Log damage in the changed records, and call `on_lock` with the things that are locked by damage."""
         changed, self._changed = self._changed, set()
         for key in changed:
-            damage = self._table.damage_at(key)
-            if damage is None:
-                self._reported.pop(key, None)
-            elif self._reported.get(key) != damage:
-                self._reported[key] = damage
+            if (damage := self._table.damage_at(key)) is not None:
                 kind, _, name = key.partition(":")
                 subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, REPAIR_ADVICE)
+                advice = "`toolkit lock repair` unlocks it" if kind == "thing" else "`toolkit lock revoke` removes it"
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, advice)
                 if kind == "thing":
                     self._on_lock(name)
 

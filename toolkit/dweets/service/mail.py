@@ -172,7 +172,10 @@ class SmtpDelivery:
             server, refused = self._send_envelope(mail)
         # smtplib's own errors are OSErrors; a host or password that it cannot encode is a ValueError.
         except (OSError, ValueError) as error:
-            raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
+            # A reply of the server may repeat the password, so only its code is shown.
+            answer = f"it answered {error.smtp_code}" if isinstance(error, smtplib.SMTPResponseException) else None
+            why = answer or getattr(error, "strerror", None) or type(error).__name__
+            raise NotDelivered(f"the mail server could not be used: {why}") from None
         try:
             code, _ = server.data(mail.content)
         except smtplib.SMTPDataError as error:  # the server refused DATA itself
@@ -206,7 +209,7 @@ class SmtpDelivery:
             server.docmd("MAIL", f"FROM:<{mail.sender}>")
             refused = [to for to in mail.recipients if server.docmd("RCPT", f"TO:<{to}>")[0] not in (250, 251)]
             if len(refused) == len(mail.recipients):
-                raise smtplib.SMTPException("no recipient was accepted")
+                raise NotDelivered("the mail server accepts no recipient")
         except BaseException:
             server.close()
             raise

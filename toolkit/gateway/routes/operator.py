@@ -37,7 +37,6 @@ class OperatorRoutes(Routes):
             self._route(wire.GET_LOCKS, lambda _: lock_rows(records), "locks"),
             self._route(wire.ISSUE_LOCK, self._issue_lock),
             self._route(wire.REVOKE_LOCK, self._revoke_lock),
-            self._route(wire.REPAIR_LOCK, lambda request: repair(records, **request.values), "done"),
             self._route(wire.REPAIR_THING, lambda request: repair(records, **request.values), "done"),
             self._route(wire.RESET_USER, self._reset_user, "done"),
             self._route(wire.GET_OUTBOX, self._outbox, "mails"),

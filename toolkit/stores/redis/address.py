@@ -57,7 +57,7 @@ class RedisAddress:
     def _read(self, parts: SplitResult) -> str | None:
         """Read the parts, or return what is wrong with them."""
         match = _SCHEMES.fullmatch(parts.scheme)
-        if match is None or (parts.scheme != "unix" and not parts.netloc):
+        if match is None or not (parts.path if parts.scheme == "unix" else parts.netloc):
             return "it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
         self.kind, scheme = match[2] or "server", match[1] or "unix"
         login, at, hosts = parts.netloc.rpartition("@")
@@ -78,6 +78,7 @@ class RedisAddress:
             "client_name": "gateway",  # setting it shows that a connection answers, before a batch is sent
             **servers[0],
             "protocol": 2,
+            "decode_responses": False,
             "driver_info": None,
             "retry": Retry(NoBackoff(), 0),  # a command whose connection breaks is never sent again
             "socket_connect_timeout": self.timeout,

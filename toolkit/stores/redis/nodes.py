@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -36,6 +36,8 @@ Argument = bytes | str | int
 # The commands that wait for one node or are in flight; further ones are refused, so that memory stays bounded.
 _MAX_WAITING_BYTES = 64 * 1024 * 1024
 _BYTES_PER_COMMAND = 600
+# What is sent at once, with one deadline, is at most about this large: it takes Redis some tenths of a second.
+_MAX_BYTES_AT_ONCE = 4 * 1024 * 1024
 # One script call makes no more appends than this, so that other clients of the server do not wait long.
 _APPENDS_PER_GROUP = 250
 # Hash tags of journals: many more than a cluster has nodes, so that each node gets some.
@@ -122,21 +124,25 @@ class Node:
 
     async def _write(self, replicas: int, commands: list[Command]) -> None:
         try:
-            # Callers that waited while the node was away get their answer now, not after one more timeout.
-            late = [command for command in commands if command.started <= self._failed_at]
-            _fail(late, StoreUnavailable(f"{self.label} cannot be used now: its connection broke just before"))
-            groups = _grouped([command for command in commands if command.started > self._failed_at])
-            responses = await self._exchange(groups, replicas) if groups else []
-            unloaded = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
-            if unloaded:
-                loads = [[Command("", b"SCRIPT", b"LOAD", text)] for text in _SCRIPTS]
-                again = await self._exchange([*loads, *(groups[n] for n in unloaded)], replicas)
-                for n, response in zip(unloaded, again[len(loads) :], strict=True):
-                    responses[n] = response
-            # Not at once, so that the next batch is sent before the callers of this one get their results.
-            self._loop.call_soon(self._deliver, groups, responses)
+            for part in _parts(commands):
+                await self._write_part(replicas, part)
         finally:
             self._bytes -= sum([command.size for command in commands])
+
+    async def _write_part(self, replicas: int, commands: list[Command]) -> None:
+        # Callers that waited while the node was away get their answer now, not after one more timeout.
+        late = [command for command in commands if command.started <= self._failed_at]
+        _fail(late, StoreUnavailable(f"{self.label} cannot be used now: its connection broke just before"))
+        groups = _grouped([command for command in commands if command.started > self._failed_at])
+        responses = await self._exchange(groups, replicas) if groups else []
+        unloaded = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
+        if unloaded:
+            loads = [[Command("", b"SCRIPT", b"LOAD", text)] for text in _SCRIPTS]
+            again = await self._exchange([*loads, *(groups[n] for n in unloaded)], replicas)
+            for n, response in zip(unloaded, again[len(loads) :], strict=True):
+                responses[n] = response
+        # Not at once, so that the next batch is sent before the callers of this one get their results.
+        self._loop.call_soon(self._deliver, groups, responses)
 
     async def _exchange(self, groups: Sequence[Group], replicas: int) -> list[Any]:
         """Return the response to each group, or its error."""
@@ -286,6 +292,18 @@ class Topology:
         except StoreUnavailable as error:  # callers get errors from their own commands; the next failure reads again
             log.debug("%s", error)
         await asyncio.sleep(_SECONDS_BETWEEN_REFRESHES)
+
+
+def _parts(commands: Sequence[Command]) -> Iterator[list[Command]]:
+    part, size = list[Command](), 0
+    for command in commands:
+        part.append(command)
+        size += command.size
+        if size >= _MAX_BYTES_AT_ONCE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
 
 
 def _grouped(commands: Sequence[Command]) -> list[Group]:

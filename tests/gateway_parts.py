@@ -1,0 +1,65 @@
+"""A gateway whose parts a test can reach: its services, and the store below them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from toolkit.gateway import Gateway, gateway
+from toolkit.gateway.configuration import Configuration
+from toolkit.gateway.services import Services
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import Records, Store
+
+
+def gateway_and_services(*arguments: Any, **options: Any) -> tuple[Gateway, NotedServices]:
+    """Start a gateway, and return it with its services."""
+    started: list[NotedServices] = []
+
+    def note(*parts: Any) -> NotedServices:
+        started.append(NotedServices(*parts))
+        return started[0]
+
+    with mock.patch.object(gateway, "Services", note):
+        return Gateway(*arguments, **options), started[0]
+
+
+class NotedRecords:
+    """Records of an embedded store that note their spaces, so that a test can read all values."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._spaces: set[str] = set()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._records, name)
+
+        def noted(space: str, *arguments: Any, **options: Any) -> Any:
+            self._spaces.add(space)
+            return method(space, *arguments, **options)
+
+        return noted
+
+    def all_values(self) -> dict[str, dict[str, bytes]]:
+        """Return all values, by space and key."""
+
+        async def scan() -> dict[str, dict[str, bytes]]:
+            return {space: await self._records.scan(space) for space in sorted(self._spaces)}
+
+        return asyncio.run(scan())
+
+
+class NotedServices(Services):
+    """Services over a store whose records are `NotedRecords`."""
+
+    def __init__(self, store: Store, world: OutsideWorld, configuration: Configuration) -> None:
+        super().__init__(store, world, configuration)
+        open_store = store.open
+
+        async def open_and_note() -> None:
+            await open_store()
+            store.records, store.ephemeral = NotedRecords(store.records), NotedRecords(store.ephemeral)
+
+        store.open = open_and_note  # type: ignore[method-assign]
