@@ -6,13 +6,13 @@ The body of every error is ``{"error":{"code":...,"field":...,"message":...}}``.
 import json
 from typing import NamedTuple
 
-from toolkit.endpoint import Endpoint, Parameter
+from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, class_of_status
 
-GATEWAYKEY = Parameter("gatewaykey", secret=True)
+GATEWAYKEY = "gatewaykey"
 #: A changing value prevents browser caching; the service only checks that the value is a number.
-CACHE_BUSTER = Parameter("r", pattern=r"[0-9]{1,13}")
-VIEW_TOKEN = Parameter("k", secret=True)
+CACHE_BUSTER = "r"
+VIEW_TOKEN = "k"
 
 POST_MOMENT = Endpoint("POST", "/2.0/web/moment/", (CACHE_BUSTER, GATEWAYKEY))
 GET_REWARD_PAGE = Endpoint("GET", "/reward/{view}", (VIEW_TOKEN,))
