@@ -132,7 +132,7 @@ def test_a_partner_key_is_needed(caller: Caller, query: str, code: str) -> None:
 def test_only_post(caller: Caller) -> None:
     reply = caller.send(b"", method="GET")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
-    assert reply.body == error("method_not_allowed", None, "Use POST.")
+    assert reply.body == error("method_not_allowed", None, "Use a method that the header Allow names.")
 
 
 def test_elsewhere_is_nothing(caller: Caller) -> None:

@@ -77,7 +77,7 @@ REFUSALS: dict[str, Refusal] = {
     "unknown_app": Refusal("This app_key is not registered for your key.", "app_key", 403),
     "not_found": Refusal("There is nothing here. Sessions and moments go to /2.0/web/moment/.", None, 404),
     "unknown_reward": Refusal("This reward does not exist.", None, 404),
-    "method_not_allowed": Refusal("Use POST.", None, 405),
+    "method_not_allowed": Refusal("Use a method that the header Allow names.", None, 405),
     "not_acceptable": Refusal("Accept must allow application/json.", "Accept", 406),
     "too_slow": Refusal("The body did not arrive in time.", None, 408),
     "idempotency_key_reused": Refusal(
