@@ -142,9 +142,7 @@ def test_elsewhere_is_nothing(caller: Caller) -> None:
     assert reply.body == error("not_found", None, message)
 
 
-@pytest.mark.parametrize(
-    "accept", ["text/html", "application/json;q=0", "application/xml, text/*", "a/b," * 1_000 + "application/json"]
-)
+@pytest.mark.parametrize("accept", ["text/html", "application/xml, text/*", "a/b," * 1_000 + "application/json"])
 def test_accept_must_allow_json(caller: Caller, accept: str) -> None:
     reply = caller.send(body(MOMENT), headers=f"Accept: {accept}\r\nContent-Type: application/json\r\n")
     assert reply.status == 406

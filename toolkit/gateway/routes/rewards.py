@@ -76,5 +76,5 @@ def _check_media_types(request: Request) -> None:
     if request.media_type != "application/json":
         raise wire.refusal("unsupported_media_type")
     accepted = request.accepted
-    if accepted and not any(accepted.get(name) for name in ("application/json", "application/*", "*/*")):
+    if accepted and accepted.isdisjoint(("application/json", "application/*", "*/*")):
         raise wire.refusal("not_acceptable")
