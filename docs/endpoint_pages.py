@@ -56,26 +56,13 @@ def _section(endpoint: Endpoint, example: dict[str, Any], answers: dict[str, str
     name = example["endpoint"]
     parts = [f"## `{name}`", example["about"]]
     if endpoint.query:
-        parts.append(_query_table(endpoint))
+        parts.append(f"**Query**: {', '.join(f'`{name}`' for name in endpoint.query)}")
     if "body" in example:
         parts.append(f"**Body**: {example['body']}")
     parts.append(_exchange(example["call"], answers[name]))
     if "refused" in example:
         parts += ["A refusal:", _exchange(example["refused"], answers[f"{name} refused"])]
     return "\n\n".join(parts)
-
-
-def _query_table(endpoint: Endpoint) -> str:
-    rows = [
-        f"| `{each.name}` | {'yes' if each.required else 'no'} | {_allowed(each.pattern, each.secret)} |"
-        for each in endpoint.query
-    ]
-    return "\n".join(["| query | required | value |", "|---|---|---|", *rows])
-
-
-def _allowed(pattern: str | None, secret: bool) -> str:
-    kind = "a key, which no log shows" if secret else "any text"
-    return kind if pattern is None else f"`{pattern}`".replace("|", "\\|")
 
 
 def _exchange(call: str, answer: str) -> str:

@@ -94,7 +94,7 @@ def test_the_check_refuses_published_keys_for_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("no such file", "cannot be read: No such file or directory"), (".", "is a folder, not a file")],
+    [("no such file", "cannot be read: No such file or directory"), (".", "cannot be read: Is a directory")],
 )
 def test_a_file_that_is_none_is_one_line(path: str, message: str) -> None:
     done = called("gateway", "--config", path, code=2)

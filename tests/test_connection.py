@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import threading
@@ -39,6 +40,23 @@ def test_a_server_without_tls_is_told(gateway: Gateway) -> None:
     secure = gateway.base_url.replace("http:", "https:")
     with toolkit.connect(secure) as tk, pytest.raises(Unreachable, match="does not answer as https should"):
         tk.dweets.things()
+
+
+def test_a_server_of_another_protocol_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"220 mail.example ESMTP\r\n")
+                connection.recv(65536)
+
+        greeting = threading.Thread(target=greet)
+        greeting.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="or does not speak HTTP"):
+            tk.dweets.things()
+        greeting.join(60)
 
 
 def test_a_connection_for_another_process_is_made_there(gateway: Gateway) -> None:

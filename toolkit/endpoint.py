@@ -9,18 +9,6 @@ _PERCENT = ord("%")
 _PLACEHOLDER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One query parameter of an endpoint, for clients and documentation; the service itself checks the value."""
-
-    name: str
-    required: bool = False
-    #: Regular expression that the whole value must match; None for any text.
-    pattern: str | None = None
-    #: The value is a key and must not appear in logs or messages.
-    secret: bool = False
-
-
 @dataclass(frozen=True)
 class Endpoint:
     """One operation of a service.
@@ -35,7 +23,8 @@ class Endpoint:
     method: str
     #: ``{thing}`` is one segment, ``{condition...}`` the rest of the path.
     template: str
-    query: tuple[Parameter, ...] = ()
+    #: Names in the query, for the documentation: the service itself reads and checks them.
+    query: tuple[str, ...] = ()
     _pattern: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

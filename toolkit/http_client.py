@@ -174,7 +174,7 @@ class HttpSession:
             cause = getattr(error.args[0] if error.args else None, "reason", None)
             if isinstance(cause, NameResolutionError):
                 return Unreachable(f"{unanswered} no address was found for this name; check how it is spelt")
-            return Unreachable(f"{unanswered} it refused or closed the connection")
+            return Unreachable(f"{unanswered} it refused or closed the connection, or does not speak HTTP")
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:

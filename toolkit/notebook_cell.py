@@ -13,9 +13,6 @@ class CellRun(NamedTuple):
     cell: str
     run: str
 
-    def replaces(self, other: CellRun) -> bool:
-        return bool(self.cell) and self.cell == other.cell and self.run != other.run
-
 
 def current_cell_run() -> CellRun:
     # IPython is not imported here: a program without a notebook would wait for the import.
@@ -29,12 +26,11 @@ def current_cell_run() -> CellRun:
 _made: WeakKeyDictionary[Any, CellRun] = WeakKeyDictionary()
 
 
-def close_earlier(new: object, kind: type[Any]) -> CellRun:
-    """Close all objects of this kind that earlier runs of this cell made; return the run that makes `new`."""
+def close_earlier(new: object, kind: type[Any]) -> None:
+    """Close all objects of this kind that earlier runs of this cell made; `new` belongs to the present run."""
     current = current_cell_run()
-    for made, run in list(_made.items()):
-        if isinstance(made, kind) and current.replaces(run):
+    for made, earlier in list(_made.items()):
+        if isinstance(made, kind) and current.cell and current.cell == earlier.cell and current.run != earlier.run:
             made.close()
             del _made[made]
     _made[new] = current
-    return current

@@ -20,8 +20,6 @@ from toolkit.secret import Secret
 
 T = TypeVar("T")
 
-MAX_FILE_BYTES = 4_000_000
-
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -47,18 +45,11 @@ class TimeOfDay(time):
 def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a ``.json`` file, or a file of any other name as TOML."""
     try:
-        file, data = Path(path).expanduser(), b""
-        wrong_type = "a folder" if file.is_dir() else "a device" if file.exists() and not file.is_file() else ""
-        if not wrong_type:
-            with file.open("rb") as opened:
-                data = opened.read(MAX_FILE_BYTES + 1)
+        file = Path(path).expanduser()
+        data = file.read_bytes()
     except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~NAME of no user
         reason = getattr(error, "strerror", None) or "there is no such path"
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
-    if wrong_type:
-        raise InvalidArgument(f"the configuration {file} is {wrong_type}, not a file")
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidArgument(f"the configuration {file} is larger than {MAX_FILE_BYTES // 1_000_000} MB")
     is_json = file.suffix == ".json"
     try:
         table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8-sig"))

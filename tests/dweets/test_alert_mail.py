@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import threading
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
 from toolkit.dweets.service.mail import NotDelivered, OutgoingMail, SmtpDelivery
-from toolkit.gateway import Gateway
+from toolkit.gateway import Gateway, SteppedClock
 from toolkit.outside_world import Timings
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
@@ -97,14 +98,39 @@ def test_a_recipient_that_is_refused_is_told_and_the_others_get_it() -> None:
         assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
 
 
-def test_a_server_that_accepts_no_recipient_is_tried_again() -> None:
-    with MailServer(refuse_recipient="nobody") as server:
-        with Gateway(smtp=server.url, locks=LOCKS, timings=waiting(0.02)) as gateway, toolkit.connect(gateway) as tk:
-            arm(tk, "nobody@b.example")
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [
+        ({"refuse_recipient": "a@"}, "the mail server refused every recipient with 550"),
+        ({"refuse_text": "554 this is spam"}, "the mail server refused the text with 554"),
+    ],
+)
+def test_a_mail_that_is_refused_for_good_is_tried_once(refusal: dict[str, str], error: str) -> None:
+    with MailServer(**refusal) as server:  # type: ignore[arg-type]
+        with (
+            Gateway(smtp=server.url, locks=LOCKS, timings=waiting(0.01)) as gateway,
+            toolkit.connect(gateway) as tk,
+        ):
+            arm(tk)
             tk.dweets.post("garage", "one", key=KEY)
-            eventually(lambda: operator_of(gateway).outbox()["error"].iloc[0] != "")
-            assert operator_of(gateway).outbox()["error"].tolist() == ["the mail server accepts no recipient"]
-            assert states(gateway) == ["waiting"]
+            eventually(lambda: states(gateway) == ["failed"])
+            assert operator_of(gateway).outbox()["error"].tolist() == [error]
+            server.refuse_recipient = server.refuse_text = ""
+            tk.dweets.post("garage", "two", key=KEY)
+            eventually(lambda: states(gateway) == ["failed", "sent"])
+        assert [header_of(mail.content, "Subject") for mail in server.mails] == ["Alert of garage: two"]
+
+
+def test_a_mail_is_given_up_after_five_days() -> None:
+    clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=1))
+    smtp = f"smtp://127.0.0.1:{free_port()}"  # nobody listens
+    with Gateway(smtp=smtp, locks=LOCKS, clock=clock, timings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
+        arm(tk)
+        tk.dweets.post("garage", "one", key=KEY)
+        eventually(lambda: "could not be used" in operator_of(gateway).outbox()["error"].iloc[0])
+        assert states(gateway) == ["waiting"]
+        clock.advance(seconds=5 * 86_400 + 1)
+        eventually(lambda: states(gateway) == ["failed"])
 
 
 def test_a_connection_that_breaks_after_data_is_uncertain() -> None:

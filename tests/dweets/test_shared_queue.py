@@ -404,7 +404,7 @@ def test_two_that_fail_at_a_mail_wait_and_one_of_them_sends_it() -> None:
         deliveries = [SmtpDelivery(f"smtp://127.0.0.1:{port}") for _ in range(2)]
         async with store_at() as store, queues(store, *deliveries, timings=timings) as (first, second):
             for number in range(20):
-                await put(store, replace(MAIL, id=f"garage:{number}"))
+                await put(store, replace(MAIL, id=f"garage:{number}", at=OutsideWorld().clock.now()))
 
             async def all_failed_twice() -> bool:
                 return all(mail.attempts >= 2 for mail in await first.mails())

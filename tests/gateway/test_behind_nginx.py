@@ -45,19 +45,21 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     names = ["dweet.invalid"]
     config = {"gateway": {"allow_hosts": names}}
     with Gateway(store=store, config=config) as one, Gateway(store=store, config=config) as other:
-        site = SITE
-        for written, real in (
-            ("127.0.0.1:8787", one.base_url.removeprefix("http://")),
-            ("127.0.0.1:8788", other.base_url.removeprefix("http://")),
-            ("listen 80;", f"listen 127.0.0.1:{port};"),
-        ):
-            assert written in site
-            site = site.replace(written, real)
+        site = with_addresses(SITE, [one, other], "listen 80;", f"listen 127.0.0.1:{port};")
         (folder / "nginx.conf").write_text(MAIN.format(folder=folder, site=site), "utf-8")
         with ended_with_us([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")]):
             url = f"http://127.0.0.1:{port}"
             wait_until(lambda: answers(url), f"nginx did not start: {log_of(folder)}")
             yield Proxied(url, [one, other])
+
+
+def with_addresses(configuration: str, gateways: list[Gateway], written_bind: str, real_bind: str) -> str:
+    """Return a file of docs/deploy with the addresses of these gateways, and of the proxy itself."""
+    written = ["127.0.0.1:8787", "127.0.0.1:8788", written_bind]
+    for text, real in zip(written, [*(g.base_url.removeprefix("http://") for g in gateways), real_bind], strict=True):
+        assert text in configuration
+        configuration = configuration.replace(text, real)
+    return configuration
 
 
 @contextmanager
@@ -155,13 +157,7 @@ def test_haproxy_sends_no_request_to_a_gateway_that_has_stopped(tmp_path: Path) 
     haproxy, store, port = required_program("haproxy"), fresh_url(), free_port()
     configuration = (ROOT / "docs/deploy/haproxy.cfg").read_text("utf-8")
     with Gateway(store=store) as one, Gateway(store=store) as other:
-        for written, real in (
-            ("127.0.0.1:8787", one.base_url.removeprefix("http://")),
-            ("127.0.0.1:8788", other.base_url.removeprefix("http://")),
-            ("bind :80", f"bind 127.0.0.1:{port}"),
-        ):
-            assert written in configuration
-            configuration = configuration.replace(written, real)
+        configuration = with_addresses(configuration, [one, other], "bind :80", f"bind 127.0.0.1:{port}")
         (tmp_path / "haproxy.cfg").write_text(configuration, "utf-8")
         url = f"http://127.0.0.1:{port}"
         with ended_with_us([haproxy, "-db", "-f", str(tmp_path / "haproxy.cfg")]):

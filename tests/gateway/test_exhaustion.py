@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -28,7 +27,6 @@ from toolkit.gateway.exchange import Header, Request, Response, Route
 from toolkit.gateway.server import ServerThread
 
 MEGABYTE = 1024 * 1024
-YEAR_10000 = 253_402_300_800
 
 
 def connect(base_url: str) -> socket.socket:
@@ -239,21 +237,6 @@ def test_a_handler_without_descriptors(exhausted: ServerThread, number: int, sta
 
 
 # -- the calendar -----------------------------------------------------------------------------------------
-
-
-def test_a_clock_at_the_year_10000_sends_no_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds, nanoseconds = time.time, time.time_ns
-    ahead = YEAR_10000 - int(seconds()) + 3600
-    with Gateway() as running:
-        assert "date" in raw_call(running.base_url, "GET", "/get/stats").headers
-        monkeypatch.setattr(time, "time", lambda: seconds() + ahead)
-        monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + ahead * 1_000_000_000)
-        eventually(lambda: "date" not in raw_call(running.base_url, "GET", "/get/stats").headers)
-        reply = raw_call(running.base_url, "POST", "/dweet/for/late", b"1").body
-        assert b'"created":"10000-01-01T01:' in reply
-        assert b'"content":1' in raw_call(running.base_url, "GET", "/get/latest/dweet/for/late").body
-        with Gateway() as started_late:
-            assert raw_call(started_late.base_url, "GET", "/get/stats").status == 200
 
 
 def test_the_demo_clock_ends_with_the_year_9999(demo: Gateway) -> None:

@@ -329,6 +329,25 @@ def test_a_forgotten_gateway_archives_and_closes_its_folder(tmp_path: Path) -> N
     assert len(list(archive.rglob("*.parquet"))) == 1
 
 
+FORKING = """
+import os, sys
+from toolkit.gateway import Gateway
+with Gateway():
+    if (child := os.fork()) == 0:
+        sys.exit()
+    os.waitpid(child, 0)
+    print(*os.listdir(os.environ["TMPDIR"]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_leaves_the_temporary_folder(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", FORKING], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("toolkit-gateway-")
+    assert list(tmp_path.iterdir()) == [], "the gateway itself removes it"
+
+
 def test_folder_is_released_when_a_service_fails_to_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(_: DweetService) -> None:
         raise StoreUnavailable("the disk is full")

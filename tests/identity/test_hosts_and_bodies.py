@@ -57,6 +57,8 @@ def test_s35_loopback_names_are_served_and_the_target_is_where_the_call_went(wir
 def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
     with pytest.raises(InvalidArgument, match="exposed=True"):
         Gateway(host=host)
+    with pytest.raises(InvalidArgument, match="exposed=True"):
+        Gateway(host="0.0.0.0", exposed="no")  # type: ignore[arg-type]  # noqa: S104
 
 
 class Exposed:

@@ -132,7 +132,7 @@ def test_a_partner_key_is_needed(caller: Caller, query: str, code: str) -> None:
 def test_only_post(caller: Caller) -> None:
     reply = caller.send(b"", method="GET")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
-    assert reply.body == error("method_not_allowed", None, "Use POST.")
+    assert reply.body == error("method_not_allowed", None, "Use a method that the header Allow names.")
 
 
 def test_elsewhere_is_nothing(caller: Caller) -> None:
@@ -142,9 +142,7 @@ def test_elsewhere_is_nothing(caller: Caller) -> None:
     assert reply.body == error("not_found", None, message)
 
 
-@pytest.mark.parametrize(
-    "accept", ["text/html", "application/json;q=0", "application/xml, text/*", "a/b," * 1_000 + "application/json"]
-)
+@pytest.mark.parametrize("accept", ["text/html", "application/xml, text/*", "a/b," * 1_000 + "application/json"])
 def test_accept_must_allow_json(caller: Caller, accept: str) -> None:
     reply = caller.send(body(MOMENT), headers=f"Accept: {accept}\r\nContent-Type: application/json\r\n")
     assert reply.status == 406

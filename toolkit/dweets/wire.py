@@ -12,7 +12,7 @@ import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from toolkit.endpoint import Endpoint, Parameter
+from toolkit.endpoint import Endpoint
 from toolkit.errors import (
     MalformedRequest,
     ServiceError,
@@ -22,10 +22,7 @@ from toolkit.errors import (
 )
 from toolkit.secret import Secret
 
-KEY = Parameter("key", secret=True)
-LOCK = Parameter("lock")
-CALLBACK = Parameter("callback", pattern=r"[A-Za-z_$][A-Za-z0-9_$.\[\]]{0,63}")
-SINCE = Parameter("since")
+KEY, CALLBACK = "key", "callback"
 
 POST_DWEET = Endpoint("POST", "/dweet/for/{thing}", (KEY,))
 POST_DWEETS = Endpoint("POST", "/dweets/for/{thing}", (KEY,))
@@ -36,14 +33,10 @@ POST_UNNAMED_BY_GET = Endpoint("GET", "/dweet", (CALLBACK,))
 POST_QUIETLY_BY_GET = Endpoint("GET", "/dweet/quietly/for/{thing}", (KEY,))
 GET_LATEST = Endpoint("GET", "/get/latest/dweet/for/{thing}", (KEY, CALLBACK))
 GET_HISTORY = Endpoint("GET", "/get/dweets/for/{thing}", (KEY, CALLBACK))
-GET_STORED = Endpoint(
-    "GET",
-    "/get/stored/dweets/for/{thing}",
-    (KEY, Parameter("date", required=True), Parameter("hour"), Parameter("responseType"), CALLBACK),
-)
+GET_STORED = Endpoint("GET", "/get/stored/dweets/for/{thing}", (KEY, "date", "hour", "responseType", CALLBACK))
 GET_STATS = Endpoint("GET", "/get/stats", (CALLBACK,))
-LISTEN = Endpoint("GET", "/listen/for/dweets/from/{thing}", (KEY, SINCE))
-SET_LOCK = Endpoint("GET", "/lock/{thing}", (LOCK, KEY, CALLBACK))
+LISTEN = Endpoint("GET", "/listen/for/dweets/from/{thing}", (KEY, "since"))
+SET_LOCK = Endpoint("GET", "/lock/{thing}", ("lock", KEY, CALLBACK))
 UNLOCK = Endpoint("GET", "/unlock/{thing}", (KEY, CALLBACK))
 REMOVE_LOCK = Endpoint("GET", "/remove/lock/{lock}", (KEY, CALLBACK))
 SET_ALERT = Endpoint("GET", "/alert/{who}/when/{thing}/{condition...}", (KEY, CALLBACK))
@@ -202,7 +195,7 @@ def checked_thing(thing: str) -> str:
 
 
 def is_callback(text: str) -> bool:
-    return re.fullmatch(CALLBACK.pattern or "", text) is not None
+    return re.fullmatch(r"[A-Za-z_$][A-Za-z0-9_$.\[\]]{0,63}", text) is not None
 
 
 def jsonp_wrapper(callback: str) -> tuple[bytes, bytes]:

@@ -81,7 +81,7 @@ class Connections:
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
         self.idle_deadline = now + LIMITS.idle_seconds
-        date = _date_line()
+        date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
         self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):
             connection.tick(now)
@@ -127,10 +127,3 @@ class Connections:
         for connection in tuple(self.open):
             connection.abort()
         await asyncio.sleep(0)
-
-
-def _date_line() -> bytes:
-    try:
-        return b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
-    except (ValueError, OverflowError):  # the year 10000: no date is sent (RFC 9110, 6.6.1)
-        return b""

@@ -80,30 +80,19 @@ class Request:
         return self.header(b"content-type").partition(";")[0].strip().lower()
 
     @property
-    def accepted(self) -> dict[str, float]:
-        """The media types of the header Accept and their weights (RFC 9110, 12.5.1); empty without the header."""
-        weights: dict[str, float] = {}
-        for part in filter(None, self.header(b"accept")[:_ACCEPT_CHARACTERS].split(",")):
-            media_type, *parameters = (piece.strip().lower() for piece in part.split(";"))
-            weights[media_type] = _weight(parameters)
-        return weights
+    def accepted(self) -> set[str]:
+        """The media types of the header Accept, without their weights; empty without the header."""
+        parts = filter(None, self.header(b"accept")[:_ACCEPT_CHARACTERS].split(","))
+        return {part.partition(";")[0].strip().lower() for part in parts}
 
     @property
     def wants_page(self) -> bool:
-        """Whether the caller asks for HTML, as a browser does, and does not prefer JSON."""
+        """Whether the caller asks for HTML and not for JSON, as a browser does."""
         accepted = self.accepted
-        html = accepted.get("text/html", 0.0)
-        return html > 0 and html >= accepted.get("application/json", 0.0)
+        return "text/html" in accepted and "application/json" not in accepted
 
     def header(self, name: bytes) -> str:
         return self.fields.get(name, b"").decode("latin-1")
-
-
-def _weight(parameters: list[str]) -> float:
-    try:
-        return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
-    except ValueError:  # malformed: NaN accepts the type, but no comparison with it is true
-        return math.nan
 
 
 def header_lines(headers: Iterable[Header]) -> bytes:

@@ -116,7 +116,7 @@ class Gateway(PublicNames, Closable):
         seed: int | None = None,
         timings: Timings | None = None,
     ) -> None:
-        if host is not None and not exposed and not is_loopback(host):
+        if host is not None and exposed is not True and not is_loopback(host):
             raise InvalidArgument("other machines can reach this host: pass exposed=True if you want that")
         changes: dict[str, dict[str, object]] = {
             "gateway": {"folder": folder, "store": store, "host": host, "port": port},

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
-from toolkit.endpoint import Endpoint, Parameter
+from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceError, class_of_status
 
 #: A kind of file; ``replay`` is an animated SVG.
@@ -18,8 +18,6 @@ Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "fel
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 Align: TypeAlias = Literal["top", "middle"]
 
-APIKEY = Parameter("apikey", secret=True)
-
 LISTING_PARAMETERS = ("limit", "offset", "order_by", "order_dir")
 RENDER_PARAMETERS = (
     "handwriting_id", "text", "handwriting_size", "handwriting_color", "width", "height", "min_padding",
@@ -27,17 +25,17 @@ RENDER_PARAMETERS = (
 )  # fmt: skip
 # Additions of this toolkit: without these parameters, a rendering follows the specification.
 OWN_PARAMETERS = ("pen", "natural", "paper", "corrections", "margin", "align")
-_RENDER_QUERY = (APIKEY, *(Parameter(name) for name in (*RENDER_PARAMETERS, *OWN_PARAMETERS)))
+_RENDER_QUERY = ("apikey", *RENDER_PARAMETERS, *OWN_PARAMETERS)
 
-GET_LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
-GET_HANDWRITING = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
+GET_LISTING = Endpoint("GET", "/handwritings", ("apikey", *LISTING_PARAMETERS))
+GET_HANDWRITING = Endpoint("GET", "/handwritings/{id}", ("apikey",))
 # The kinds svg and replay are additions of this toolkit.
 CONTENT_TYPES: dict[FileKind, str] = {
     "png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml",
 }  # fmt: skip
 RENDER_ENDPOINTS = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
 # Renders a text on as many pages as needed. The text is in the body, all other parameters are in the query.
-POST_LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
+POST_LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, "page_number"))
 LETTER_KINDS: tuple[LetterFileKind, ...] = get_args(LetterFileKind)
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")

@@ -6,7 +6,7 @@ The specification names the operations and a few fields; the other names are our
 import re
 from dataclasses import dataclass
 
-from toolkit.endpoint import Endpoint, Parameter
+from toolkit.endpoint import Endpoint
 
 API_VERSION = "2014/07/25"
 MAX_BODY_BYTES = 16 * 1024
@@ -89,11 +89,7 @@ GET_PAYMENT_DETAILS = Operation(
 )
 OPERATIONS = (ECHO, START_AUTH, FINISH_AUTH, GET_ELIGIBILITY, GET_PAYMENT_LIST, GET_PAYMENT_DETAILS)
 
-OPEN_TARGET = Endpoint(
-    "GET",
-    "/mobileauth/2014/07/01/deviceAuthenticate",
-    (Parameter("vfp", required=True, secret=True), Parameter("r", pattern="f")),
-)
+OPEN_TARGET = Endpoint("GET", "/mobileauth/2014/07/01/deviceAuthenticate", ("vfp", "r"))
 #: The header with the IP address of a simulated handset; the gateway accepts it only from this machine.
 SIMULATED_ADDRESS_HEADER = "X-Simulated-Device-Ip"
 

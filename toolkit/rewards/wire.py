@@ -6,13 +6,13 @@ The body of every error is ``{"error":{"code":...,"field":...,"message":...}}``.
 import json
 from typing import NamedTuple
 
-from toolkit.endpoint import Endpoint, Parameter
+from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, class_of_status
 
-GATEWAYKEY = Parameter("gatewaykey", secret=True)
+GATEWAYKEY = "gatewaykey"
 #: A changing value prevents browser caching; the service only checks that the value is a number.
-CACHE_BUSTER = Parameter("r", pattern=r"[0-9]{1,13}")
-VIEW_TOKEN = Parameter("k", secret=True)
+CACHE_BUSTER = "r"
+VIEW_TOKEN = "k"
 
 POST_MOMENT = Endpoint("POST", "/2.0/web/moment/", (CACHE_BUSTER, GATEWAYKEY))
 GET_REWARD_PAGE = Endpoint("GET", "/reward/{view}", (VIEW_TOKEN,))
@@ -77,7 +77,7 @@ REFUSALS: dict[str, Refusal] = {
     "unknown_app": Refusal("This app_key is not registered for your key.", "app_key", 403),
     "not_found": Refusal("There is nothing here. Sessions and moments go to /2.0/web/moment/.", None, 404),
     "unknown_reward": Refusal("This reward does not exist.", None, 404),
-    "method_not_allowed": Refusal("Use POST.", None, 405),
+    "method_not_allowed": Refusal("Use a method that the header Allow names.", None, 405),
     "not_acceptable": Refusal("Accept must allow application/json.", "Accept", 406),
     "too_slow": Refusal("The body did not arrive in time.", None, 408),
     "idempotency_key_reused": Refusal(

@@ -5,6 +5,7 @@ journal or of a durable record survives ``kill -9`` and power loss.
 """
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -43,8 +44,9 @@ class EmbeddedStore:
             folder = self._folder
             if folder is None:
                 # Not RocksDB's environment in memory: rocksdict would still write a file to the folder.
-                temporary = tempfile.TemporaryDirectory(prefix="toolkit-gateway-", ignore_cleanup_errors=True)
-                folder = Path(opened.enter_context(temporary))
+                # Nor a TemporaryDirectory: a forked process would remove it at its end.
+                folder = Path(tempfile.mkdtemp(prefix="toolkit-gateway-"))
+                opened.callback(shutil.rmtree, folder, ignore_errors=True)
             self._database = database = Database(folder, is_synced=self._folder is not None)
             await database.open()
             opened.push_async_callback(database.close)

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service import storage
-from toolkit.dweets.service.mail import Mail, MailDelivery, NotDelivered
+from toolkit.dweets.service.mail import MAX_DELIVERY_DAYS, Mail, MailDelivery, NotDelivered
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, mail_key
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
@@ -132,6 +132,8 @@ class EmailQueue:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
         except NotDelivered as error:
+            if error.is_permanent or self._now() - mail.at > MAX_DELIVERY_DAYS * 86_400_000:
+                return {"state": "failed", "error": str(error)}
             return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:
             return {"state": "uncertain", "error": f"the connection broke while the server received the mail: {error}"}

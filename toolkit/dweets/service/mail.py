@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import re
 import smtplib
 import ssl
@@ -26,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 from toolkit.dweets import wire
 from toolkit.dweets.service.storage import DamagedRecord, Record, mail_key
 from toolkit.errors import InvalidArgument
+from toolkit.local_files import write_whole
 from toolkit.secret import Secret
 from toolkit.worker_thread import WorkerThread
 
@@ -42,11 +42,18 @@ _TEXT_CHARSET = Charset("utf-8")
 _TEXT_CHARSET.body_encoding = QP
 
 _SMTP_TIMEOUT_SECONDS = 20.0
+#: How long the delivery of a mail is tried (RFC 5321, 4.5.4.1).
+MAX_DELIVERY_DAYS = 5
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class NotDelivered(Exception):
     """The mail server certainly did not accept the mail: it refused the mail or was not reached."""
+
+    def __init__(self, problem: str, *, is_permanent: bool = False) -> None:
+        super().__init__(problem)
+        #: Whether the server would refuse the mail again (RFC 5321, 4.2.1).
+        self.is_permanent = is_permanent
 
 
 class OutgoingMail(NamedTuple):
@@ -64,7 +71,8 @@ class Mail(Record, frozen=True):
     subject: str
     text: str
     #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server received the mail.
-    state: Literal["waiting", "sent", "kept", "uncertain"] = "waiting"
+    #: ``failed``: the server refused the mail permanently, or it could not be delivered for `MAX_DELIVERY_DAYS`.
+    state: Literal["waiting", "sent", "kept", "uncertain", "failed"] = "waiting"
     #: How often a gateway has claimed the mail.
     attempts: int = 0
     error: str = ""
@@ -185,7 +193,7 @@ class SmtpDelivery:
                 server.quit()
             server.close()
         if code != 250:
-            raise NotDelivered(f"the mail server refused the text with {code}")
+            raise NotDelivered(f"the mail server refused the text with {code}", is_permanent=code >= 500)
         return refused
 
     def _send_envelope(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
@@ -206,10 +214,15 @@ class SmtpDelivery:
                     raise NotDelivered("the mail server offers no STARTTLS, so the password was not sent")
                 server.login(self._user, self._password.reveal())
             # With docmd, because mail() and rcpt() of smtplib parse an address and may send another one.
-            server.docmd("MAIL", f"FROM:<{mail.sender}>")
-            refused = [to for to in mail.recipients if server.docmd("RCPT", f"TO:<{to}>")[0] not in (250, 251)]
+            code, _ = server.docmd("MAIL", f"FROM:<{mail.sender}>")
+            if code != 250:
+                raise NotDelivered(f"the mail server refused the sender {mail.sender} with {code}")
+            codes = {to: server.docmd("RCPT", f"TO:<{to}>")[0] for to in mail.recipients}
+            refused = [to for to, code in codes.items() if code not in (250, 251)]
             if len(refused) == len(mail.recipients):
-                raise NotDelivered("the mail server accepts no recipient")
+                numbers = ", ".join(map(str, sorted(set(codes.values()))))
+                is_permanent = min(codes.values()) >= 500
+                raise NotDelivered(f"the mail server refused every recipient with {numbers}", is_permanent=is_permanent)
         except BaseException:
             server.close()
             raise
@@ -233,10 +246,7 @@ class MailFolder:
 
     def _write(self, name: str, text: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = self._folder / f".{name}.part"
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(text)
-        unfinished.replace(self._folder / name)  # atomic: a reader never sees half of a mail
+        write_whole(self._folder / name, text, 0o600)
 
 
 MailDelivery = SmtpDelivery | MailFolder

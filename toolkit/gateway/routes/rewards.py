@@ -43,8 +43,8 @@ class RewardRoutes(Routes):
         _check_media_types(request)
         query = request.query
         reward_request = RewardRequest(
-            query.get(wire.GATEWAYKEY.name),
-            query.get(wire.CACHE_BUSTER.name),
+            query.get(wire.GATEWAYKEY),
+            query.get(wire.CACHE_BUSTER),
             request.body,
             request.header(b"idempotency-key"),
             self._public_url or request.base_url,
@@ -56,14 +56,14 @@ class RewardRoutes(Routes):
         return Response(200, stored.body, JSON, (header,))
 
     async def _page(self, request: Request) -> Response:
-        token = request.query.get(wire.VIEW_TOKEN.name, "")
+        token = request.query.get(wire.VIEW_TOKEN, "")
         view, claimed = await self._service.view(request.values["view"], token)
         document = reward_page.render_page(view, claimed=claimed)
         return Response(200, document.html, _HTML, _page_headers(document))
 
     async def _record_event(self, request: Request) -> Response:
         values = request.values
-        await self._service.record_event(values["view"], request.query.get(wire.VIEW_TOKEN.name, ""), values["event"])
+        await self._service.record_event(values["view"], request.query.get(wire.VIEW_TOKEN, ""), values["event"])
         return Response(204, b"", headers=(_ANY_ORIGIN,))
 
 
@@ -76,5 +76,5 @@ def _check_media_types(request: Request) -> None:
     if request.media_type != "application/json":
         raise wire.refusal("unsupported_media_type")
     accepted = request.accepted
-    if accepted and not any(accepted.get(name) for name in ("application/json", "application/*", "*/*")):
+    if accepted and accepted.isdisjoint(("application/json", "application/*", "*/*")):
         raise wire.refusal("not_acceptable")

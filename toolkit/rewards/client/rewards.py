@@ -253,13 +253,13 @@ class RewardClient(PublicNames):
         return {**row, "rewarded": True, "view_id": response.view.id, **asdict(response.view.modal)}
 
     def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_MomentResponse, str | None]:
-        gatewaykey, app_key = self._credential(wire.GATEWAYKEY.name), self._credential("app_key")
+        gatewaykey, app_key = self._credential(wire.GATEWAYKEY), self._credential("app_key")
         body = {"app_key": app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
         headers = {"Accept": "application/json"}
         if key is not None:
             headers[wire.IDEMPOTENCY_HEADER] = key
         now = str(int(time.time()))
-        query: dict[str, str | Secret] = {wire.CACHE_BUSTER.name: now, wire.GATEWAYKEY.name: gatewaykey}
+        query: dict[str, str | Secret] = {wire.CACHE_BUSTER: now, wire.GATEWAYKEY: gatewaykey}
         reply = self._session.call(wire.POST_MOMENT, query=query, body=body, headers=headers)
         request = str(wire.POST_MOMENT)
         if reply.status != 200:

@@ -226,7 +226,7 @@ def _response_body(moment: Moment, view: View | None, base_url: str) -> bytes:
     body: dict[str, Any] = {"date": f"{date}.{milliseconds:03d}000"}
     if view is not None:
         path = wire.GET_REWARD_PAGE.path_for(view=view.id)
-        body_url = f"{base_url}{path}?{wire.VIEW_TOKEN.name}={view.token}"
+        body_url = f"{base_url}{path}?{wire.VIEW_TOKEN}={view.token}"
         modal = {"message": view.message, "body_url": body_url, "title": view.title}
         body["view"] = {"id": view.id, "modal": modal}
     return msgspec.json.encode(body)
