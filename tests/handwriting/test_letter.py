@@ -78,7 +78,7 @@ def lines_that_meet(page: Page, parameters: Parameters) -> int:
     inked = np.zeros((int(whole.height), int(whole.width)), int)
     for part in range(3):
         of_part = replace(whole, strokes=page.strokes.select(line % 3 == part))
-        data, _ = draw([of_part], replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)), str)
+        data, _ = draw([of_part], replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)))
         inked += np.asarray(Image.open(io.BytesIO(data)))[:, :, 3] > 128
     return int((inked > 1).sum())
 
