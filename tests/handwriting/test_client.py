@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import io
 import threading
@@ -107,6 +108,11 @@ def test_it_shows_itself(hands: toolkit.Connection, kind: str, tmp_path: Path) -
     assert done.save(tmp_path / f"hello.{suffix}").read_bytes() == done.data
     with pytest.raises(InvalidArgument, match=rf"\*\.{suffix}"):
         done.save(tmp_path / "hello.txt")
+
+
+def test_a_notebook_keeps_a_small_picture(hands: toolkit.Connection) -> None:
+    done = hands.handwriting.png("The engine works. " * 25, "Molly", height="auto", random_seed=7)
+    assert len(base64.b64decode(done._repr_mimebundle_()["image/png"])) < 1.15 * len(done.data)
 
 
 @pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png"])
