@@ -201,6 +201,7 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection, tmp_pa
     assert frame["random_seed"].tolist() == [1, 2] * 6
     assert frame.groupby("line_spacing")["height"].max().is_monotonic_increasing
     assert hands.handwriting.contact_sheet(frame, columns=3).image.width == 3 * (504 + 24)
+    assert hands.handwriting.contact_sheet(frame[["thumbnail"]]).count == 12
     assert str(frame["thumbnail"][0]).startswith("<PNG by Molly")
     frame.to_parquet(tmp_path / "sweep.parquet")
     read = pd.read_parquet(tmp_path / "sweep.parquet")
