@@ -193,11 +193,11 @@ def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: P
 
 
 def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -> None:
-    looks: tuple[dict[str, bool], ...] = ({}, {"natural": True}, {"natural": False})
-    usual, natural, regular = (
+    looks: tuple[dict[str, bool | None], ...] = ({}, {"natural": None}, {"natural": True}, {"natural": False})
+    usual, unset, natural, regular = (
         hands.handwriting.letter("all the same", "Molly", random_seed=7, **look).pdf.data for look in looks
     )
-    assert usual == natural != regular
+    assert usual == unset == natural != regular
 
 
 @pytest.mark.parametrize(
