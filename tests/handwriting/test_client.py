@@ -143,6 +143,9 @@ def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
         ):
             with pytest.raises(InvalidArgument, match="a path must not be empty or contain NUL"):
                 write(place)
+    for write in (picture.save, sheet.save):
+        with pytest.raises(InvalidArgument, match="path is a .*, not an int"):
+            write(5)
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,10 @@ def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path
         pdf.save(tmp_path / "a.pdf", background="white")
     with pytest.raises(InvalidArgument, match="'bluish' is no CSS colour"):
         png.save(tmp_path / "b.png", background="bluish")
+    with pytest.raises(InvalidArgument, match=r"'rgb\(1, 2, 300\)' is no CSS colour"):
+        svg.save(tmp_path / "b.svg", background="rgb(1, 2, 300)")
+    with pytest.raises(InvalidArgument, match="background is a str or None, not an int"):
+        png.save(tmp_path / "b.png", background=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
 
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from PIL import Image, ImageColor
 
-from toolkit.argument_checks import absolute_path
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.errors import InvalidArgument, ToolkitError, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import FileKind
@@ -111,6 +111,7 @@ class Handwritten:
         image = self.image().convert("RGBA")
         return hashlib.sha256(repr(image.size).encode("ascii") + image.tobytes()).hexdigest()[:12]
 
+    @checked_arguments
     def save(self, path: str | os.PathLike[str], *, background: str | None = None) -> Path:
         """Write the file and return its path; raise InvalidArgument if the suffix of the name does not fit the file.
 
@@ -172,9 +173,11 @@ def background_colour(colour: str, kind: FileKind) -> tuple[int, ...]:
     if kind == "pdf":
         raise InvalidArgument("a PDF has no background: it is shown and printed on paper; save a PNG or an SVG")
     try:
-        return ImageColor.getrgb(colour)
+        fill = ImageColor.getrgb(colour)
+        bytes(fill)  # raises ValueError for rgb(300, 0, 0)
     except ValueError:
         raise InvalidArgument(f"background {colour!r} is no CSS colour, as white or #ffe") from None
+    return fill
 
 
 def add_background(data: bytes, kind: FileKind, colour: str) -> bytes:

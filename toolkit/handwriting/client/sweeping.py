@@ -17,6 +17,7 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from tqdm.auto import tqdm
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
@@ -166,6 +167,7 @@ class ContactSheet:
     count: int
     digest: str
 
+    @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture as a PNG file and return its path."""
         return save_file(png_bytes(self.image), path, ".png", "a contact sheet")
