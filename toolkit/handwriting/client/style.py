@@ -137,14 +137,14 @@ def _page_sides(page: Page) -> Sequence[Distance]:
         return page
     sides = PAGE_SIZES.get(page.strip().title())
     if sides is None:
-        raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGE_SIZES)}, or (width, height)")
+        raise InvalidArgument(f"page {page!r} is unknown: give {', '.join(PAGE_SIZES)}, or a width and a height")
     return sides
 
 
 def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]:
     """Return distances as texts with a unit, or raise InvalidArgument if one is wrong."""
     if len({isinstance(distance, str) for distance in distances}) > 1:
-        raise InvalidArgument(f"{name} mixes numbers, which are pixels, with texts: give each distance its unit")
+        raise InvalidArgument(f"{name} mixes numbers with texts: give each distance its unit")
     texts = []
     for value in distances:
         text = _query_value(name, value, unit).strip()
