@@ -355,7 +355,7 @@ def test_a_page_has_its_size_and_a_letter_all_its_pages(tmp_path: Path) -> None:
     assert "<PNG by Molly, 227 x 142, 6 lines" in done.stdout
     assert done.stderr == "Warning: some ink did not fit and was cut off, from the line 'Dear Ada' on\n"
     unknown = called("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
-    assert "page 'B5' is unknown: it is one of A3, A4, A5, A6, Letter, Legal" in unknown
+    assert "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal" in unknown
 
 
 @pytest.mark.usefixtures("writing")

@@ -23,7 +23,7 @@ def lost_ink(hand: Handwriting, spacing: float) -> float:
     page = write_page(parameters)
     strokes = replace(page.strokes, x=page.strokes.x + AROUND, y=page.strokes.y + AROUND)
     larger = replace(page, strokes=strokes, width=page.width + 2 * AROUND, height=page.height + 2 * AROUND)
-    ink = [share * it.width * it.height for it in (larger, page) for _, share in [draw([it], parameters, str)]]
+    ink = [share * it.width * it.height for it in (larger, page) for _, share in [draw([it], parameters)]]
     return ink[0] - ink[1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import io
 import threading
@@ -109,6 +110,11 @@ def test_it_shows_itself(hands: toolkit.Connection, kind: str, tmp_path: Path) -
         done.save(tmp_path / "hello.txt")
 
 
+def test_a_notebook_keeps_a_small_picture(hands: toolkit.Connection) -> None:
+    done = hands.handwriting.png("The engine works. " * 25, "Molly", height="auto", random_seed=7)
+    assert len(base64.b64decode(done._repr_mimebundle_()["image/png"])) < 1.15 * len(done.data)
+
+
 @pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png"])
 def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place: str, tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("in the way", "utf-8")
@@ -137,6 +143,9 @@ def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
         ):
             with pytest.raises(InvalidArgument, match="a path must not be empty or contain NUL"):
                 write(place)
+    for write in (picture.save, sheet.save):
+        with pytest.raises(InvalidArgument, match="path is a .*, not an int"):
+            write(5)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +204,7 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection, tmp_pa
     assert frame["random_seed"].tolist() == [1, 2] * 6
     assert frame.groupby("line_spacing")["height"].max().is_monotonic_increasing
     assert hands.handwriting.contact_sheet(frame, columns=3).image.width == 3 * (504 + 24)
+    assert hands.handwriting.contact_sheet(frame[["thumbnail"]]).count == 12
     assert str(frame["thumbnail"][0]).startswith("<PNG by Molly")
     frame.to_parquet(tmp_path / "sweep.parquet")
     read = pd.read_parquet(tmp_path / "sweep.parquet")

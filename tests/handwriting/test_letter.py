@@ -78,7 +78,7 @@ def lines_that_meet(page: Page, parameters: Parameters) -> int:
     inked = np.zeros((int(whole.height), int(whole.width)), int)
     for part in range(3):
         of_part = replace(whole, strokes=page.strokes.select(line % 3 == part))
-        data, _ = draw([of_part], replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)), str)
+        data, _ = draw([of_part], replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)))
         inked += np.asarray(Image.open(io.BytesIO(data)))[:, :, 3] > 128
     return int((inked > 1).sum())
 
@@ -193,11 +193,11 @@ def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: P
 
 
 def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -> None:
-    looks: tuple[dict[str, bool], ...] = ({}, {"natural": True}, {"natural": False})
-    usual, natural, regular = (
+    looks: tuple[dict[str, bool | None], ...] = ({}, {"natural": None}, {"natural": True}, {"natural": False})
+    usual, unset, natural, regular = (
         hands.handwriting.letter("all the same", "Molly", random_seed=7, **look).pdf.data for look in looks
     )
-    assert usual == natural != regular
+    assert usual == unset == natural != regular
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ def test_pages_margins_and_colours_on_the_wire(style: Style, query: dict[str, st
 @pytest.mark.parametrize(
     ("style", "said"),
     [
-        (Style(page="B5"), "page 'B5' is unknown: it is one of A3, A4, A5, A6, Letter, Legal, or"),
+        (Style(page="B5"), "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal, or a width and a height"),
         (Style(page="A4", width=300), "give page, or width and height"),
-        (Style(page=("21cm", 842)), "page mixes numbers, which are pixels, with texts"),
+        (Style(page=("21cm", 842)), "page mixes numbers with texts: give each distance its unit"),
         (Style(page=(-1, 5)), "page cannot be negative: -1"),
         (Style(page=(float("nan"), 5)), "page cannot be nan"),
         (Style(margin="-2cm"), "margin cannot be negative: -2cm"),
@@ -138,6 +138,10 @@ def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path
         pdf.save(tmp_path / "a.pdf", background="white")
     with pytest.raises(InvalidArgument, match="'bluish' is no CSS colour"):
         png.save(tmp_path / "b.png", background="bluish")
+    with pytest.raises(InvalidArgument, match=r"'rgb\(1, 2, 300\)' is no CSS colour"):
+        svg.save(tmp_path / "b.svg", background="rgb(1, 2, 300)")
+    with pytest.raises(InvalidArgument, match="background is a str or None, not an int"):
+        png.save(tmp_path / "b.png", background=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
 
 

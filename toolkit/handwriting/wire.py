@@ -54,7 +54,6 @@ LINES_HEADER = "X-Handwriting-Lines"
 INK_SHARE_HEADER = "X-Handwriting-Ink"
 CUT_HEADER = "X-Handwriting-Cut"
 PAGES_HEADER = "X-Handwriting-Pages"
-TIMING_HEADER = "Server-Timing"
 
 MAX_TEXT_LENGTH = 9000
 MAX_PIXELS = 9000  # per side of a PNG, an SVG or a replay

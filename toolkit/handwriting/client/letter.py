@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
@@ -77,6 +77,13 @@ class Letter:
         return {**self.pdf._repr_mimebundle_(**given), "text/plain": repr(self)}
 
 
+def letter_style(ink: InkStyle, page: Page, margin: Margin, align: Align | None, handwriting_size: Distance) -> Style:
+    """Return the parameters of a letter, which is natural unless `ink` says False."""
+    natural = True if ink.get("natural") is None else ink["natural"]
+    style: Style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
+    return {**style, **ink, "natural": natural}
+
+
 def letter(
     self: HandwritingClient,
     text: str,
@@ -132,8 +139,7 @@ def letter(
     ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
     <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
     """
-    page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
-    style = cast("Style", {"natural": True, **ink, **page_style})
+    style = letter_style(ink, page, margin, align, handwriting_size)
     pdf = self._render_letter(text, hand, "pdf", style)
     seeded: Style = {**style, "random_seed": pdf.seed}
 

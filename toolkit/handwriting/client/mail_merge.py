@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import msgspec
 import pandas as pd
@@ -23,7 +23,7 @@ from toolkit import errors
 from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.letter import LETTER_HANDWRITING_SIZE
+from toolkit.handwriting.client.letter import LETTER_HANDWRITING_SIZE, letter_style
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of, scale_query
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, add_background, background_colour
 from toolkit.handwriting.wire import Align, LetterFileKind
@@ -120,8 +120,7 @@ def letters(
     >>> done["pages"].tolist()
     [1, 1]
     """
-    page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
-    style = cast("Style", {"natural": True, **ink, **page_style})
+    style = letter_style(ink, page, margin, align, handwriting_size)
     query = query_of(style, kind)  # raises an error for a wrong distance before anything is written
     if kind == "png":
         scale_query(query, dpi)

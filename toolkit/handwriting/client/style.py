@@ -69,8 +69,8 @@ PAGE_SIZES = {
 #: The seed that is sent for `random_seed=0`: the service takes 0 for no seed.
 SEED_FOR_ZERO = 2**63 - 1
 
-_DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding"})
-_NUMBER_PATTERN = re.compile(r"\s*[+-]?[0-9.]+\s*")
+_DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding", "page", "margin"})
+_NUMBER_PATTERN = re.compile(r"\+?[0-9.]+")
 
 
 def query_of(style: Style, kind: FileKind) -> dict[str, str]:
@@ -98,7 +98,7 @@ def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
         allowed = f"between 1 and {int(limit)} for this page ({MAX_PIXELS} pixels per side)"
         raise InvalidArgument(f"dpi is {allowed}, not {dpi}")
     scaled = dict(query)
-    for name in _DISTANCE_NAMES.union(("margin",)).intersection(query):
+    for name in _DISTANCE_NAMES.intersection(query):
         points = [points_of(text) for text in query[name].split(",")]
         if None not in points:  # otherwise the service reports the error
             scaled[name] = ",".join(_decimal_text(dpi / 72 * side) + "px" for side in points if side is not None)
@@ -137,25 +137,23 @@ def _page_sides(page: Page) -> Sequence[Distance]:
         return page
     sides = PAGE_SIZES.get(page.strip().title())
     if sides is None:
-        raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGE_SIZES)}, or (width, height)")
+        raise InvalidArgument(f"page {page!r} is unknown: give {', '.join(PAGE_SIZES)}, or a width and a height")
     return sides
 
 
 def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]:
     """Return distances as texts with a unit, or raise InvalidArgument if one is wrong."""
     if len({isinstance(distance, str) for distance in distances}) > 1:
-        raise InvalidArgument(f"{name} mixes numbers, which are pixels, with texts: give each distance its unit")
+        raise InvalidArgument(f"{name} mixes numbers with texts: give each distance its unit")
     texts = []
     for value in distances:
-        shown = str(value).strip()
-        if shown.startswith("-"):
-            raise InvalidArgument(f"{name} cannot be negative: {shown}")
-        if isinstance(value, str) and points_of(value) is None:
-            advice = f"a unit, as in {shown}mm" if _NUMBER_PATTERN.fullmatch(value) else "20mm, 2cm or 0.8in"
-            raise InvalidArgument(f"{name} has {shown!r}, which is no distance: write {advice}")
-        if not isinstance(value, str) and (isinstance(value, bool) or not math.isfinite(value)):
-            raise InvalidArgument(f"{name} cannot be {value!r}")
-        texts.append(shown if isinstance(value, str) else _decimal_text(value) + unit)
+        text = _query_value(name, value, unit).strip()
+        if text.startswith("-"):
+            raise InvalidArgument(f"{name} cannot be negative: {text}")
+        if points_of(text) is None:
+            advice = f"a unit, as in {text}mm" if _NUMBER_PATTERN.fullmatch(text) else "20mm, 2cm or 0.8in"
+            raise InvalidArgument(f"{name} has {text!r}, which is no distance: write {advice}")
+        texts.append(text)
     return texts
 
 

@@ -17,6 +17,7 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from tqdm.auto import tqdm
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
@@ -166,6 +167,7 @@ class ContactSheet:
     count: int
     digest: str
 
+    @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture as a PNG file and return its path."""
         return save_file(png_bytes(self.image), path, ".png", "a contact sheet")
@@ -209,7 +211,7 @@ def contact_sheet(
     448
     """
     writings = _renderings_in(pictures) if isinstance(pictures, pd.DataFrame) else list(pictures)
-    texts = list(labels) if labels is not None else _labels_of(pictures)
+    texts = list(labels) if labels is not None else _labels_of(pictures, writings)
     if not writings or columns < 1 or len(texts) != len(writings):
         raise InvalidArgument("a contact sheet needs pictures, at least one column, and one label per picture")
     images = [writing.on_paper() for writing in writings]
@@ -238,14 +240,13 @@ def _renderings_in(frame: pd.DataFrame) -> list[Handwritten]:
         raise InvalidArgument("the frame has no column thumbnail with renderings: use the result of sweep()") from None
 
 
-def _labels_of(pictures: pd.DataFrame | Sequence[Handwritten]) -> list[str]:
-    """Return a label for each rendering; in a sweep, from the parameter columns whose values differ."""
-    if not isinstance(pictures, pd.DataFrame):
-        return [writing.handwriting for writing in pictures]
-    columns = [str(name) for name in pictures.columns]
-    parameters = columns[: columns.index("thumbnail")]
-    differing = [name for name in parameters if pictures[name].nunique() > 1] or ["handwriting"]
-    return [
-        "   ".join(str(value) if name == "handwriting" else f"{name} {value}" for name, value in row.items())
-        for row in pictures[differing].to_dict("records")
-    ]
+def _labels_of(pictures: pd.DataFrame | Sequence[Handwritten], writings: list[Handwritten]) -> list[str]:
+    """Return a label for each rendering: the parameters that differ within a sweep, or else the title of the hand."""
+    if isinstance(pictures, pd.DataFrame):
+        parameters = pictures.columns[: pictures.columns.get_loc("thumbnail")]
+        if differing := [name for name in parameters if pictures[name].nunique() > 1]:
+            return [
+                "   ".join(str(value) if name == "handwriting" else f"{name} {value}" for name, value in row.items())
+                for row in pictures[differing].to_dict("records")
+            ]
+    return [writing.handwriting for writing in writings]

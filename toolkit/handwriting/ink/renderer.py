@@ -1,8 +1,7 @@
 """Render a text as a file; the worker processes call `render`."""
 
-import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 
@@ -28,12 +27,9 @@ from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit.keyed_noise import KeyedNoise
 
-STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
 MAX_INKED_POINTS = 450_000  # as MAX_POINTS, with a pen other than plain, which takes more memory
 _HIDDEN_BELOW = 3.0  # cap heights; ink of a line with its baseline this far below the page does not reach the page
-
-Lap = Callable[[str], None]  # called with the name of a stage that has ended
 
 
 def render(parameters: Parameters) -> Handwritten:
@@ -41,8 +37,7 @@ def render(parameters: Parameters) -> Handwritten:
 
     The seed must be positive, not None. Raise InvalidParameters if the text cannot be rendered.
     """
-    watch = StopWatch()
-    count, pages = write_pages(parameters, watch.lap)
+    count, pages = write_pages(parameters)
     figures: list[tuple[float, float, int, float, bool, str]] = []
 
     def noted_pages() -> Iterator[Page]:  # keeps only figures, because all pages of a letter take too much memory
@@ -51,27 +46,13 @@ def render(parameters: Parameters) -> Handwritten:
             figures.append((page.width, page.height, page.layout.line_count, page.ink_share, is_cut, page.cut_text))
             yield page
 
-    data, covered = draw(noted_pages(), parameters, watch.lap)
-    watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
+    data, covered = draw(noted_pages(), parameters)
     widths, heights, lines, shares, are_cut, cuts = zip(*figures, strict=True)
     share = sum(shares) / len(shares) if covered is None or parameters.is_multipage else covered
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
-        share, any(are_cut), watch.milliseconds, cut=next(filter(None, cuts), ""), pages=count,
+        share, any(are_cut), cut=next(filter(None, cuts), ""), pages=count,
     )  # fmt: skip
-
-
-class StopWatch:
-    """Measures how many milliseconds each stage of a rendering takes."""
-
-    def __init__(self) -> None:
-        self.milliseconds = dict.fromkeys(STAGES, 0.0)
-        self._since = time.perf_counter()
-
-    def lap(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.milliseconds[stage] += 1000 * (now - self._since)
-        self._since = now
 
 
 def writable_text(parameters: Parameters) -> str:
@@ -82,18 +63,17 @@ def writable_text(parameters: Parameters) -> str:
     return text.rstrip() if parameters.is_multipage else text
 
 
-def write_pages(parameters: Parameters, lap: Lap = lambda stage: None) -> tuple[int, Iterator[Page]]:
+def write_pages(parameters: Parameters) -> tuple[int, Iterator[Page]]:
     """Return how many pages a text has, and an iterator of all pages, or of the requested page, with ink as strokes.
 
-    `lap` is called after each stage, with its name. Raise InvalidParameters if the requested page does not exist.
+    Raise InvalidParameters if the requested page does not exist.
     """
     parameters, shaper, layouts = _paginate(fit_to_paper(parameters))
-    lap("layout")
     number = parameters.page_number
     if number is not None and number > len(layouts):
         raise InvalidParameters([Problem("page_number", f"page_number must be between 1 and {len(layouts)}")])
     chosen = range(len(layouts)) if number is None else [number - 1]
-    return len(layouts), (_write_page(parameters, layouts[index], shaper, index, lap) for index in chosen)
+    return len(layouts), (_write_page(parameters, layouts[index], shaper, index) for index in chosen)
 
 
 def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]:
@@ -144,7 +124,7 @@ def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> I
             first += 1
 
 
-def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: int, lap: Lap) -> Page:
+def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: int) -> Page:
     noise = _noise_of(parameters, shaper, number)
     lines, shown = lines_of(parameters, shaper, layout.line_count, noise), layout
     if parameters.height is not None:  # lines far below the page are not written
@@ -152,15 +132,11 @@ def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: 
         shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
     path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
     path = add_corrections(path, shown, parameters.corrections, noise)
-    lap("motion")
     strokes, ink = apply_pen(path.strokes, parameters.pen, shaper, noise)
-    lap("pen")
     page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
     if page.cut_line is None and len(shown.words) < len(layout.words):
         page = replace(page, cut_line=int(layout.line[len(shown.words)]))
-    page = put_on_paper(replace(page, ink=ink), parameters, noise)
-    lap("motion")
-    return page
+    return put_on_paper(replace(page, ink=ink), parameters, noise)
 
 
 def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
@@ -178,13 +154,13 @@ def _shaper_of(handwriting: Handwriting, natural: bool, every: int = 1) -> Shape
 _penman = lru_cache(32)(Penman)
 
 
-def draw(pages: Iterable[Page], parameters: Parameters, lap: Lap) -> tuple[bytes, float | None]:
+def draw(pages: Iterable[Page], parameters: Parameters) -> tuple[bytes, float | None]:
     """Return the file (PDF: all pages, else: the first page), and for a PNG the share of the page that ink covers."""
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     visible = (page.visible() for page in pages)
     if parameters.kind == "pdf":
-        return draw_pdf(visible, ink, size, lap), None
+        return draw_pdf(visible, ink, size), None
     page = next(visible)
     if parameters.kind == "png":
-        return draw_png(page, ink.rgb(), size, lap)
+        return draw_png(page, ink.rgb(), size)
     return (draw_svg if parameters.kind == "svg" else draw_replay)(page, ink, size), None

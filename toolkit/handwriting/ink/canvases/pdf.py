@@ -2,7 +2,7 @@
 
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
 
@@ -16,24 +16,23 @@ _CODES_PER_FONT = 255  # the codes 1 to 255 of a one-byte font
 _FONT_SIZE = 1.45  # of the invisible text, in cap heights
 
 
-def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
+def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float) -> bytes:
     """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height in points."""
     document = pydyf.PDF()
     for page in pages:
-        _add_page(document, page, ink, size, lap)
+        _add_page(document, page, ink, size)
     file = io.BytesIO()
     document.write(file, version="1.4", identifier=True)
     return file.getvalue()
 
 
-def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> None:
+def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float) -> None:
     layers = layers_of(page, size)
     characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
     codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
     text = _text_operators(page, codes, _FONT_SIZE * size)
     operators = chain(_paper_operators(page), _ink_operators(page, ink, layers), text)
     content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
-    lap("canvas")
     document.add_object(content)
     parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
     fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}

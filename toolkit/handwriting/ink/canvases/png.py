@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import starmap
 
@@ -33,7 +33,7 @@ _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # PNG filter types
 _PIXELS_PER_METRE = 2835  # 72 to the inch
 
 
-def draw_png(page: Page, ink: RGB, size: float, lap: Callable[[str], None]) -> tuple[bytes, float]:
+def draw_png(page: Page, ink: RGB, size: float) -> tuple[bytes, float]:
     """Return the file, and the share of the page that ink covers; `size` is the cap height in pixels."""
     # The page of a letter may have fractions of pixels.
     width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
@@ -43,12 +43,10 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Callable[[str], None]) -> t
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
     for alpha in _bands(page, size, width, height):
-        lap("canvas")
         filtered = [_filter_rows(alpha, above, ink)] if scan is None else scan.rows(alpha, row)
         packed += [packer.compress(rows.data) for rows in filtered]
         above, row = alpha[-1].copy(), row + len(alpha)
         total += int(alpha.sum(dtype=np.int64))
-        lap("encode")
     packed.append(packer.flush())
     head = struct.pack(">IIBBBBB", width, height, 8, _RGBA if scan is None else _PALETTE, 0, 0, 0)
     density = struct.pack(">IIB", _PIXELS_PER_METRE, _PIXELS_PER_METRE, 1)
