@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from string import ascii_lowercase, digits
 from typing import NamedTuple
+from unicodedata import combining
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class Penman:
         """Return the forms of a letter that this writer uses; the form of the font is first."""
         strokes = self.shaper.letter(number, glyph)
         parts, flags = parts_of(strokes), strokes.flags.tolist()
-        if any(flag & OUTLINE_FLAG for flag in flags) or not flags:
+        if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
             return (unjoined_form(character, parts, flags),)
         forms = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
@@ -134,6 +135,8 @@ class Penman:
         return part
 
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Meeting:
+        if combining(first.character) or combining(second.character):
+            return Meeting(0.0, False)
         both_letters = first.character.isalpha() and second.character.isalpha()
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
