@@ -69,10 +69,7 @@ class Hand:
         self._stroke_point = np.concatenate([[0], np.cumsum(self._length)])
         face = hb.Face(stored["font"].tobytes())
         self._font = hb.Font(face)
-        self._characters = frozenset(face.unicodes)
-
-    def has_character(self, character: str) -> bool:
-        return ord(character) in self._characters
+        self.characters = frozenset(map(chr, face.unicodes))
 
     def shape(self, text: str) -> list[PlacedGlyph]:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""
@@ -106,10 +103,7 @@ def fallback_chain(script: str) -> tuple[str, ...]:
 
 
 def spellings(character: str) -> tuple[str, ...]:
-    """Return what may be written for `character`: itself, then an equivalent, such as a letter and a combining mark.
-
-    For "", nothing is written.
-    """
+    """Return how `character` may be written: as itself or as an equivalent; "" if it is invisible."""
     if character in _VARIATIONS or unicodedata.category(character) == "Cf":  # format characters, which are invisible
         return ("",)
     return character, _SIMILAR_CHARACTER.get(character) or unicodedata.normalize("NFKD", character)
@@ -142,10 +136,9 @@ class FaceFit:
         # A hand of Hangul has no x-height; its syllables suit letters with an x-height of two thirds of a cap height.
         x_height = face.x_height or 2 / 3
         factor = float(min(max(hand.x_height / x_height, MIN_SCALE), MAX_SCALE))
-        target = min(x_height * factor, 0.9)
         if face.x_height is None:
             return cls(1.0, factor**0.5, factor**0.5, hand.slant - face.slant)
-        return cls(x_height, target, factor**0.5, hand.slant - face.slant)
+        return cls(x_height, x_height * factor, factor**0.5, hand.slant - face.slant)
 
     def apply(self, glyph: Strokes) -> Strokes:
         """Move the x-height of a glyph to `target`: scale the part below, fit the part above into the cap height."""

@@ -28,10 +28,6 @@ class Layout:
     line_count: int  # including empty lines
     line_texts: list[str]  # (lines,) as written, with spaces
 
-    @property
-    def first_words(self) -> Integers:
-        return np.nonzero(np.diff(self.line, prepend=-1))[0]
-
     def lines_between(self, first: int, last: int) -> Layout:
         """Return the lines from `first` to `last` (excluded) as a new layout."""
         run = slice(*np.searchsorted(self.line, [first, last]).tolist())

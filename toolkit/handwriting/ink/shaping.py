@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +25,7 @@ WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
-_CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
+_CACHED_POINTS = 500_000  # of the shaped words of all hands: about 20 MB; a larger word is not kept
 _WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
 _KEPT_STROKES = 13  # longest strokes of a glyph, kept in any text: letters have no more, some emoji have a hundred
 _COMPARED_POINTS = 256  # most points of a letter that are compared with the next letter
@@ -57,9 +56,6 @@ class ShapedWord:
     is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
-_word_cache: LRUCache[object, ShapedWord] = LRUCache(_CACHED_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
-
-
 class Shaper:
     """Shapes words for one script and writer; in a long text, letters keep only one point in `every`."""
 
@@ -74,11 +70,10 @@ class Shaper:
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self.punctuation_gap = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * writer.shake
-        self._hands_of = lru_cache(4096)(self._find_hands)
         self._points_of = lru_cache(4096)(self._count_points)
         self.min_word_gap = lru_cache(16384)(self._min_word_gap)
 
-    @cached(_word_cache, lock=Lock())
+    @cached(LRUCache(_CACHED_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD))
     def word(self, text: str) -> ShapedWord:
         placed: list[_WordGlyph] = []
         for number, run, indices in self._runs_by_hand(text):
@@ -148,17 +143,17 @@ class Shaper:
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
-        shaped = ((self.hands[number], written) for number, written in self._hands_of(character) or ())
+        shaped = ((self.hands[number], written) for number, written in self._find_hands(character) or ())
         return sum(len(hand.glyph(glyph.glyph_id).x) for hand, written in shaped for glyph in hand.shape(written))
 
     def missing(self, text: str) -> tuple[str, ...]:
         """Return the characters that no hand of the fallback chain can write, each once, in the order of the text."""
-        return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hands_of(c) is None)
+        return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._find_hands(c) is None)
 
     def _find_hands(self, character: str) -> list[tuple[int, str]] | None:
         """Return the characters to write for `character`, each with the number of its hand; None if there are none."""
         for spelling in spellings(character):
-            numbers = [next((n for n, hand in enumerate(self.hands) if hand.has_character(c)), -1) for c in spelling]
+            numbers = [next((n for n, hand in enumerate(self.hands) if c in hand.characters), -1) for c in spelling]
             if -1 not in numbers:
                 return list(zip(numbers, spelling, strict=True))
         return None
@@ -167,7 +162,7 @@ class Shaper:
         """Cut a word into runs of one hand: (number of the hand, characters to shape, their indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
         for index, character in enumerate(curly_quotes(text)):
-            for number, written in self._hands_of(character) or ():
+            for number, written in self._find_hands(character) or ():
                 if runs and runs[-1][0] == number:
                     runs[-1] = (number, runs[-1][1] + written, [*runs[-1][2], index])
                 else:

@@ -231,7 +231,7 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
     begin, end, flags, is_new = 0, len(piece.points), piece.flags, True
     if stroke == 0 and choice.joins:
         begin, flags, is_new = choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
-    if stroke == choice.form.undelayed_count - 1 and following is not None:
+    if stroke == choice.form.delayed.count(0) - 1 and following is not None:
         if following.joins:
             end, flags = end - following.meeting.cut_tail, flags & ~ENDS_IN_INK
         elif following.meeting.touches:
