@@ -86,6 +86,14 @@ def test_leading_spaces_indent_and_runs_of_spaces_are_kept(page_of):
     assert gaps(page_of("no   on")) == pytest.approx(3 * space)
 
 
+@pytest.mark.parametrize("blank", ["\t" * 12, " " * 60])
+def test_a_word_after_a_too_long_indentation_is_on_the_next_line(page_of, blank):
+    page = page_of(blank + "far away", width=200.0)
+    assert page.layout.line_texts[0] == ""
+    assert page.cut_line is None
+    assert 0 < float(page.strokes.x.min()) < 20
+
+
 def test_tabs_advance_to_multiples_of_four_spaces(page_of):
     space = float(gaps(page_of("no on"))[0])
     page = page_of("\ta\tno\twonderful\tb", width=None)

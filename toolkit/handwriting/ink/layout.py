@@ -94,7 +94,7 @@ def _break_lines(
                 line.append(replace(word, squeeze=share, width=width - begin))
                 x = width
                 continue
-            if line:
+            if line or (blank and begin + 1 > width):  # an indentation without room for a capital after it
                 yield line
                 line, begin, word = [], 0.0, replace(word, blank="")
             *full_lines, rest = _cut_word(word, width - begin, width)
