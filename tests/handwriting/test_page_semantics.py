@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,14 @@ def test_leading_spaces_indent_and_runs_of_spaces_are_kept(page_of):
     space = float(gaps(page)[0])
     assert shift == pytest.approx(4 * space * SIZE, abs=0.01)
     assert gaps(page_of("no   on")) == pytest.approx(3 * space)
+
+
+@pytest.mark.parametrize("blank", ["\t" * 12, " " * 60])
+def test_a_word_after_a_too_long_indentation_is_on_the_next_line(page_of, blank):
+    page = page_of(blank + "far away", width=200.0)
+    assert page.layout.line_texts[0] == ""
+    assert page.cut_line is None
+    assert 0 < float(page.strokes.x.min()) < 20
 
 
 def test_tabs_advance_to_multiples_of_four_spaces(page_of):
@@ -191,11 +201,45 @@ def test_all_missing_characters_are_told_once_and_in_order(winters):
         "😀🎉❤️👍🏽",
         "“so” — ‘no’… e\u0301",
         "soft\u00adhyphen",
+        "em\u2003space",
     ],
 )
 def test_fallback_hands_write_other_scripts_and_emoji(winters, molly, text):
     for hand in (winters, molly):
         assert written(hand, text, "png").ink_share > 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "equivalent"),
+    [
+        ("ﬁne ﬂow", "fine flow"),
+        ("\u200emark\u200f", "mark"),
+        ("１２", "12"),
+        ("℃", "°C"),
+    ],
+)
+def test_compatibility_characters_are_written_as_usual_ones(page_of, molly, text, equivalent):
+    assert np.array_equal(page_of(text, molly).strokes.x, page_of(equivalent, molly).strokes.x)
+
+
+@pytest.mark.parametrize("natural", [False, True])
+@pytest.mark.parametrize("title", ["Molly", "Winters", "Beekman", "Prudence"])
+@pytest.mark.parametrize("text", ["q\u0323", "\u1e25", "n\u0308", "\u1e3f"])  # no hand has these letters
+def test_marks_are_above_or_below_their_letter(page_of, title, natural, text):
+    page, word = (
+        page_of(text, handwriting(title), handwriting_size=100.0, natural=natural),
+        unicodedata.normalize("NFD", text),
+    )
+    is_mark = page.stroke_letter == page.stroke_letter.max()
+    letter, mark = page.strokes.select(~is_mark), page.strokes.select(is_mark)
+    assert letter.x.min() - 5 < mark.x.mean() < letter.x.max() + 5
+    assert mark.y.min() > letter.y.max() if word[1] == "\u0323" else mark.y.max() < letter.y.min()
+
+
+@pytest.mark.parametrize("title", ["Molly", "Winters", "Beekman", "Prudence"])
+def test_marks_take_no_room_between_natural_letters(page_of, title):
+    marked, plain = (page_of(text, handwriting(title), natural=True).layout.words[0] for text in ("q\u0323o", "qo"))
+    assert marked.width == pytest.approx(plain.width, abs=0.06)
 
 
 @pytest.mark.parametrize("text", ["   ", "\n\n", "\t", "\u200b"])

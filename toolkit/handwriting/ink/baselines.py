@@ -32,13 +32,6 @@ _LONG_WORD_LENGTH = 6.0
 _NEAR_COLUMNS = 5  # the motion of the hand may move ink sideways by this many columns
 
 
-class InkReach(NamedTuple):
-    """How far ink reaches above and below the baseline."""
-
-    above: float
-    below: float
-
-
 class Lines(NamedTuple):
     """Where the lines of a page are, and how they differ from ruled lines."""
 
@@ -71,7 +64,7 @@ def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: K
         change = 0.5 * (1 + change)
     pitch = size * spacing * (1 + parameters.line_spacing_variance * change)
     # The first line does not vary, and is not above the page even with a spacing of 0.
-    pitch[:1] = size * (max(spacing, 1.0) if parameters.margin is None else ink_reach(shaper).above)
+    pitch[:1] = size * (max(spacing, 1.0) if parameters.margin is None else ink_reach(shaper)[0])
     return np.cumsum(pitch)
 
 
@@ -108,10 +101,11 @@ def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:
 
 
 @lru_cache(256)
-def ink_reach(shaper: Shaper, characters: str = ascii_letters + digits + ".,;:!?'\"()&-/") -> InkReach:
+def ink_reach(shaper: Shaper, characters: str = ascii_letters + digits + ".,;:!?'\"()&-/") -> tuple[float, float]:
+    """Return how far the ink of the characters reaches above and below the baseline."""
     words = [shaper.word(character) for character in characters]
     y = np.concatenate([word.strokes.y + word.origin_y[word.point_letter] for word in words])
-    return InkReach(float(y.max()) + shaper.nib, shaper.nib - float(y.min()))
+    return float(y.max()) + shaper.nib, shaper.nib - float(y.min())
 
 
 def clear_line_spacing(shaper: Shaper, layout: Layout) -> float:

@@ -52,10 +52,11 @@ def add_corrections(path: PenPath, layout: Layout, rate: float, noise: KeyedNois
         return path
     _squeeze(path, layout)
     added = [*_strike_lines(path, layout, noise), *_second_writings(path, layout, rate, noise)]
-    strokes, words, letters = zip((path.strokes, path.stroke_word, path.stroke_letter), *added, strict=True)
-    word, letter = np.concatenate(words), np.concatenate(letters)
-    order = np.argsort(word, kind="stable")
-    in_order = Strokes.concatenate(strokes).reordered(order)
+    parts, words, letters = zip((path.strokes, path.stroke_word, path.stroke_letter), *added, strict=True)
+    strokes, word, letter = Strokes.concatenate(parts), np.concatenate(words), np.concatenate(letters)
+    order, points = (np.argsort(keys, kind="stable") for keys in (word, np.repeat(word, strokes.length)))
+    x, y, radius = strokes.x[points], strokes.y[points], strokes.radius[points]
+    in_order = Strokes(x, y, radius, strokes.length[order], strokes.flags[order])
     return path._replace(strokes=in_order, stroke_word=word[order], stroke_letter=letter[order])
 
 

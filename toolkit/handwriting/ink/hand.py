@@ -1,11 +1,12 @@
 """Hands: which characters a hand has, the shaping of a run of text, the strokes of the glyphs.
 
-A character that a hand lacks is replaced by a glyph of a fallback hand, fitted to the hand, or by a similar character.
+A character that a hand lacks is replaced by a glyph of a fallback hand, fitted to the hand, or by an equivalent.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,14 +19,8 @@ from toolkit.handwriting.ink.ribbons import Strokes
 
 PACKS_DIR = HANDS_DIR / "packs"
 PACK_UNITS = 1024  # one cap height in the integer coordinates of a pack
-_SIMILAR_CHARACTER = {
-    "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
-    "\u2013": "-", "\u2014": "-", "\u2015": "\u2014", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
-    "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
-}  # fmt: skip
-_INVISIBLE_CHARACTERS = frozenset(
-    ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
-)
+_SIMILAR_CHARACTER = {"\u2011": "-", "\u2012": "-", "\u2015": "\u2014", "\u201b": "'"}  # not as in Unicode
+_VARIATIONS = frozenset(["\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))])  # of emoji: style and skin colour
 _COMPANION = {  # the first fallback of a script: a hand that looks like the script and has more letters
     "bailey": "adelaide", "evangeline": "adelaide", "mathilde": "adelaide", "molly": "adelaide", "prudence": "adelaide",
     "squire": "adelaide",
@@ -74,15 +69,13 @@ class Hand:
         self._stroke_point = np.concatenate([[0], np.cumsum(self._length)])
         face = hb.Face(stored["font"].tobytes())
         self._font = hb.Font(face)
-        self._characters = frozenset(face.unicodes)
-
-    def has_character(self, character: str) -> bool:
-        return ord(character) in self._characters
+        self.characters = frozenset(map(chr, face.unicodes))
 
     def shape(self, text: str) -> list[PlacedGlyph]:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""
         buffer = hb.Buffer()
         buffer.add_str(text)
+        buffer.cluster_level = hb.BufferClusterLevel.MONOTONE_CHARACTERS  # a combining mark is a cluster of its own
         buffer.guess_segment_properties()
         hb.shape(self._font, buffer)
         k = 1.0 / self.measures.units_per_cap
@@ -110,8 +103,10 @@ def fallback_chain(script: str) -> tuple[str, ...]:
 
 
 def spellings(character: str) -> tuple[str, ...]:
-    """Return the characters to try for `character`: itself, then a similar one; for "", nothing is written."""
-    return ("",) if character in _INVISIBLE_CHARACTERS else (character, _SIMILAR_CHARACTER.get(character, character))
+    """Return how `character` may be written: as itself or as an equivalent; "" if it is invisible."""
+    if character in _VARIATIONS or unicodedata.category(character) == "Cf":  # format characters, which are invisible
+        return ("",)
+    return character, _SIMILAR_CHARACTER.get(character) or unicodedata.normalize("NFKD", character)
 
 
 def curly_quotes(word: str) -> str:
@@ -141,10 +136,9 @@ class FaceFit:
         # A hand of Hangul has no x-height; its syllables suit letters with an x-height of two thirds of a cap height.
         x_height = face.x_height or 2 / 3
         factor = float(min(max(hand.x_height / x_height, MIN_SCALE), MAX_SCALE))
-        target = min(x_height * factor, 0.9)
         if face.x_height is None:
             return cls(1.0, factor**0.5, factor**0.5, hand.slant - face.slant)
-        return cls(x_height, target, factor**0.5, hand.slant - face.slant)
+        return cls(x_height, x_height * factor, factor**0.5, hand.slant - face.slant)
 
     def apply(self, glyph: Strokes) -> Strokes:
         """Move the x-height of a glyph to `target`: scale the part below, fit the part above into the cap height."""

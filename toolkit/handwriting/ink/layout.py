@@ -28,10 +28,6 @@ class Layout:
     line_count: int  # including empty lines
     line_texts: list[str]  # (lines,) as written, with spaces
 
-    @property
-    def first_words(self) -> Integers:
-        return np.nonzero(np.diff(self.line, prepend=-1))[0]
-
     def lines_between(self, first: int, last: int) -> Layout:
         """Return the lines from `first` to `last` (excluded) as a new layout."""
         run = slice(*np.searchsorted(self.line, [first, last]).tolist())
@@ -98,7 +94,7 @@ def _break_lines(
                 line.append(replace(word, squeeze=share, width=width - begin))
                 x = width
                 continue
-            if line:
+            if line or (blank and begin + 1 > width):  # an indentation without room for a capital after it
                 yield line
                 line, begin, word = [], 0.0, replace(word, blank="")
             *full_lines, rest = _cut_word(word, width - begin, width)

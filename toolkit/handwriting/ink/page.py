@@ -124,7 +124,8 @@ def _horizontal_placement(
     np.maximum.at(last, line, x)
     first, last = np.nan_to_num(first, posinf=0.0), np.nan_to_num(last, neginf=0.0)
     indent = np.zeros(lines)
-    indent[layout.line[layout.first_words]] = layout.x[layout.first_words] * size
+    inked_lines, first_words = np.unique(layout.line, return_index=True)
+    indent[inked_lines] = layout.x[first_words] * size
     left = margin * size + indent
     # Squeezing does not make the ink thinner.
     room = (np.inf if parameters.width is None else parameters.text_width) - left - float(radius.max(initial=0.0))

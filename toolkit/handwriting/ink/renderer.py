@@ -109,7 +109,8 @@ def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layo
 
 def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
     """Yield the layout of each page; empty lines at the beginning of a page are dropped."""
-    below = (ink_reach(shaper).below + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
+    _, depth = ink_reach(shaper)
+    below = (depth + 0.5 * motion_reserve(shaper)) * parameters.handwriting_size
     margin = parameters.effective_margin
     lowest = (parameters.height or DEFAULT_HEIGHT) - margin.top - margin.bottom - below
     first = page = 0

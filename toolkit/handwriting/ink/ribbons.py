@@ -80,12 +80,6 @@ class Strokes:
         points = np.repeat(keep, self.length)
         return Strokes(self.x[points], self.y[points], self.radius[points], self.length[keep], self.flags[keep])
 
-    def reordered(self, order: Integers) -> Strokes:
-        """Return the strokes with the numbers `order`, in this order."""
-        length = self.length[order]
-        point = np.repeat(self.start[order] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
-        return Strokes(self.x[point], self.y[point], self.radius[point], length, self.flags[order])
-
 
 @dataclass(frozen=True, slots=True)
 class Polygons:

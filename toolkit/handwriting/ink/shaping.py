@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
@@ -21,16 +20,21 @@ from toolkit.keyed_noise import Floats, Integers
 # Lengths in cap heights.
 PUNCTUATION_GAP = 0.06  # smallest distance of other ink from punctuation
 MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP for the motion of the hand
+MARK_GAP = 0.08  # between a letter and a combining mark
 WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
-_CACHED_POINTS = 500_000  # size of the cache of shaped words: about 20 MB
+_CACHED_POINTS = 500_000  # of the shaped words of all hands: about 20 MB; a larger word is not kept
 _WORD_OVERHEAD = 60  # cost of a cached word in addition to its points, in points
 _KEPT_STROKES = 13  # longest strokes of a glyph, kept in any text: letters have no more, some emoji have a hundred
 _COMPARED_POINTS = 256  # most points of a letter that are compared with the next letter
 
+# Canonical combining classes of Unicode.
+_CEDILLA_CLASS, _FIRST_CLASS_ABOVE = 202, 224  # of marks attached below, as a cedilla; of marks above the letter
+
 _XY: TypeAlias = tuple[Floats, Floats]
+_WordGlyph: TypeAlias = tuple[int, PlacedGlyph, int, str]  # number of the hand, glyph, index in the word, character
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,6 @@ class ShapedWord:
     is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
-_word_cache: LRUCache[object, ShapedWord] = LRUCache(_CACHED_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
-
-
 class Shaper:
     """Shapes words for one script and writer; in a long text, letters keep only one point in `every`."""
 
@@ -69,33 +70,54 @@ class Shaper:
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self.punctuation_gap = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * writer.shake
-        self._hand_of = lru_cache(4096)(self._find_hand)
         self._points_of = lru_cache(4096)(self._count_points)
         self.min_word_gap = lru_cache(16384)(self._min_word_gap)
 
-    @cached(_word_cache, lock=Lock())
+    @cached(LRUCache(_CACHED_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD))
     def word(self, text: str) -> ShapedWord:
-        placed: list[tuple[int, PlacedGlyph, int]] = []  # hand, glyph, index in the word
+        placed: list[_WordGlyph] = []
         for number, run, indices in self._runs_by_hand(text):
-            placed += [(number, glyph, indices[glyph.cluster]) for glyph in self.hands[number].shape(run)]
-        letters = [self.letter(number, glyph.glyph_id) for number, glyph, _ in placed]
-        stretch = np.array([self._stretch[number] for number, _, _ in placed])
-        advances = stretch * [glyph.advance for _, glyph, _ in placed]
-        shift = stretch * [glyph.dx + glyph.dy * self.writer.slant for _, glyph, _ in placed]
-        characters = [text[index] for _, _, index in placed]
+            shaped = self.hands[number].shape(run)
+            placed += [(number, glyph, indices[glyph.cluster], run[glyph.cluster]) for glyph in shaped]
+        letters = [self.letter(number, glyph.glyph_id) for number, glyph, _, _ in placed]
+        stretch = np.array([self._stretch[number] for number, _, _, _ in placed])
+        advances = stretch * [glyph.advance for _, glyph, _, _ in placed]
+        shift = stretch * [glyph.dx + glyph.dy * self.writer.slant for _, glyph, _, _ in placed]
+        rise = np.array([glyph.dy for _, glyph, _, _ in placed])
+        characters = [character for _, _, _, character in placed]
+        self._place_marks(letters, placed, advances, shift, rise)
         extra = self._extra_space(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
         strokes = Strokes.concatenate(letters)
         stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
-        rise = np.array([glyph.dy for _, glyph, _ in placed])
         word = ShapedWord(
             text, float((advances + extra).sum()), origin + shift, rise, advances, strokes,
             stroke_letter, np.repeat(stroke_letter, strokes.length),
-            _word_breaks(text, [index for _, _, index in placed], origin),
-            tuple((number, glyph.glyph_id, text[index]) for number, glyph, index in placed),
+            _word_breaks(text, [index for _, _, index, _ in placed], origin),
+            tuple((number, glyph.glyph_id, character) for number, glyph, _, character in placed),
         )  # fmt: skip
         _mark_touching_ends(word)
         return word
+
+    def _place_marks(
+        self, letters: list[Strokes], placed: list[_WordGlyph], advances: Floats, shift: Floats, rise: Floats
+    ) -> None:
+        """Move combining marks, in place, above or below the ink of their letter and of the marks before them."""
+        slant, gap = self.writer.slant + (self.measures.slant or 0.0), MARK_GAP + 2 * self.nib
+        pen, base, before = 0.0, Strokes.empty(), -1  # `base` is all ink of one letter, in the word
+        for n, (ink, (_, _, index, character)) in enumerate(zip(letters, placed, strict=True)):
+            kind = unicodedata.combining(character)
+            if kind and len(base.x) and len(ink.x):
+                if kind < _FIRST_CLASS_ABOVE:
+                    rise[n] = base.y.min() - ink.y.max() - (0.0 if kind == _CEDILLA_CLASS else gap)
+                else:
+                    rise[n] = base.y.max() - ink.y.min() + gap
+                # In slanted writing, a mark above is farther to the right than the middle of the letter.
+                lean = slant * (_middle(ink.y) + rise[n] - _middle(base.y))
+                advances[n], shift[n] = 0.0, _middle(base.x) + lean - _middle(ink.x) - pen
+            moved = replace(ink, x=ink.x + pen + shift[n], y=ink.y + rise[n])
+            base = Strokes.concatenate([base, moved]) if kind or index == before else moved
+            pen, before = pen + advances[n], index
 
     def letter(self, number: int, glyph: int) -> Strokes:
         """Return a glyph of hand `number` with the writer's width and slant; the radius is relative to the hand's nib.
@@ -121,37 +143,30 @@ class Shaper:
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
-        number, written = self._hand_of(character) or (0, "")
-        hand = self.hands[number]
-        return sum(len(hand.glyph(glyph.glyph_id).x) for glyph in hand.shape(written)) if written else 0
+        shaped = ((self.hands[number], written) for number, written in self._find_hands(character) or ())
+        return sum(len(hand.glyph(glyph.glyph_id).x) for hand, written in shaped for glyph in hand.shape(written))
 
     def missing(self, text: str) -> tuple[str, ...]:
         """Return the characters that no hand of the fallback chain can write, each once, in the order of the text."""
-        return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
+        return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._find_hands(c) is None)
 
-    def _find_hand(self, character: str) -> tuple[int, str] | None:
-        """Return the number of the first hand with `character`, or else a similar one, and this character; or None."""
-        for wanted in spellings(character):
-            if not wanted:
-                return 0, ""
-            for number, hand in enumerate(self.hands):
-                if hand.has_character(wanted):
-                    return number, wanted
+    def _find_hands(self, character: str) -> list[tuple[int, str]] | None:
+        """Return the characters to write for `character`, each with the number of its hand; None if there are none."""
+        for spelling in spellings(character):
+            numbers = [next((n for n, hand in enumerate(self.hands) if c in hand.characters), -1) for c in spelling]
+            if -1 not in numbers:
+                return list(zip(numbers, spelling, strict=True))
         return None
 
     def _runs_by_hand(self, text: str) -> list[tuple[int, str, list[int]]]:
         """Cut a word into runs of one hand: (number of the hand, characters to shape, their indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
         for index, character in enumerate(curly_quotes(text)):
-            number, written = self._hand_of(character) or (0, "")
-            if not written:
-                continue
-            # A combining mark stays in the hand of its base.
-            stays = runs and unicodedata.combining(character) and self.hands[runs[-1][0]].has_character(written)
-            if runs and (stays or runs[-1][0] == number):
-                runs[-1] = (runs[-1][0], runs[-1][1] + written, [*runs[-1][2], index])
-            else:
-                runs.append((number, written, [index]))
+            for number, written in self._find_hands(character) or ():
+                if runs and runs[-1][0] == number:
+                    runs[-1] = (number, runs[-1][1] + written, [*runs[-1][2], index])
+                else:
+                    runs.append((number, written, [index]))
         return runs
 
     def _extra_space(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
@@ -182,6 +197,10 @@ class Shaper:
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:
     return word.strokes.x[chosen] + word.origin_x[word.point_letter[chosen]], word.strokes.y[chosen]
+
+
+def _middle(values: Floats) -> float:
+    return float(values.min() + values.max()) / 2
 
 
 def _is_punctuation(character: str) -> bool:

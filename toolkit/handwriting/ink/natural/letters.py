@@ -50,11 +50,6 @@ class Letterform:
     left: Floats  # (BAND_COUNT,) x of the left side of the ink in each band, inf without ink
     right: Floats  # (BAND_COUNT,) x of the right side, -inf without ink
 
-    @property
-    def undelayed_count(self) -> int:
-        """Return the number of strokes that are not delayed."""
-        return self.delayed.count(0)
-
 
 def unjoined_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
     """Return the form of a character that is never joined: a drawing, or a character without ink."""
@@ -208,7 +203,7 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
         kern = -min(_REMOVED_SHARE * (gap - _USUAL_GAP), _MAX_REMOVED) if np.isfinite(gap) else -0.1
     if min_gap or not (first.has_exit and second.has_entry):
         return Meeting(kern, False)
-    tail = first.parts[first.undelayed_count - 1] - np.array([dx + kern, dy, 0.0])
+    tail = first.parts[first.delayed.count(0) - 1] - np.array([dx + kern, dy, 0.0])
     if joined:
         return _join_by_overlap(tail, second.parts)
     return Meeting(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])

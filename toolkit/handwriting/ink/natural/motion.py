@@ -220,7 +220,7 @@ def _signature_words(layout: Layout) -> slice:
     """Return the slice of a signature: up to three names as last line, after a line that is empty or ends with ","."""
     if not len(layout.words) or layout.line[-1] < 2:
         return slice(0, 0)
-    begin = int(layout.first_words[-1])
+    begin = int(np.searchsorted(layout.line, layout.line[-1]))
     names = [word.text for word in layout.words[begin:] if word.text] or [""]
     closes = layout.line_texts[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
     are_names = len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from string import ascii_lowercase, digits
 from typing import NamedTuple
+from unicodedata import combining
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class Penman:
         """Return the forms of a letter that this writer uses; the form of the font is first."""
         strokes = self.shaper.letter(number, glyph)
         parts, flags = parts_of(strokes), strokes.flags.tolist()
-        if any(flag & OUTLINE_FLAG for flag in flags) or not flags:
+        if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
             return (unjoined_form(character, parts, flags),)
         forms = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
@@ -134,6 +135,8 @@ class Penman:
         return part
 
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Meeting:
+        if combining(first.character) or combining(second.character):
+            return Meeting(0.0, False)
         both_letters = first.character.isalpha() and second.character.isalpha()
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
@@ -228,7 +231,7 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
     begin, end, flags, is_new = 0, len(piece.points), piece.flags, True
     if stroke == 0 and choice.joins:
         begin, flags, is_new = choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
-    if stroke == choice.form.undelayed_count - 1 and following is not None:
+    if stroke == choice.form.delayed.count(0) - 1 and following is not None:
         if following.joins:
             end, flags = end - following.meeting.cut_tail, flags & ~ENDS_IN_INK
         elif following.meeting.touches:
