@@ -17,20 +17,22 @@ from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import styles_of
 
 _T0 = 1767225600  # 2026-01-01 UTC
+_INKS = {"light": 0x22, "dark": 0xEE}
 
 _CASES = """
 const T0 = 1767225600, N = (n, f) => Float64Array.from({length: n}, (_, i) => f(i));
 const times = (n, step = 60) => N(n, i => T0 + i * step);
 const cases = {
   counter: [{name: "counter", x: times(200), y: N(200, i => 1234567890 + Math.floor(i / 20))}],
-  magnitudes: [1e-9, 1, 1e12].map(size => ({name: `at ${size}`, x: times(200), y: N(200, i => size * (i % 17))})),
+  magnitudes: [1e-9, 1, 1e12].map(size =>
+    ({name: `at ${size}`, panel: size, x: times(200), y: N(200, i => size * (i % 17))})),
   forty: Array.from({length: 40}, (_, k) => "warehouse-north-sensor-no-" + String(k).padStart(4, "0")).map((thing, k) =>
     ({name: thing, thing, field: "celsius", unit: "°C", x: times(500), y: N(500, i => k + Math.sin(i / 30 + k))})),
   million: [{name: "volts", unit: "V", x: times(1e6, 1), y: N(1e6, i => i === 345678 ? 99 : Math.sin(i / 1e5))}],
   mixed: [
-    {name: "open", kind: "boolean", x: times(60), y: N(60, i => Number(i % 13 < 5))},
-    {name: "mode", kind: "text", states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
-    {name: "celsius", unit: "°C", x: times(60), y: N(60, i => 20 + i / 10)}],
+    {name: "open", kind: "boolean", panel: 0, x: times(60), y: N(60, i => Number(i % 13 < 5))},
+    {name: "mode", kind: "text", panel: 1, states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
+    {name: "celsius", unit: "°C", panel: 2, x: times(60), y: N(60, i => 20 + i / 10)}],
   missing: [{name: "celsius", x: times(60), y: N(60, i => i % 10 < 3 || i == 25 ? NaN : i)}],
   one: [{name: "celsius", x: times(1), y: N(1, () => 21.5)}],
   none: [],
@@ -46,7 +48,7 @@ for (const [name, lines] of Object.entries(cases)) {
   charts[name] = createChart(element, {timeName: "created", fileName: name, onRange: range => ranges.push(range)});
   charts[name].setData(lines, marks[name]);
 }
-Object.assign(window, {tickLabels, stylesOf, createChart});
+Object.assign(window, {tickLabels, colourOf, createChart});
 """
 
 
@@ -221,10 +223,8 @@ def test_browser_and_kernel_write_and_colour_alike(page: Page) -> None:
         texts = [text.replace("e-0", "e-") for text in tick_labels(ticks)]
         assert page.evaluate("ticks => tickLabels(ticks)", ticks) == texts
     names = ["rain", "wind", "température", *(f"sensor {number}" for number in range(20))]
-    styles = page.evaluate(
-        "names => [...stylesOf(names, new Map())].map(([name, s]) => [name, s.colour, s.dash])", names
-    )
-    assert styles == [[name, style.colour, list(style.dash)] for name, style in styles_of(names, {}).items()]
+    colours = page.evaluate("names => names.map(colourOf)", names)
+    assert colours == [styles_of([name], {})[name].colour for name in names]
 
 
 def test_each_download_is_the_right_file(page: Page) -> None:
@@ -243,20 +243,16 @@ def test_added_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
       const element = document.createElement("section");
       element.id = "live";
       document.body.append(element);
-      const chart = charts.live = createChart(element, {units: {celsius: "°C"}});
-      chart.append({celsius: {x: [0], y: [20]}});
+      const chart = charts.live = createChart(element);
+      chart.setData([{name: "open", kind: "boolean"}]);
+      chart.append([0], [true]);
       window.paints = 0;
       const paint = chart.paint.bind(chart);
       chart.paint = () => { window.paints += 1; paint(); };
-      for (let i = 1; i <= 500; i++)
-        chart.append({celsius: {x: [i], y: [20 + i % 5]}, open: {x: [i], y: [i % 2 > 0]},
-          mode: {x: [i], y: [`m${i % 3}`]}}, 100);
+      for (let i = 1; i <= 500; i++) chart.append([i], [i % 2 > 0], 100);
     }""")
-    page.wait_for_function("charts.live.panels.length === 3")
-    assert page.evaluate("charts.live.lines.map(line => [line.kind, line.x.length, line.x[0]])") == [
-        ["number", 100, 401], ["boolean", 100, 401], ["text", 100, 401],
-    ]  # fmt: skip
-    page.wait_for_function("charts.live.panels[0].plot.data[0].length === 100")
+    assert page.evaluate("charts.live.lines.map(({x, y}) => [x.length, x[0], y[0], y[1]])") == [[100, 401, 1, 0]]
+    page.wait_for_function("charts.live.panels[0].plot?.data[0].length === 100")
     assert page.evaluate("paints") <= 4
     page.evaluate("charts.live.destroy(); delete charts.live")
     assert page.locator("#live > *").count() == 0
@@ -277,9 +273,14 @@ def test_every_chart_is_drawn_in_both_themes(page: Page) -> None:
     empty = page.locator("#none .toolkit-chart-empty")
     expect(empty).to_have_text("waiting for dweets of roof")
     for theme in ("light", "dark"):
-        page.evaluate("theme => Object.values(charts).forEach(chart => chart.setTheme(theme))", theme)
+        page.evaluate(
+            """theme => Object.assign(document.body.style,
+          theme === "dark" ? {background: "#111", color: "#eee"} : {background: "#fff", color: "#222"})""",
+            theme,
+        )
+        page.wait_for_function("grey => charts.counter.inkParts[0] === grey", arg=_INKS[theme])
         ink = page.evaluate("charts.counter.ink(1)")
-        assert json.loads(ink.replace("rgba(", "[").replace(")", "]"))[0] == {"light": 0x22, "dark": 0xEE}[theme]
+        assert json.loads(ink.replace("rgba(", "[").replace(")", "]"))[0] == _INKS[theme]
         ARTEFACTS.mkdir(exist_ok=True)
         page.screenshot(path=ARTEFACTS / f"charts-{theme}.png", full_page=True)
     page.set_viewport_size({"width": 400, "height": 900})

@@ -13,7 +13,18 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, Style, Unit, lines_of, seconds_of, styles_of, thinned
+from toolkit.charts.series import (
+    NO_MARKS,
+    ChartMarks,
+    Line,
+    Style,
+    Unit,
+    lines_of,
+    panels_of,
+    seconds_of,
+    styles_of,
+    thinned,
+)
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.notebook_cell import close_earlier
@@ -112,7 +123,11 @@ class Chart(anywidget.AnyWidget):
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
         ends_of_gaps = [] if marks.gaps is None else [seconds_of(marks.gaps[name]) for name in ("start", "end")]
         self._data = {
-            "lines": [self._line_message(line, pieces) for line in self._lines],
+            "lines": [
+                self._line_message(line, panel, pieces)
+                for panel, lines in enumerate(panels_of(self._lines))
+                for line in lines
+            ],
             "gaps": np.transpose(ends_of_gaps).tolist(),
             "empty": empty,
             # A zone without a name, such as +02:00, is shown as UTC.
@@ -121,7 +136,7 @@ class Chart(anywidget.AnyWidget):
             "isThinned": is_thinned,
         }
 
-    def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
+    def _line_message(self, line: Line, panel: int, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
         style, outliers = self._styles[line.name], line.outliers
         message: dict[str, Any] = {
@@ -130,6 +145,7 @@ class Chart(anywidget.AnyWidget):
             "thing": line.thing,
             "kind": line.kind,
             "unit": line.unit,
+            "panel": panel,
             "colour": style.colour,
             "dash": list(style.dash),
             "states": list(line.states),

@@ -142,7 +142,7 @@ def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, 
 
 
 def panels_of(lines: Sequence[Line]) -> list[list[Line]]:
-    """Group lines into panels by kind, magnitude and unit; `panelsOf` of lines.js groups them in the same way."""
+    """Group lines into panels by kind, magnitude and unit."""
     sizes: dict[str, float] = {}
     for line in lines:
         finite = line.values[np.isfinite(line.values)].abs()
@@ -189,7 +189,7 @@ class Style(NamedTuple):
 
 
 def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str, Style]:
-    """Return the styles of lines drawn together, as `stylesOf` of lines.js does; add new ones to `style_of_name`.
+    """Return the styles of lines drawn together; add new ones to `style_of_name`.
 
     A name keeps its style. A new name, or a name whose style another line has, gets the colour of its hash, or if that
     is used more often than others, the next of the least used colours.
@@ -208,7 +208,7 @@ def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str
 
 
 def _name_hash(name: str) -> int:
-    # FNV-1a, as in the browser: Python's own hash differs between processes.
+    # FNV-1a, as `colourOf` of lines.js: Python's own hash differs between processes.
     number = 2_166_136_261
     for byte in name.encode("utf-8", "replace"):
         number = (number ^ byte) * 16_777_619 & 0xFFFFFFFF
