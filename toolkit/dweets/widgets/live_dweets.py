@@ -43,7 +43,8 @@ class LiveDweets(ServiceWidget):
 
     One thread reads each thing, and one thread draws at most ten times a second. The threads end with `stop`, at the
     end of a ``with`` statement, when the cell of the widget runs again, and when no page shows the widget any more (the
-    cell was deleted, its output cleared, the notebook closed). A widget that is shown again reads the missed dweets.
+    cell was deleted or its output cleared; in ``toolkit lab`` also: the notebook or the page was closed). A widget that
+    is shown again reads the missed dweets.
 
     Parameters
     ----------
