@@ -202,6 +202,36 @@ def test_times_are_shown_in_the_zone_that_is_named(page: Page) -> None:
     assert said.startswith("Chart over measured (Europe/Berlin) from 2026-06-30 02:00:00 to 2026-07-01 02:00:00.")
 
 
+_TIMES_OF_CHART = """async x => {
+  const element = document.createElement("section");
+  document.body.append(element);
+  const chart = createChart(element);
+  chart.setData([{name: "celsius", x, y: x}]);
+  await Promise.resolve(); // uPlot draws in a microtask
+  const said = [chart.panels[0].plot.axes[0]._values, chart.summary()];
+  chart.destroy();
+  return said;
+}"""
+
+
+def test_times_in_an_hour_that_the_reader_skips(page: Page) -> None:
+    """In Berlin, 02:30 does not exist on 29 March 2026, but it does in UTC."""
+    developer = page.context.new_cdp_session(page)
+    developer.send("Emulation.setTimezoneOverride", {"timezoneId": "Europe/Berlin"})
+    start = 1774742400  # 2026-03-29 00:00 UTC
+    labels, said = page.evaluate(_TIMES_OF_CHART, [start + 1800 * number for number in range(6)])
+    developer.send("Emulation.setTimezoneOverride", {"timezoneId": ""})
+    assert {"01:00", "02:00"} <= set(labels)
+    assert "03:00" not in labels
+    assert "from 2026-03-29 00:00:00 to 2026-03-29 02:30:00." in said
+
+
+def test_times_of_thousands_of_years_are_labelled(page: Page) -> None:
+    labels, said = page.evaluate(_TIMES_OF_CHART, [-62135596800, _T0])  # a device without a clock often says year 1
+    assert labels == ["0254", "0760", "1266", "1772"]
+    assert "from 0001-01-01 to 2026-01-01." in said
+
+
 def test_axes_labels_differ_and_have_their_room(page: Page) -> None:
     panels = page.evaluate("""() => Object.values(charts).flatMap(chart => chart.panels.map(panel => ({
       kind: panel.kind, width: panel.plot.bbox.left / devicePixelRatio, need: panel.axisWidth,

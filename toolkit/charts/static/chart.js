@@ -32,6 +32,7 @@ import { dateIn, readable, timeText } from "./numerals.js";
 import { Panel } from "./panel.js";
 
 const PAINT_MS = 1000 / 15, MOST_TIP_ROWS = 12, LEAST_SPAN_SECONDS = 0.01;
+const LONGEST_LABELLED_SECONDS = 500 * 365 * 86400; // of more years, uPlot labels few or none
 const DEFAULTS = {
   zone: "UTC", timeName: "time", height: 300, maxHeight: 480, empty: "no data", fileName: "chart", onRange: () => {}, files: {},
 };
@@ -131,7 +132,9 @@ class Chart {
   rebuild() {
     const groups = [...Map.groupBy(this.lines, line => line.panel).values()];
     const identity = line => [line.name, line.kind, line.unit, line.colour];
-    const key = JSON.stringify(groups.map(group => group.map(identity)));
+    this.findExtent();
+    this.isLong = this.extent[1] - this.extent[0] > LONGEST_LABELLED_SECONDS;
+    const key = JSON.stringify([this.isLong, ...groups.map(group => group.map(identity))]);
     if (key !== this.panelKey) {
       this.panelKey = key;
       this.axisWidth = 40;
