@@ -232,6 +232,24 @@ def test_times_of_thousands_of_years_are_labelled(page: Page) -> None:
     assert "from 0001-01-01 to 2026-01-01." in said
 
 
+def test_panels_stay_aligned_after_a_zoom(page: Page) -> None:
+    lefts = page.evaluate("""async () => {
+      const element = document.createElement("section");
+      document.body.append(element);
+      const chart = createChart(element), x = Array.from({length: 100}, (_, i) => 60 * i);
+      chart.setData([{name: "a", panel: 0, x, y: x}, {name: "b", panel: 1, x, y: x.map(time => time * 1e6)}]);
+      const lefts = [];
+      for (const range of [null, [0, 600]]) { // from 2e9 to 200,000,000: wider labels
+        chart.setRange(range);
+        await new Promise(resolve => setTimeout(resolve));
+        lefts.push(...chart.panels.map(panel => panel.plot.bbox.left / devicePixelRatio));
+      }
+      chart.destroy();
+      return lefts;
+    }""")
+    assert lefts[0] == lefts[1] < lefts[2] == lefts[3]
+
+
 def test_axes_labels_differ_and_have_their_room(page: Page) -> None:
     panels = page.evaluate("""() => Object.values(charts).flatMap(chart => chart.panels.map(panel => ({
       kind: panel.kind, width: panel.plot.bbox.left / devicePixelRatio, need: panel.axisWidth,

@@ -181,13 +181,17 @@ class Chart {
     const rest = this.options.height - fixed - 24 * (flexible - 1); // 24: the heading of a further panel
     const share = Math.max(flexible > 1 ? 90 : 120, rest / Math.max(1, flexible));
     for (const panel of this.panels) panel.draw(width, Math.round(panel.fixedHeight() ?? share));
+    queueMicrotask(() => this.alignPanels()); // uPlot draws, and finds its labels, in an earlier microtask
+    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar appeared or disappeared
+  }
+
+  alignPanels() {
     const widest = Math.max(...this.panels.map(panel => panel.axisWidth));
     if (widest !== this.axisWidth) {
       this.axisWidth = widest;
-      for (const panel of this.panels) panel.plot.redraw(false, true);
+      for (const panel of this.panels) panel.plot?.redraw(false, true);
     }
-    for (const panel of this.panels) panel.heading.style.paddingLeft = `${this.axisWidth}px`;
-    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar appeared or disappeared
+    for (const panel of this.panels) panel.heading.style.paddingLeft = `${widest}px`;
   }
 
   /** Return the width of a value axis: enough for its labels, and as wide as in the other panels. */
