@@ -139,16 +139,11 @@ class Chart(anywidget.AnyWidget):
     def _line_message(self, line: Line, panel: int, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
         style, outliers = self._styles[line.name], line.outliers
-        message: dict[str, Any] = {
-            "name": line.name,
-            "field": line.field,
-            "thing": line.thing,
-            "kind": line.kind,
-            "unit": line.unit,
+        names = ("name", "field", "thing", "kind", "unit", "states")
+        message = {name: getattr(line, name) for name in names} | {
             "panel": panel,
             "colour": style.colour,
             "dash": list(style.dash),
-            "states": list(line.states),
             "x": seconds_of(values.index).tobytes(),
             "y": values.to_numpy().tobytes(),
         }

@@ -118,7 +118,8 @@ def lines_of(
             drawn = _line_values(values, thing_gaps, kind, regular)
             name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
             outliers = _outliers_of(marks.outliers, thing, field)
-            lines.append(Line(name, field, str(thing), kind, units.get(field, ""), drawn, shown, outliers))
+            line_unit = units.get(field, "") if kind == "number" else ""
+            lines.append(Line(name, field, str(thing), kind, line_unit, drawn, shown, outliers))
     return lines
 
 

@@ -277,6 +277,8 @@ class LiveDweets(ServiceWidget):
         self.fields.value = chosen
 
     def _show_state(self) -> None:
+        if self.add_thing.value:
+            checked_name(self.add_thing.value)  # a name that is still in the field was refused
         names = _listed_names(self.things.value)
         for thing, error in list(self._reader.failures.items()):
             self.show_error(error, subject=thing if len(self.things.value) > 1 else "")
