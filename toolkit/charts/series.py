@@ -40,9 +40,6 @@ class ChartMarks(NamedTuple):
     outliers: pd.DataFrame | None = None
 
 
-NO_MARKS = ChartMarks()
-
-
 class Line(NamedTuple):
     """A line of a chart: the values of a field of a thing, in order of time. For texts they are indices of `states`."""
 
@@ -90,7 +87,7 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
 def lines_of(
     frame: pd.DataFrame,
     fields: Sequence[str],
-    marks: ChartMarks = NO_MARKS,
+    marks: ChartMarks | None = None,
     unit: Unit = None,
     *,
     regular: bool = False,
@@ -100,7 +97,8 @@ def lines_of(
     Gaps interrupt lines; with `regular` (the frame was resampled), missing values do too. Otherwise missing values are
     skipped, because not every dweet has every field.
     """
-    lines, gaps = [], marks.gaps
+    lines: list[Line] = []
+    gaps, outliers = marks or ChartMarks()
     units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
     things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
@@ -117,9 +115,9 @@ def lines_of(
             shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
             drawn = _line_values(values, thing_gaps, kind, regular)
             name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
-            outliers = _outliers_of(marks.outliers, thing, field)
             line_unit = units.get(field, "") if kind == "number" else ""
-            lines.append(Line(name, field, str(thing), kind, line_unit, drawn, shown, outliers))
+            rings = _outliers_of(outliers, thing, field)
+            lines.append(Line(name, field, str(thing), kind, line_unit, drawn, shown, rings))
     return lines
 
 
