@@ -120,7 +120,7 @@ def png(*drawings: Drawing) -> bytes:
 
 def _draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
     from matplotlib.colors import to_rgba
-    from matplotlib.patches import FancyBboxPatch
+    from matplotlib.patches import Rectangle
 
     for shape in shapes:
         colour = _COLOURS[shape["tone"]]
@@ -132,9 +132,7 @@ def _draw_shapes(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
         elif shape["kind"] == "box":
             edge = colour if shape["edge"] else "none"
             fill = to_rgba(colour, shape["fill"])
-            rounded = f"round,pad=0,rounding_size={4 if shape['edge'] else 0}"
-            (width, height), style = shape["size"], {"boxstyle": rounded, "facecolor": fill, "edgecolor": edge}
-            axes.add_patch(FancyBboxPatch(shape["corner"], width, height, **style))
+            axes.add_patch(Rectangle(shape["corner"], *shape["size"], facecolor=fill, edgecolor=edge))
         elif shape["kind"] == "dot":
             fill_colour = colour if shape["fill"] else "white"
             axes.plot(*shape["middle"], "o", color=colour, markersize=5.5, markerfacecolor=fill_colour)

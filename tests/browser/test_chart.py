@@ -17,20 +17,22 @@ from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import styles_of
 
 _T0 = 1767225600  # 2026-01-01 UTC
+_INKS = {"light": 0x22, "dark": 0xEE}
 
 _CASES = """
 const T0 = 1767225600, N = (n, f) => Float64Array.from({length: n}, (_, i) => f(i));
 const times = (n, step = 60) => N(n, i => T0 + i * step);
 const cases = {
   counter: [{name: "counter", x: times(200), y: N(200, i => 1234567890 + Math.floor(i / 20))}],
-  magnitudes: [1e-9, 1, 1e12].map(size => ({name: `at ${size}`, x: times(200), y: N(200, i => size * (i % 17))})),
+  magnitudes: [1e-9, 1, 1e12].map(size =>
+    ({name: `at ${size}`, panel: size, x: times(200), y: N(200, i => size * (i % 17))})),
   forty: Array.from({length: 40}, (_, k) => "warehouse-north-sensor-no-" + String(k).padStart(4, "0")).map((thing, k) =>
     ({name: thing, thing, field: "celsius", unit: "°C", x: times(500), y: N(500, i => k + Math.sin(i / 30 + k))})),
   million: [{name: "volts", unit: "V", x: times(1e6, 1), y: N(1e6, i => i === 345678 ? 99 : Math.sin(i / 1e5))}],
   mixed: [
-    {name: "open", kind: "boolean", x: times(60), y: N(60, i => Number(i % 13 < 5))},
-    {name: "mode", kind: "text", states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
-    {name: "celsius", unit: "°C", x: times(60), y: N(60, i => 20 + i / 10)}],
+    {name: "open", kind: "boolean", panel: 0, x: times(60), y: N(60, i => Number(i % 13 < 5))},
+    {name: "mode", kind: "text", panel: 1, states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
+    {name: "celsius", unit: "°C", panel: 2, x: times(60), y: N(60, i => 20 + i / 10)}],
   missing: [{name: "celsius", x: times(60), y: N(60, i => i % 10 < 3 || i == 25 ? NaN : i)}],
   one: [{name: "celsius", x: times(1), y: N(1, () => 21.5)}],
   none: [],
@@ -46,7 +48,7 @@ for (const [name, lines] of Object.entries(cases)) {
   charts[name] = createChart(element, {timeName: "created", fileName: name, onRange: range => ranges.push(range)});
   charts[name].setData(lines, marks[name]);
 }
-Object.assign(window, {tickLabels, stylesOf, createChart});
+Object.assign(window, {tickLabels, colourOf, createChart});
 """
 
 
@@ -200,6 +202,54 @@ def test_times_are_shown_in_the_zone_that_is_named(page: Page) -> None:
     assert said.startswith("Chart over measured (Europe/Berlin) from 2026-06-30 02:00:00 to 2026-07-01 02:00:00.")
 
 
+_TIMES_OF_CHART = """async x => {
+  const element = document.createElement("section");
+  document.body.append(element);
+  const chart = createChart(element);
+  chart.setData([{name: "celsius", x, y: x}]);
+  await Promise.resolve(); // uPlot draws in a microtask
+  const said = [chart.panels[0].plot.axes[0]._values, chart.summary()];
+  chart.destroy();
+  return said;
+}"""
+
+
+def test_times_in_an_hour_that_the_reader_skips(page: Page) -> None:
+    """In Berlin, 02:30 does not exist on 29 March 2026, but it does in UTC."""
+    developer = page.context.new_cdp_session(page)
+    developer.send("Emulation.setTimezoneOverride", {"timezoneId": "Europe/Berlin"})
+    start = 1774742400  # 2026-03-29 00:00 UTC
+    labels, said = page.evaluate(_TIMES_OF_CHART, [start + 1800 * number for number in range(6)])
+    developer.send("Emulation.setTimezoneOverride", {"timezoneId": ""})
+    assert {"01:00", "02:00"} <= set(labels)
+    assert "03:00" not in labels
+    assert "from 2026-03-29 00:00:00 to 2026-03-29 02:30:00." in said
+
+
+def test_times_of_thousands_of_years_are_labelled(page: Page) -> None:
+    labels, said = page.evaluate(_TIMES_OF_CHART, [-62135596800, _T0])  # a device without a clock often says year 1
+    assert labels == ["0254", "0760", "1266", "1772"]
+    assert "from 0001-01-01 to 2026-01-01." in said
+
+
+def test_panels_stay_aligned_after_a_zoom(page: Page) -> None:
+    lefts = page.evaluate("""async () => {
+      const element = document.createElement("section");
+      document.body.append(element);
+      const chart = createChart(element), x = Array.from({length: 100}, (_, i) => 60 * i);
+      chart.setData([{name: "a", panel: 0, x, y: x}, {name: "b", panel: 1, x, y: x.map(time => time * 1e6)}]);
+      const lefts = [];
+      for (const range of [null, [0, 600]]) { // from 2e9 to 200,000,000: wider labels
+        chart.setRange(range);
+        await new Promise(resolve => setTimeout(resolve));
+        lefts.push(...chart.panels.map(panel => panel.plot.bbox.left / devicePixelRatio));
+      }
+      chart.destroy();
+      return lefts;
+    }""")
+    assert lefts[0] == lefts[1] < lefts[2] == lefts[3]
+
+
 def test_axes_labels_differ_and_have_their_room(page: Page) -> None:
     panels = page.evaluate("""() => Object.values(charts).flatMap(chart => chart.panels.map(panel => ({
       kind: panel.kind, width: panel.plot.bbox.left / devicePixelRatio, need: panel.axisWidth,
@@ -221,10 +271,8 @@ def test_browser_and_kernel_write_and_colour_alike(page: Page) -> None:
         texts = [text.replace("e-0", "e-") for text in tick_labels(ticks)]
         assert page.evaluate("ticks => tickLabels(ticks)", ticks) == texts
     names = ["rain", "wind", "température", *(f"sensor {number}" for number in range(20))]
-    styles = page.evaluate(
-        "names => [...stylesOf(names, new Map())].map(([name, s]) => [name, s.colour, s.dash])", names
-    )
-    assert styles == [[name, style.colour, list(style.dash)] for name, style in styles_of(names, {}).items()]
+    colours = page.evaluate("names => names.map(colourOf)", names)
+    assert colours == [styles_of([name], {})[name].colour for name in names]
 
 
 def test_each_download_is_the_right_file(page: Page) -> None:
@@ -243,20 +291,16 @@ def test_added_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
       const element = document.createElement("section");
       element.id = "live";
       document.body.append(element);
-      const chart = charts.live = createChart(element, {units: {celsius: "°C"}});
-      chart.append({celsius: {x: [0], y: [20]}});
+      const chart = charts.live = createChart(element);
+      chart.setData([{name: "open", kind: "boolean"}]);
+      chart.append([0], [true]);
       window.paints = 0;
       const paint = chart.paint.bind(chart);
       chart.paint = () => { window.paints += 1; paint(); };
-      for (let i = 1; i <= 500; i++)
-        chart.append({celsius: {x: [i], y: [20 + i % 5]}, open: {x: [i], y: [i % 2 > 0]},
-          mode: {x: [i], y: [`m${i % 3}`]}}, 100);
+      for (let i = 1; i <= 500; i++) chart.append([i], [i % 2 > 0], 100);
     }""")
-    page.wait_for_function("charts.live.panels.length === 3")
-    assert page.evaluate("charts.live.lines.map(line => [line.kind, line.x.length, line.x[0]])") == [
-        ["number", 100, 401], ["boolean", 100, 401], ["text", 100, 401],
-    ]  # fmt: skip
-    page.wait_for_function("charts.live.panels[0].plot.data[0].length === 100")
+    assert page.evaluate("charts.live.lines.map(({x, y}) => [x.length, x[0], y[0], y[1]])") == [[100, 401, 1, 0]]
+    page.wait_for_function("charts.live.panels[0].plot?.data[0].length === 100")
     assert page.evaluate("paints") <= 4
     page.evaluate("charts.live.destroy(); delete charts.live")
     assert page.locator("#live > *").count() == 0
@@ -277,9 +321,14 @@ def test_every_chart_is_drawn_in_both_themes(page: Page) -> None:
     empty = page.locator("#none .toolkit-chart-empty")
     expect(empty).to_have_text("waiting for dweets of roof")
     for theme in ("light", "dark"):
-        page.evaluate("theme => Object.values(charts).forEach(chart => chart.setTheme(theme))", theme)
+        page.evaluate(
+            """theme => Object.assign(document.body.style,
+          theme === "dark" ? {background: "#111", color: "#eee"} : {background: "#fff", color: "#222"})""",
+            theme,
+        )
+        page.wait_for_function("grey => charts.counter.inkParts[0] === grey", arg=_INKS[theme])
         ink = page.evaluate("charts.counter.ink(1)")
-        assert json.loads(ink.replace("rgba(", "[").replace(")", "]"))[0] == {"light": 0x22, "dark": 0xEE}[theme]
+        assert json.loads(ink.replace("rgba(", "[").replace(")", "]"))[0] == _INKS[theme]
         ARTEFACTS.mkdir(exist_ok=True)
         page.screenshot(path=ARTEFACTS / f"charts-{theme}.png", full_page=True)
     page.set_viewport_size({"width": 400, "height": 900})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import RunCells
-from tests.browser.lab_page import RunningLab, keep_picture, open_notebook, path_of_notebook, save
+from tests.browser.lab_page import RunningLab, keep_picture, load_notebook, open_notebook, path_of_notebook, save
+from tests.browser.widget_page import ask_kernel
+from tests.mail_server import eventually
 
 _SETUP = """
 import pandas as pd
@@ -56,3 +59,29 @@ def test_live_dweets_are_drawn_while_they_come(lab: RunningLab, run_cells: RunCe
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
+
+
+_NOTE_STOP = """
+import pathlib, threading, time
+
+def note_stop(name):
+    def wait():
+        while live.running: time.sleep(0.1)
+        pathlib.Path(name).touch()
+    threading.Thread(target=wait, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_it_stops_when_its_notebook_is_closed(is_reloaded: bool, lab: RunningLab, run_cells: RunCells) -> None:
+    page = run_cells(_SETUP, _LIVE, _NOTE_STOP)
+    if is_reloaded:
+        save(page)
+        load_notebook(page, lab, path_of_notebook(page))
+    expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
+    expect(page.locator(".toolkit-widget .toolkit-chart-plots")).to_be_visible()
+    stopped = lab.folder / f"stopped-{is_reloaded}"
+    ask_kernel(page, f"note_stop('{stopped}')")
+    save(page)
+    page.evaluate("window.jupyterapp.commands.execute('application:close')")
+    eventually(stopped.exists)

@@ -181,6 +181,10 @@ def test_fields_of_unlike_kinds_have_their_own_panels() -> None:
     assert [len(panel) for panel in panels_of([lines[0]._replace(unit="°C"), lines[1]])] == [1, 1]
 
 
+def test_only_numbers_have_the_unit_of_all_fields() -> None:
+    assert [line.unit for line in lines_of(MIXED, ["celsius", "open", "mode"], unit="°C")] == ["°C", "", ""]
+
+
 def test_many_different_texts_are_other() -> None:
     frame = pd.DataFrame(
         {"name": [f"n{number}" for number in range(1_500)]}, index=pd.date_range("2026", periods=1_500)

@@ -126,7 +126,11 @@ def test_things_are_added_and_left_out_while_it_runs(tk: toolkit.Connection) -> 
         live.wait(2)
         assert live.frame["n"].tolist() == [2]
         live.add_thing.value = "x" * 300
+        live.pause.value = True  # it draws, as it does after each dweet
         assert "must have 1 to 256 bytes" in live.status.value
+        live.add_thing.value = ""
+        live.pause.value = False
+        assert "Listening to roof." in live.status.value
 
 
 def test_the_first_six_numbers_are_drawn(tk: toolkit.Connection) -> None:

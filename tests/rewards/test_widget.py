@@ -15,7 +15,7 @@ from tests.rewards.conftest import settings
 from toolkit import Gateway, RewardsExplorer
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.explanation import sentence
-from toolkit.rewards.analysis.simulation import made_up_moments
+from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
 EVENTS = made_up_moments(devices=30, days=4, seed=1)
 
@@ -176,11 +176,20 @@ def test_many_moments_with_long_names_stay_readable() -> None:
     assert "a moment with a v…" in texts(shown)
 
 
-def test_no_moments_is_a_line_and_no_traceback() -> None:
-    shown = RewardsExplorer(events=EVENTS.head(0))
-    assert isinstance(shown.error, InvalidArgument)
-    assert "There are no moments to decide." in shown.status.value
-    assert shown._repr_mimebundle_()["text/plain"] == "<RewardsExplorer: 0 of 0 moments rewarded>"
+def test_without_moments_there_is_no_widget() -> None:
+    with pytest.raises(InvalidArgument, match="there are no moments to decide"):
+        RewardsExplorer(events=EVENTS.head(0))
+    with pytest.raises(InvalidArgument, match="no column device"):
+        RewardsExplorer(events=EVENTS.drop(columns="device"))
+
+
+def test_before_is_what_the_given_rules_decide() -> None:
+    rules = {"default": {"p": 1.0, "min_gap_s": 36_000}}
+    shown = RewardsExplorer(events=EVENTS, configuration=rules)
+    assert shown.gap.value == 600
+    assert shown.configuration.default.min_gap_s == 36_000
+    decided = simulate(rules, EVENTS)
+    assert shown.summary().startswith(f"RewardsExplorer: {decided['rewarded'].sum()} of")
 
 
 def test_a_test_reward_in_a_sandboxed_frame() -> None:

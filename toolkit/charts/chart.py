@@ -13,7 +13,7 @@ import traitlets
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure
-from toolkit.charts.series import NO_MARKS, ChartMarks, Line, Style, Unit, lines_of, seconds_of, styles_of, thinned
+from toolkit.charts.series import ChartMarks, Line, Style, Unit, lines_of, panels_of, seconds_of, styles_of, thinned
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.notebook_cell import close_earlier
@@ -73,7 +73,7 @@ class Chart(anywidget.AnyWidget):
         fields: Sequence[str] = (),
         *,
         unit: Unit = None,
-        marks: ChartMarks = NO_MARKS,
+        marks: ChartMarks | None = None,
         height: int = 300,
         max_height: int = 480,
         file_name: str = "chart",
@@ -93,7 +93,7 @@ class Chart(anywidget.AnyWidget):
         fields: Sequence[str],
         *,
         unit: Unit = None,
-        marks: ChartMarks = NO_MARKS,
+        marks: ChartMarks | None = None,
         regular: bool = False,
         empty: str = "no data",
     ) -> None:
@@ -103,16 +103,20 @@ class Chart(anywidget.AnyWidget):
         """
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
-        self._frame, self._gaps = frame, marks.gaps
+        self._frame, self._gaps = frame, marks and marks.gaps
         self._lines = lines_of(frame, fields, marks, unit, regular=regular)
-        self._styles = styles_of((line.name for line in self._lines), self._style_of_name)
+        styles_of((line.name for line in self._lines), self._style_of_name)
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
         # 3, because `thinned` leaves a line of up to three values per piece as it is.
         pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
-        ends_of_gaps = [] if marks.gaps is None else [seconds_of(marks.gaps[name]) for name in ("start", "end")]
+        ends_of_gaps = [] if self._gaps is None else [seconds_of(self._gaps[name]) for name in ("start", "end")]
         self._data = {
-            "lines": [self._line_message(line, pieces) for line in self._lines],
+            "lines": [
+                self._line_message(line, panel, pieces)
+                for panel, lines in enumerate(panels_of(self._lines))
+                for line in lines
+            ],
             "gaps": np.transpose(ends_of_gaps).tolist(),
             "empty": empty,
             # A zone without a name, such as +02:00, is shown as UTC.
@@ -121,18 +125,14 @@ class Chart(anywidget.AnyWidget):
             "isThinned": is_thinned,
         }
 
-    def _line_message(self, line: Line, pieces: int | None) -> dict[str, Any]:
+    def _line_message(self, line: Line, panel: int, pieces: int | None) -> dict[str, Any]:
         values = line.values if pieces is None else thinned(line.values, pieces)
-        style, outliers = self._styles[line.name], line.outliers
-        message: dict[str, Any] = {
-            "name": line.name,
-            "field": line.field,
-            "thing": line.thing,
-            "kind": line.kind,
-            "unit": line.unit,
+        style, outliers = self._style_of_name[line.name], line.outliers
+        names = ("name", "field", "thing", "kind", "unit", "states")
+        message = {name: getattr(line, name) for name in names} | {
+            "panel": panel,
             "colour": style.colour,
             "dash": list(style.dash),
-            "states": list(line.states),
             "x": seconds_of(values.index).tobytes(),
             "y": values.to_numpy().tobytes(),
         }

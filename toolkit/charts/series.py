@@ -40,9 +40,6 @@ class ChartMarks(NamedTuple):
     outliers: pd.DataFrame | None = None
 
 
-NO_MARKS = ChartMarks()
-
-
 class Line(NamedTuple):
     """A line of a chart: the values of a field of a thing, in order of time. For texts they are indices of `states`."""
 
@@ -90,7 +87,7 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
 def lines_of(
     frame: pd.DataFrame,
     fields: Sequence[str],
-    marks: ChartMarks = NO_MARKS,
+    marks: ChartMarks | None = None,
     unit: Unit = None,
     *,
     regular: bool = False,
@@ -100,7 +97,8 @@ def lines_of(
     Gaps interrupt lines; with `regular` (the frame was resampled), missing values do too. Otherwise missing values are
     skipped, because not every dweet has every field.
     """
-    lines, gaps = [], marks.gaps
+    lines: list[Line] = []
+    gaps, outliers = marks or ChartMarks()
     units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
     things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
@@ -117,8 +115,9 @@ def lines_of(
             shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
             drawn = _line_values(values, thing_gaps, kind, regular)
             name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
-            outliers = _outliers_of(marks.outliers, thing, field)
-            lines.append(Line(name, field, str(thing), kind, units.get(field, ""), drawn, shown, outliers))
+            line_unit = units.get(field, "") if kind == "number" else ""
+            rings = _outliers_of(outliers, thing, field)
+            lines.append(Line(name, field, str(thing), kind, line_unit, drawn, shown, rings))
     return lines
 
 
@@ -142,7 +141,7 @@ def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, 
 
 
 def panels_of(lines: Sequence[Line]) -> list[list[Line]]:
-    """Group lines into panels by kind, magnitude and unit; `panelsOf` of lines.js groups them in the same way."""
+    """Group lines into panels by kind, magnitude and unit."""
     sizes: dict[str, float] = {}
     for line in lines:
         finite = line.values[np.isfinite(line.values)].abs()
@@ -189,7 +188,7 @@ class Style(NamedTuple):
 
 
 def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str, Style]:
-    """Return the styles of lines drawn together, as `stylesOf` of lines.js does; add new ones to `style_of_name`.
+    """Return the styles of lines drawn together; add new ones to `style_of_name`.
 
     A name keeps its style. A new name, or a name whose style another line has, gets the colour of its hash, or if that
     is used more often than others, the next of the least used colours.
@@ -208,7 +207,7 @@ def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str
 
 
 def _name_hash(name: str) -> int:
-    # FNV-1a, as in the browser: Python's own hash differs between processes.
+    # FNV-1a, as `colourOf` of lines.js: Python's own hash differs between processes.
     number = 2_166_136_261
     for byte in name.encode("utf-8", "replace"):
         number = (number ^ byte) * 16_777_619 & 0xFFFFFFFF

@@ -5,24 +5,20 @@
 //     timeName: "created",    name of the time axis
 //     height: 300,            height of the plots in pixels, without the time axis; several panels may need more
 //     maxHeight: 480,         height in pixels above which the plots scroll
-//     theme: "auto",          "light", "dark", or "auto" for the colours of the page
-//     onePanel: null,         true: one panel for all numbers; false: one per field; null: depends on magnitudes and units
 //     empty: "no data",       text to show if there are no points
 //     fileName: "chart",      name of downloads, without suffix
-//     units: {},              unit of each field, for append()
 //     onRange: range => {},   a person zoomed or panned: [from, to] in seconds since 1970, or null for everything
 //     files: {},              further downloads: {svg: () => {...}}; a "csv" replaces the built-in download
 //   });
-//   chart.setData(lines, {gaps, empty})  lines: [{name, field, thing, kind, unit, colour, dash, x, y, states,
-//                           rings}];
+//   chart.setData(lines, {gaps, empty})  lines: [{name, field, thing, kind, unit, panel, colour, dash, x, y, states,
+//                           rings}]; lines with the same panel share one;
 //                           x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is missing;
 //                           kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
 //                           rings are the outliers: {x, y, expected}, three Float64Arrays; gaps: [[from, to], ...]
-//   chart.append({celsius: {x: [...], y: [...]}}, keep)  add points to lines by name; the first value of a line
-//                           decides its kind; keep the last `keep` points per line; paint at most 15 times per second
+//   chart.append(x, y, keep)  add points to the first line, and keep its last `keep` points; paint at most 15 times
+//                           per second
 //   chart.setRange([from, to])  or null for everything; does not call onRange
 //   chart.setAxis(timeName, zone)
-//   chart.setTheme("dark")
 //   chart.range             [from, to], or null if everything is shown
 //   chart.destroy()         remove it from the page, with all of its listeners
 //
@@ -31,14 +27,14 @@
 // zoom, shift-arrows pan, Home shows everything, Escape hides the crosshair.
 
 import { csvOf, download, pictureOf } from "./files.js";
-import { Line, firstFrom, panelsOf, stylesOf } from "./lines.js";
+import { Line, firstFrom } from "./lines.js";
 import { dateIn, readable, timeText } from "./numerals.js";
 import { Panel } from "./panel.js";
 
 const PAINT_MS = 1000 / 15, MOST_TIP_ROWS = 12, LEAST_SPAN_SECONDS = 0.01;
+const LONGEST_LABELLED_SECONDS = 500 * 365 * 86400; // of more years, uPlot labels few or none
 const DEFAULTS = {
-  zone: "UTC", timeName: "time", height: 300, maxHeight: 480, theme: "auto", onePanel: null, empty: "no data",
-  fileName: "chart", units: {}, onRange: () => {}, files: {},
+  zone: "UTC", timeName: "time", height: 300, maxHeight: 480, empty: "no data", fileName: "chart", onRange: () => {}, files: {},
 };
 
 export function createChart(element, options = {}) {
@@ -56,7 +52,7 @@ function make(tag, className, parent, text = "") {
 class Chart {
   constructor(element, options) {
     Object.assign(this, {
-      options, lines: [], panels: [], gaps: [], hidden: new Set(), styles: new Map(), range: null,
+      options, lines: [], panels: [], gaps: [], hidden: new Set(), range: null,
       extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, aborter: new AbortController(), lastPaint: 0,
     });
     this.root = make("div", "toolkit-chart", element);
@@ -75,7 +71,6 @@ class Chart {
     this.announcement = make("div", "toolkit-chart-said", this.root);
     this.announcement.setAttribute("aria-live", "polite");
     this.addListeners();
-    this.setTheme(options.theme);
     this.paint();
   }
 
@@ -121,60 +116,33 @@ class Chart {
 
   setData(lines, { gaps = [], empty = this.options.empty } = {}) {
     this.lines = lines.map(line => new Line(line));
-    this.assignStyles();
     this.gaps = merged(gaps);
     this.message.textContent = empty;
     this.rebuild();
   }
 
-  assignStyles() {
-    const plain = this.lines.filter(line => !line.isStyled);
-    const styles = stylesOf(plain.map(line => line.name), this.styles);
-    for (const line of plain) Object.assign(line, styles.get(line.name));
-  }
-
-  append(points, keep = Infinity) {
-    let isNew = false;
-    for (const [name, { x, y }] of Object.entries(points)) {
-      let line = this.lines.find(existing => existing.name === name);
-      if (!line) {
-        isNew = true;
-        const first = y.find(value => value !== null && value !== undefined);
-        const kind = { boolean: "boolean", string: "text" }[typeof first] ?? "number";
-        const { units } = this.options;
-        line = new Line({ name, kind, unit: Object.hasOwn(units, name) ? units[name] : "", x: [], y: [] });
-        this.lines.push(line);
-      }
-      line.append(x, Array.from(y, value => coded(line, value)), keep);
-    }
-    if (isNew) {
-      this.assignStyles();
-      this.rebuild();
-    } else if (!this.waiting)
-      this.waiting = setTimeout(() => {
-        this.waiting = null;
-        if (this.groupLines() === this.panelKey) this.paint();
-        else this.rebuild();
-      }, Math.max(0, PAINT_MS - (performance.now() - this.lastPaint)));
-  }
-
-  /** Group the lines into panels; return a text that differs if other panels are needed. */
-  groupLines() {
-    this.groups = panelsOf(this.lines, this.options.onePanel);
-    const identity = line => [line.name, line.kind, line.unit, line.colour];
-    return JSON.stringify(this.groups.map(group => group.map(identity)));
+  append(x, y, keep = Infinity) {
+    this.lines[0].append(x, y, keep);
+    this.waiting ??= setTimeout(() => {
+      this.waiting = null;
+      this.paint();
+    }, Math.max(0, PAINT_MS - (performance.now() - this.lastPaint)));
   }
 
   rebuild() {
-    const key = this.groupLines();
+    const groups = [...Map.groupBy(this.lines, line => line.panel).values()];
+    const identity = line => [line.name, line.kind, line.unit, line.colour];
+    this.findExtent();
+    this.isLong = this.extent[1] - this.extent[0] > LONGEST_LABELLED_SECONDS;
+    const key = JSON.stringify([this.isLong, ...groups.map(group => group.map(identity))]);
     if (key !== this.panelKey) {
       this.panelKey = key;
       this.axisWidth = 40;
       for (const panel of this.panels) panel.destroy();
-      this.panels = this.groups.map((group, index) => new Panel(this, group, index === this.groups.length - 1));
+      this.panels = groups.map((group, index) => new Panel(this, group, index === groups.length - 1));
       this.plots.append(...this.panels.map(panel => panel.element));
       this.showLegend();
-    } else this.panels.forEach((panel, index) => { panel.lines = this.groups[index]; });
+    } else this.panels.forEach((panel, index) => { panel.lines = groups[index]; });
     this.paint();
   }
 
@@ -213,13 +181,17 @@ class Chart {
     const rest = this.options.height - fixed - 24 * (flexible - 1); // 24: the heading of a further panel
     const share = Math.max(flexible > 1 ? 90 : 120, rest / Math.max(1, flexible));
     for (const panel of this.panels) panel.draw(width, Math.round(panel.fixedHeight() ?? share));
+    queueMicrotask(() => this.alignPanels()); // uPlot draws, and finds its labels, in an earlier microtask
+    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar appeared or disappeared
+  }
+
+  alignPanels() {
     const widest = Math.max(...this.panels.map(panel => panel.axisWidth));
     if (widest !== this.axisWidth) {
       this.axisWidth = widest;
-      for (const panel of this.panels) panel.plot.redraw(false, true);
+      for (const panel of this.panels) panel.plot?.redraw(false, true);
     }
-    for (const panel of this.panels) panel.heading.style.paddingLeft = `${this.axisWidth}px`;
-    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar appeared or disappeared
+    for (const panel of this.panels) panel.heading.style.paddingLeft = `${widest}px`;
   }
 
   /** Return the width of a value axis: enough for its labels, and as wide as in the other panels. */
@@ -230,12 +202,6 @@ class Chart {
     plot.ctx.restore();
     panel.axisWidth = Math.max(40, 8 * Math.ceil((widest + 14) / 8)); // in steps, so that live charts do not shake
     return Math.max(panel.axisWidth, this.axisWidth);
-  }
-
-  setTheme(theme) {
-    if (theme === "auto") delete this.root.dataset.theme;
-    else this.root.dataset.theme = theme;
-    this.paint();
   }
 
   // -- range ------------------------------------------------------------------------------------------------
@@ -470,15 +436,6 @@ function swatch({ colour, dash }) {
   if (!dash.length) return colour;
   const [on, off] = [dash[0] / 2, (dash[0] + dash[1]) / 2];
   return `repeating-linear-gradient(90deg, ${colour} 0 ${on}px, transparent ${on}px ${off}px)`;
-}
-
-/** A value as a number; a new text is added to the states of the line. */
-function coded(line, value) {
-  line.bounds = undefined;
-  if (value === null || value === undefined) return NaN;
-  if (line.kind !== "text") return Number(value);
-  if (!line.states.includes(value)) line.states.push(String(value));
-  return line.states.indexOf(String(value));
 }
 
 /** Merge gaps that overlap: otherwise the shades of several things would add up. */

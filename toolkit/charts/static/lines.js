@@ -6,32 +6,11 @@ export const PALETTE = [
   "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",
 ];
 
-// With more than ten lines, dashes tell lines of the same colour apart.
-const DASHES = [[], [8, 4], [2, 3], [12, 3, 2, 3]];
-
-/** Return the styles of lines that are drawn together, and add new ones to `known`. The same as `styles_of` of series.py. */
-export function stylesOf(names, known) {
-  const chosen = new Map();
-  for (const name of [...names].sort((a, b) => known.has(b) - known.has(a))) {
-    const used = [...chosen.values()];
-    if (!known.has(name) || used.includes(known.get(name))) {
-      const uses = PALETTE.map(colour => used.filter(style => style.colour === colour).length);
-      const fewest = Math.min(...uses);
-      let index = hashOf(name) % PALETTE.length;
-      while (uses[index] > fewest) index = (index + 1) % PALETTE.length;
-      known.set(name, styles[index][fewest % DASHES.length]);
-    }
-    chosen.set(name, known.get(name));
-  }
-  return chosen;
-}
-
-const styles = PALETTE.map(colour => DASHES.map(dash => ({ colour, dash })));
-
-function hashOf(name) {
+/** Return the colour of a line that has no other line beside it. The same as `styles_of` of series.py. */
+export function colourOf(name) {
   let hash = 2166136261;
   for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 16777619) >>> 0;
-  return hash;
+  return PALETTE[hash % PALETTE.length];
 }
 
 /** Return the index of the first x that is not below a limit. */
@@ -46,8 +25,11 @@ export function firstFrom(x, limit) {
 }
 
 export class Line {
-  constructor({ name, field = name, thing = "", kind = "number", unit = "", colour, dash = [], x, y, states = [], rings = null }) {
-    Object.assign(this, { name, field, thing, kind, unit, colour, dash, states, rings, isStyled: colour !== undefined });
+  constructor({
+    name, field = name, thing = "", kind = "number", unit = "", panel = "", colour = colourOf(name), dash = [],
+    x = [], y = [], states = [], rings = null,
+  }) {
+    Object.assign(this, { name, field, thing, kind, unit, panel, colour, dash, states, rings });
     this.x = new Float64Array(x);
     this.y = new Float64Array(y);
   }
@@ -85,6 +67,7 @@ export class Line {
     const drop = Math.max(0, this.x.length + x.length - keep);
     this.x = joined(this.x, x, drop);
     this.y = joined(this.y, y, drop);
+    this.bounds = undefined;
   }
 
   /** Return times and values (null if missing) to draw between two times; if more than `most`, two for each piece. */
@@ -132,22 +115,4 @@ function joined(before, added, drop) {
   all.set(before.subarray(Math.min(drop, before.length)));
   all.set(Float64Array.from(added).subarray(Math.max(0, drop - before.length)), Math.max(0, before.length - drop));
   return all;
-}
-
-/** Group lines into panels: numbers share one if magnitudes and units are alike; other fields have their own. */
-export function panelsOf(lines, onePanel) {
-  const numbers = lines.filter(line => line.kind === "number"), groups = new Map();
-  const sizes = new Map();
-  for (const line of numbers) {
-    const size = Math.max(...line.extremes().map(Math.abs));
-    if (Number.isFinite(size)) sizes.set(line.field, Math.max(size, sizes.get(line.field) ?? 0));
-  }
-  const positive = [...sizes.values()].filter(size => size > 0);
-  const units = new Set(numbers.map(line => line.unit));
-  const sharePanel = onePanel ?? (units.size < 2 && Math.max(...positive, 0) <= 10 * Math.min(...positive, Infinity));
-  for (const line of lines) {
-    const key = line.kind === "number" ? (sharePanel ? "number" : `number ${line.field}`) : `${line.kind} ${line.field}`;
-    groups.set(key, [...(groups.get(key) ?? []), line]);
-  }
-  return [...groups.values()];
 }

@@ -50,42 +50,41 @@ function digitsFor(size, span) {
   return Math.ceil(Math.log10((size || 1) / smallest)) + 4;
 }
 
-/** Return a function from seconds since 1970 to a Date whose local fields (getHours, ...) are those of the zone. */
+/** Return a function from seconds since 1970 to a Date whose UTC fields (getUTCHours, ...) are those of the zone. */
 export function dateIn(zone) {
-  if (zone && zone !== "UTC") return seconds => zoned(seconds, zone);
+  if (!zone || zone === "UTC") return seconds => new Date(seconds * 1000);
+  // Swedish times are written as in ISO 8601, but for the zeros before a short year.
+  const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
   return seconds => {
-    const utc = new Date(seconds * 1000);
-    return new Date(
-      utc.getUTCFullYear(), utc.getUTCMonth(), utc.getUTCDate(),
-      utc.getUTCHours(), utc.getUTCMinutes(), utc.getUTCSeconds(), utc.getUTCMilliseconds(),
-    );
+    const time = new Date(seconds * 1000), [day, clock] = format.format(time).padStart(19, "0").split(" ");
+    return new Date(Date.parse(`${day}T${clock}Z`) + time.getUTCMilliseconds());
   };
 }
 
-const formats = new Map();
-
-function zoned(seconds, zone) {
-  if (!formats.has(zone))
-    formats.set(zone, new Intl.DateTimeFormat("en-US", {
-      timeZone: zone, hourCycle: "h23", year: "numeric", month: "numeric", day: "numeric",
-      hour: "numeric", minute: "numeric", second: "numeric",
-    }));
-  const time = new Date(seconds * 1000), part = {};
-  for (const { type, value } of formats.get(zone).formatToParts(time)) part[type] = Number(value);
-  return new Date(part.year, part.month - 1, part.day, part.hour, part.minute, part.second, time.getMilliseconds());
-}
-
-const twoDigits = number => String(number).padStart(2, "0");
-
 /** Return a time as text in its zone, as precise as an axis of `span` seconds needs. */
 export function timeText(seconds, toDate, span) {
-  const date = toDate(seconds);
-  const day = `${date.getFullYear()}-${twoDigits(date.getMonth() + 1)}-${twoDigits(date.getDate())}`;
-  const clock = `${twoDigits(date.getHours())}:${twoDigits(date.getMinutes())}`;
-  if (span > 400 * 86400 && clock === "00:00" && date.getSeconds() === 0) return day;
-  if (span > 2 * 86400 && date.getSeconds() === 0) return `${day} ${clock}`;
-  const fraction = span < 60 || date.getMilliseconds() ? `.${String(date.getMilliseconds()).padStart(3, "0")}` : "";
-  return `${day} ${clock}:${twoDigits(date.getSeconds())}${span < 3600 ? fraction : ""}`;
+  const [day, clock] = toDate(seconds).toISOString().slice(0, -1).split("T");
+  if (span > 400 * 86400 && clock.startsWith("00:00:00")) return day;
+  if (span > 2 * 86400 && clock.slice(6, 8) === "00") return `${day} ${clock.slice(0, 5)}`;
+  const isFine = span < 60 || (span < 3600 && !clock.endsWith(".000"));
+  return `${day} ${isFine ? clock : clock.slice(0, 8)}`;
+}
+
+/** Labels for ticks `step` seconds apart: what differs within a year or day, and below it the year or day if it is another. */
+export function timeLabels(times, toDate, step) {
+  let before = "";
+  return times.map(time => {
+    const date = toDate(time), [, day, month, year, clock] = date.toUTCString().split(" ");
+    const dayText = `${Number(day)} ${month}`, fraction = date.toISOString().slice(-5, -1);
+    let texts = [clock.slice(3) + fraction, `${dayText} ${year} ${clock.slice(0, 5)}`];
+    if (step >= 365 * 86400) texts = [year, ""];
+    else if (step >= 28 * 86400) texts = [month, year];
+    else if (step >= 86400) texts = [dayText, year];
+    else if (step >= 1) texts = [step >= 60 ? clock.slice(0, 5) : clock, `${dayText} ${year}`];
+    const [text, below] = texts, isNew = below !== before;
+    before = below;
+    return isNew ? `${text}\n${below}` : text;
+  });
 }
 
 /** Return seconds since 1970 as ISO 8601 with microseconds, for files; `naive` leaves out the Z. */

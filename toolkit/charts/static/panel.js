@@ -2,19 +2,9 @@
 
 import uPlot from "./uplot/uPlot.js";
 import { PALETTE, firstFrom } from "./lines.js";
-import { tickLabels } from "./numerals.js";
+import { tickLabels, timeLabels } from "./numerals.js";
 
 const FONT = "12px system-ui, sans-serif", ROW = 22, TIME_AXIS = 40, TOP = 8; // heights in pixels
-const DAY = 86400;
-// uPlot's table of tick labels: least increment in seconds, label, then what it adds in a new year, day or minute.
-const TIME_LABELS = [
-  [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
-  [28 * DAY, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-  [DAY, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
-  [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
-  [1, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
-  [0.001, "{mm}:{ss}.{fff}", "\n{D} {MMM} {YYYY} {HH}:{mm}", null, "\n{D} {MMM} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
-];
 
 export class Panel {
   /** `chart` has what panels share (ink, view, gaps, toDate, axisWidth); panels report pointer and selection to it. */
@@ -74,7 +64,7 @@ export class Panel {
     return {
       width, height, padding: [TOP, 26, this.isLast ? 0 : 2, 0], pxAlign: false,
       legend: { show: false },
-      tzDate: seconds => chart.toDate(seconds),
+      tzDate: seconds => new Date(chart.toDate(seconds).toISOString().slice(0, -1)), // with these local fields
       scales: { x: { range: () => [chart.view.min, chart.view.max] }, y: { dir: this.kind === "text" ? -1 : 1, range: (_plot, ...ends) => this.range(...ends) } },
       series: [{}, ...this.lines.map(line => this.series(line))],
       axes: [this.timeAxis(), this.valueAxis()],
@@ -129,7 +119,12 @@ export class Panel {
   timeAxis() {
     const common = { stroke: () => this.chart.ink(0.8), font: FONT, grid: { stroke: () => this.chart.ink(0.09), width: 1 } };
     if (!this.isLast) return { ...common, size: 6, values: (_plot, ticks) => ticks.map(() => ""), ticks: { show: false } };
-    return { ...common, size: TIME_AXIS, space: 74, gap: 4, values: TIME_LABELS, ticks: { stroke: () => this.chart.ink(0.3), size: 4, width: 1 } };
+    const { chart } = this, span = () => chart.view.max - chart.view.min;
+    const ticks = { stroke: () => chart.ink(0.3), size: 4, width: 1 };
+    const values = (_plot, times, _axis, _space, step) => timeLabels(times, chart.toDate, step);
+    const shown = { ...common, size: TIME_AXIS, space: 74, gap: 4, ticks, values };
+    if (!chart.isLong) return shown;
+    return { ...shown, incrs: () => [span() / 4], splits: () => [1, 3, 5, 7].map(eighth => chart.view.min + span() * eighth / 8) };
   }
 
   valueAxis() {

@@ -43,7 +43,8 @@ class LiveDweets(ServiceWidget):
 
     One thread reads each thing, and one thread draws at most ten times a second. The threads end with `stop`, at the
     end of a ``with`` statement, when the cell of the widget runs again, and when no page shows the widget any more (the
-    cell was deleted, its output cleared, the notebook closed). A widget that is shown again reads the missed dweets.
+    cell was deleted or its output cleared; in ``toolkit lab`` also: the notebook or the page was closed). A widget that
+    is shown again reads the missed dweets.
 
     Parameters
     ----------
@@ -276,6 +277,8 @@ class LiveDweets(ServiceWidget):
         self.fields.value = chosen
 
     def _show_state(self) -> None:
+        if self.add_thing.value:
+            checked_name(self.add_thing.value)  # a name that is still in the field was refused
         names = _listed_names(self.things.value)
         for thing, error in list(self._reader.failures.items()):
             self.show_error(error, subject=thing if len(self.things.value) > 1 else "")

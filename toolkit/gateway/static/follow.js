@@ -224,7 +224,7 @@ class Field {
     this.isNew = false;
     if (this.kind && !this.chart) this.makeChart();
     this.shown.textContent = worded(this.value);
-    this.chart?.append({ [this.name]: { x: this.x, y: this.y } }, MAX_POINTS);
+    this.chart?.append(this.x, this.y, MAX_POINTS);
     this.x = [];
     this.y = [];
   }
@@ -241,6 +241,7 @@ class Field {
     this.shown = make("strong", "", head).firstChild;
     const [height, fileName] = [CHART_PIXELS, `${thing} ${this.name}`];
     this.chart = createChart(card, { timeName: "created", height, fileName });
+    this.chart.setData([{ name: this.name, kind: this.kind }]);
   }
 }
 

@@ -75,7 +75,7 @@ class RewardsExplorer(ServiceWidget):
         A connection, or ``tk.rewards``, to show a real reward page; None explores without a gateway.
     events
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. If None, two weeks of
-        100 made-up devices.
+        100 made-up devices. InvalidArgument if there are none, or if they are no moments.
     configuration
         The rules before the change. They set the controls at the start, and all settings without a control. If None,
         the default configuration.
@@ -110,17 +110,16 @@ class RewardsExplorer(ServiceWidget):
     ) -> None:
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
         self._rules_before = Configuration.parse(configuration or {})
-        super().__init__()
         self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
+        decided = self._decide(self._rules_before)
+        super().__init__()
         self._is_resetting = False
-        self._set_result(analysis.decision_frame([]))
+        self._set_result(decided)
+        self.funnel_before, self.rates_before = self.funnel, self.rates
+        self._reward_count_before = self._reward_count
         self._make_controls()
         self._lay_out()
-        with self.working("Deciding"):
-            self._decide()
-            self.funnel_before, self.rates_before = self.funnel, self.rates
-            self._reward_count_before = self._reward_count
-            self._show_result()
+        self._show_result()
         for control in self._initial_values:
             control.observe(self._on_change, "value")
         self.why.observe(self._explain, "value")
@@ -155,7 +154,8 @@ class RewardsExplorer(ServiceWidget):
         tip = "A device gets no more than this for one moment in 24 hours"
         self.per_moment = slider("... and for the same moment", per_moment, 0, max(20, per_moment), 1, tip)
         tip = "After a reward, a device gets no other reward for this time"
-        self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, tip, readout=".0f")
+        minutes = limits.min_gap_s / 60
+        self.gap = slider("Minutes between two rewards", minutes, 0, max(240, minutes), 1.0, tip, readout=".0f")
         stock = ipywidgets.BoundedIntText(self._rules_before.stock, min=0, max=10**9, description="Rewards in stock")
         self.stock = sized(stock, label="9.5em", tip="The number of rewards that can be given")
         units = ["device", "moment"]  # what is assigned to a test group
@@ -195,7 +195,7 @@ class RewardsExplorer(ServiceWidget):
             return
         # Not `working`: its status would flicker while a slider is dragged.
         with self.showing_errors():
-            self._decide()
+            self._set_result(self._decide(self.configuration))
             self._show_result()
 
     @in_turn
@@ -206,11 +206,11 @@ class RewardsExplorer(ServiceWidget):
         self._is_resetting = False
         self._on_change(None)
 
-    def _decide(self) -> None:
-        decided = simulate(self.configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
+    def _decide(self, configuration: Configuration) -> pd.DataFrame:
+        decided = simulate(configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
-        self._set_result(decided)
+        return decided
 
     def _set_result(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
@@ -219,8 +219,6 @@ class RewardsExplorer(ServiceWidget):
             self.rates = analysis.rate_by_moment(decided)
 
     def _drawing(self) -> Drawing:
-        if self.decisions.empty:
-            return Drawing(300, 24, "no moments")
         return before_after_drawing((self.funnel_before, self.funnel), (self.rates_before, self.rates))
 
     def _show_result(self) -> None:
@@ -246,8 +244,6 @@ class RewardsExplorer(ServiceWidget):
 
     @in_turn
     def _explain(self, _change: object) -> None:
-        if self.why.value is None:
-            return
         decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
         source = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
         self.page.value = ""

@@ -97,6 +97,12 @@
       addFactory(factory.mimeTypes.includes(VIEW) ? withPictures(factory, panel, shown) : factory, rank);
     const factory = rendermime.getFactory(VIEW);
     if (factory) rendermime.addFactory(factory, rendermime.getRank(VIEW));
+    // Without this, a kernel never hears that a closed notebook or page does not show its widgets any more: ipywidgets
+    // counts the views of a notebook down when its connection to the kernel is gone, and those of a page not at all.
+    const removeViews = () => [...shown.keys()].forEach(renderer => renderer.dispose());
+    panel.context.sessionContext.disposed.connect(removeViews);
+    addEventListener("pagehide", removeViews);
+    panel.disposed.connect(() => removeEventListener("pagehide", removeViews));
     panel.context.saveState.connect((_, state) => {
       if (state !== "started") return;
       savePictures(panel, shown);
