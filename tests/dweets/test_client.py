@@ -193,11 +193,36 @@ def test_a_frame_goes_and_comes_back(tk: Connection) -> None:
     assert b'"content":{"measured":"2026-04-08T16:00:00+00:00","n":2344,"position":{"lat":1.0},"name":"row 2344"' in raw
 
 
-def test_a_column_and_others_inside_of_it_lose_nothing(tk: Connection) -> None:
-    for frame in (pd.DataFrame({"a": [1], "a.b": [2]}), pd.DataFrame({"a.b": [2], "a": [1]})):
-        tk.dweets.post_frame("both", frame)
-        assert raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body.count(b'"":1') == 1
-        assert tk.dweets.latest("both")["a.b"].tolist() == [2]
+ROWS_WITH_A_VALUE_ABOVE_OTHERS: list[dict[str, Any]] = [
+    *({"a": 1, "a.b": 2}, {"a.b": 2, "a": 1}, {"a": 1, "a.": 2}, {"": 1, ".b": 2, "..": 3}),
+    *({"a": 1, "a.b": 2, "a.b.c": 3, "d.e": 4}, {"a": [1], "a.b": 2}),
+]
+
+
+@pytest.mark.parametrize("row", ROWS_WITH_A_VALUE_ABOVE_OTHERS, ids=str)
+def test_a_column_above_others_keeps_every_value(tk: Connection, row: dict[str, Any]) -> None:
+    tk.dweets.post_frame("both", pd.DataFrame({name: [value] for name, value in row.items()}))
+    assert tk.dweets.latest("both").iloc[0].to_dict() == row
+
+
+def test_a_dotted_column_leaves_the_dict_of_another_as_it_is(tk: Connection) -> None:
+    frame = pd.DataFrame({"a": [{"x": 1}], "a.b": [2]})
+    tk.dweets.post_frame("both", frame)
+    assert frame["a"].tolist() == [{"x": 1}]
+    assert b'"content":{"a":{"x":1},"a.b":2}' in raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body
+
+
+def test_odd_frames_are_refused_with_a_reason(tk: Connection) -> None:
+    deep: list[Any] = []
+    deep.append(deep)
+    twice = pd.MultiIndex.from_tuples([(1, 2)], names=["x", "x"])
+    for frame, reason in [
+        (pd.DataFrame({"n": [1]}, index=twice), "the index and a column have the same name"),
+        (pd.DataFrame({"n": [deep]}), "the column 'n' cannot be written as JSON"),
+        (pd.DataFrame({"n": [{"m": pd.NA}]}), "the column 'n' cannot be written as JSON: it holds <NA>: send None"),
+    ]:
+        with pytest.raises(InvalidArgument, match=reason):
+            tk.dweets.post_frame("odd", frame)
 
 
 def test_a_row_without_columns_is_an_empty_dweet(tk: Connection) -> None:
