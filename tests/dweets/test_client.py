@@ -347,6 +347,13 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
         tk.dweets.backtest("oven", "if (dweet.celsius > 30) 'too hot'")
 
 
+@pytest.mark.parametrize("content", [21.5, "warm", [1], {}], ids=str)
+def test_a_backtest_of_a_content_without_fields_warns(tk: Connection, content: object) -> None:
+    tk.dweets.post("plain", content)
+    with pytest.warns(UserWarning, match="the last one has no fields"):
+        tk.dweets.backtest("plain", "dweet.celsius > 30")
+
+
 def test_a_backtest_takes_a_frame(tk: Connection) -> None:
     for celsius in (10, 31, 40):
         tk.dweets.post("oven", {"air": {"celsius": celsius}, "note": "a"})
