@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,8 @@ def test_other_arguments_that_cannot_be_are_not_sent() -> None:
         calls: list[Callable[[], object]] = [
             lambda: tk.dweets.stored("a", "yesterday"),
             lambda: tk.dweets.stored("a", "2026-02-30"),
+            lambda: tk.dweets.stored("a", datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))),
+            lambda: tk.dweets.history(name for name in ("a", 5)),  # type: ignore[misc]
             lambda: tk.dweets.stored("a", "2026-01-01", hour=24),
             lambda: tk.dweets.collect("a"),
             lambda: tk.dweets.latest("a", key="\ud800"),
