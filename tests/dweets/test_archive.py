@@ -284,6 +284,7 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         (plain.assign(t="x" * 70_000), "bytes"),
         (plain[["c", "c"]], "two columns have the same name"),
         (plain.set_axis(np.array(["10000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
+        (plain.set_axis(np.array(["300000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
         (plain.set_axis(np.array(["0000-12-31"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
@@ -415,6 +416,21 @@ def test_long_files_end_with_their_day(tmp_path: Path) -> None:
     compact()
     assert [file.path.stat().st_mtime_ns for file in thing_files(tmp_path, "t")] == before, "nothing is left to do"
     assert numbers(archive, "t") == list(range(6, 300))
+
+
+def test_a_closed_writer_writes_no_more(tmp_path: Path) -> None:
+    with ArchiveWriter(tmp_path) as writer:
+        writer.append("t", rows(1, 2))
+    with ArchiveWriter(tmp_path), pytest.raises(ArchiveUnusable, match="is closed"):
+        writer.append("t", rows(3, 4))
+    assert numbers(Archive(tmp_path), "t") == [1, 2]
+
+
+def test_an_archive_that_disappears_is_not_empty(tmp_path: Path) -> None:
+    archive = archived(tmp_path / "disk", "t", [rows(1, 2)])
+    (tmp_path / "disk").rename(tmp_path / "elsewhere")
+    with pytest.raises(ArchiveUnusable, match="there is no folder"):
+        archive.history("t")
 
 
 # Ends at the n-th step that reaches the disk, as a power cut would.

@@ -110,6 +110,8 @@ class ArchiveWriter(Closable):
             _remove(path)
 
     def _write(self, thing: str, epoch: int, first: int, last: int, tables: Iterable[pa.Table]) -> None:
+        if not self._lock.is_locked:
+            raise ArchiveUnusable(f"this writer of the archive {self.folder} is closed")
         thing_folder = self.folder / folder_name(thing)
         unfinished = thing_folder / f"{epoch}.{first}{UNFINISHED}"
         try:
