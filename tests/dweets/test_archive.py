@@ -219,7 +219,7 @@ def test_a_query_that_cannot_be_answered(query: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot be answered") as caught:
         archive.sql(query)
     assert caught.value.__cause__ is None
-    assert len(archive.sql("SELECT 1 AS a, 2 AS a").columns) == 2
+    assert archive.sql("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns.is_unique
 
 
 def test_a_slow_query_leaves_no_progress_bar_among_the_outputs(tmp_path: Path) -> None:
@@ -431,6 +431,26 @@ def test_an_archive_that_disappears_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "disk").rename(tmp_path / "elsewhere")
     with pytest.raises(ArchiveUnusable, match="there is no folder"):
         archive.history("t")
+
+
+_INTERRUPTED_QUERY = """
+import os, signal, sys, threading, toolkit
+signal.signal(signal.SIGINT, signal.default_int_handler)
+archive = toolkit.Archive(sys.argv[1])
+archive.sql("SELECT 1")
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    archive.sql("SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n * n % 7 = 3")
+except KeyboardInterrupt:
+    print(len(archive.sql("SELECT * FROM dweets")))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no signal that is sent in this way")
+def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
+    archived(tmp_path, "t", [rows(1, 5)])
+    command = [sys.executable, "-c", _INTERRUPTED_QUERY, tmp_path]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60).stdout == b"5\n"
 
 
 # Ends at the n-th step that reaches the disk, as a power cut would.

@@ -188,7 +188,7 @@ class Archive:
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        queries = self._queries.setdefault(os.getpid(), ArchiveQueries())
+        queries = self._queries.get(os.getpid()) or self._queries.setdefault(os.getpid(), ArchiveQueries())
         return self._retry(lambda: queries.sql(query, self._read_footers(), parameters))
 
     def dask(self) -> dd.DataFrame:
