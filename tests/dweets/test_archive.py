@@ -27,7 +27,7 @@ from tests.dweets.archive_rows_made import START, archived, contents, numbers, r
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.file_names import all_files, folder_name, thing_files
 from toolkit.dweets.archive.parquet_files import LONGEST_TEXT, Footer, Row
-from toolkit.dweets.archive.writer import ArchiveWriter, FileLimits
+from toolkit.dweets.archive.writer import SMALL_FILES, ArchiveWriter
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 
@@ -219,7 +219,7 @@ def test_a_query_that_cannot_be_answered(query: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="cannot be answered") as caught:
         archive.sql(query)
     assert caught.value.__cause__ is None
-    assert len(archive.sql("SELECT 1 AS a, 2 AS a").columns) == 2
+    assert archive.sql("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns.is_unique
 
 
 def test_a_slow_query_leaves_no_progress_bar_among_the_outputs(tmp_path: Path) -> None:
@@ -253,8 +253,6 @@ def test_gaps_and_epochs_are_told(tmp_path: Path) -> None:
 def test_rows_that_are_there_already_are_left_out(tmp_path: Path) -> None:
     archive = archived(tmp_path, "t", [rows(1, 10), rows(5, 12), rows(1, 12)])
     assert numbers(archive, "t") == list(range(1, 13))
-    with ArchiveWriter(tmp_path) as writer, pytest.raises(ValueError, match="ascending"):
-        writer.append("t", [*rows(14, 15), *rows(14, 14)])
 
 
 def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
@@ -284,6 +282,7 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         (plain.assign(t="x" * 70_000), "bytes"),
         (plain[["c", "c"]], "two columns have the same name"),
         (plain.set_axis(np.array(["10000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
+        (plain.set_axis(np.array(["300000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
         (plain.set_axis(np.array(["0000-12-31"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
@@ -376,7 +375,7 @@ def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path) -> None:
             writer.append("t", rows(first, first + 9))
             writer.merge("t")
             files = thing_files(tmp_path, "t")
-            assert len(files) <= FileLimits().small_files + 1
+            assert len(files) <= SMALL_FILES + 1
             written |= {file.path: file.rows for file in files}
     assert sum(written.values()) < 2_000 * 6, "no row is rewritten again and again"
     assert numbers(Archive(tmp_path), "t") == list(range(1, 2_001))
@@ -398,23 +397,54 @@ def test_a_reader_forgets_files_that_were_joined(tmp_path: Path) -> None:
     assert len(footers) == 1
 
 
-def test_long_files_end_with_their_day(tmp_path: Path) -> None:
-    limits = FileLimits(rows_to_end_a_day=40, most_rows=60)
-
-    def compact() -> None:
-        with ArchiveWriter(tmp_path, limits) as writer:
-            writer.compact()
-
-    half_hour = 1_800_000_000  # 48 a day
-    archive = archived(tmp_path, "t", [rows(n, n + 5, every=half_hour) for n in range(0, 300, 6)][1:])
-    compact()
+def test_joined_files_stay_below_their_most_rows(tmp_path: Path) -> None:
+    archive, count = Archive(tmp_path), 300_000
+    for part in range(4):
+        times = pd.date_range("2026-01-01", periods=count, freq="s") + pd.Timedelta(seconds=part * count)
+        archive.add_frame("t", pd.DataFrame({"n": np.arange(part * count, (part + 1) * count)}, index=times))
+    archive.compact()
     files = thing_files(tmp_path, "t")
-    assert [file.rows for file in files][:5] == [42, 48, 48, 48, 48]
-    assert all(file.first_day == file.last_day for file in files)
+    assert [file.rows for file in files] == [3 * count, count]
     before = [file.path.stat().st_mtime_ns for file in files]
-    compact()
+    archive.compact()
     assert [file.path.stat().st_mtime_ns for file in thing_files(tmp_path, "t")] == before, "nothing is left to do"
-    assert numbers(archive, "t") == list(range(6, 300))
+    summed = archive.sql("SELECT count(*) AS count, sum(n) AS sum FROM dweets").iloc[0]
+    assert summed.to_list() == [4 * count, 4 * count * (4 * count - 1) / 2]
+
+
+def test_a_closed_writer_writes_no_more(tmp_path: Path) -> None:
+    with ArchiveWriter(tmp_path) as writer:
+        writer.append("t", rows(1, 2))
+    with ArchiveWriter(tmp_path), pytest.raises(ArchiveUnusable, match="is closed"):
+        writer.append("t", rows(3, 4))
+    assert numbers(Archive(tmp_path), "t") == [1, 2]
+
+
+def test_an_archive_that_disappears_is_not_empty(tmp_path: Path) -> None:
+    archive = archived(tmp_path / "disk", "t", [rows(1, 2)])
+    (tmp_path / "disk").rename(tmp_path / "elsewhere")
+    with pytest.raises(ArchiveUnusable, match="there is no folder"):
+        archive.history("t")
+
+
+_INTERRUPTED_QUERY = """
+import os, signal, sys, threading, toolkit
+signal.signal(signal.SIGINT, signal.default_int_handler)
+archive = toolkit.Archive(sys.argv[1])
+archive.sql("SELECT 1")
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    archive.sql("SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n * n % 7 = 3")
+except KeyboardInterrupt:
+    print(len(archive.sql("SELECT * FROM dweets")))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no signal that is sent in this way")
+def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
+    archived(tmp_path, "t", [rows(1, 5)])
+    command = [sys.executable, "-c", _INTERRUPTED_QUERY, tmp_path]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60).stdout == b"5\n"
 
 
 # Ends at the n-th step that reaches the disk, as a power cut would.

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,8 @@ def test_other_arguments_that_cannot_be_are_not_sent() -> None:
         calls: list[Callable[[], object]] = [
             lambda: tk.dweets.stored("a", "yesterday"),
             lambda: tk.dweets.stored("a", "2026-02-30"),
+            lambda: tk.dweets.stored("a", datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))),
+            lambda: tk.dweets.history(name for name in ("a", 5)),  # type: ignore[misc]
             lambda: tk.dweets.stored("a", "2026-01-01", hour=24),
             lambda: tk.dweets.collect("a"),
             lambda: tk.dweets.latest("a", key="\ud800"),
@@ -193,11 +195,36 @@ def test_a_frame_goes_and_comes_back(tk: Connection) -> None:
     assert b'"content":{"measured":"2026-04-08T16:00:00+00:00","n":2344,"position":{"lat":1.0},"name":"row 2344"' in raw
 
 
-def test_a_column_and_others_inside_of_it_lose_nothing(tk: Connection) -> None:
-    for frame in (pd.DataFrame({"a": [1], "a.b": [2]}), pd.DataFrame({"a.b": [2], "a": [1]})):
-        tk.dweets.post_frame("both", frame)
-        assert raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body.count(b'"":1') == 1
-        assert tk.dweets.latest("both")["a.b"].tolist() == [2]
+ROWS_WITH_A_VALUE_ABOVE_OTHERS: list[dict[str, Any]] = [
+    *({"a": 1, "a.b": 2}, {"a.b": 2, "a": 1}, {"a": 1, "a.": 2}, {"": 1, ".b": 2, "..": 3}),
+    *({"a": 1, "a.b": 2, "a.b.c": 3, "d.e": 4}, {"a": [1], "a.b": 2}),
+]
+
+
+@pytest.mark.parametrize("row", ROWS_WITH_A_VALUE_ABOVE_OTHERS, ids=str)
+def test_a_column_above_others_keeps_every_value(tk: Connection, row: dict[str, Any]) -> None:
+    tk.dweets.post_frame("both", pd.DataFrame({name: [value] for name, value in row.items()}))
+    assert tk.dweets.latest("both").iloc[0].to_dict() == row
+
+
+def test_a_dotted_column_leaves_the_dict_of_another_as_it_is(tk: Connection) -> None:
+    frame = pd.DataFrame({"a": [{"x": 1}], "a.b": [2]})
+    tk.dweets.post_frame("both", frame)
+    assert frame["a"].tolist() == [{"x": 1}]
+    assert b'"content":{"a":{"x":1},"a.b":2}' in raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body
+
+
+def test_odd_frames_are_refused_with_a_reason(tk: Connection) -> None:
+    deep: list[Any] = []
+    deep.append(deep)
+    twice = pd.MultiIndex.from_tuples([(1, 2)], names=["x", "x"])
+    for frame, reason in [
+        (pd.DataFrame({"n": [1]}, index=twice), "the index and a column have the same name"),
+        (pd.DataFrame({"n": [deep]}), "the column 'n' cannot be written as JSON"),
+        (pd.DataFrame({"n": [{"m": pd.NA}]}), "the column 'n' cannot be written as JSON: it holds <NA>: send None"),
+    ]:
+        with pytest.raises(InvalidArgument, match=reason):
+            tk.dweets.post_frame("odd", frame)
 
 
 def test_a_row_without_columns_is_an_empty_dweet(tk: Connection) -> None:
@@ -224,12 +251,13 @@ def test_replay(tk: Connection) -> None:
             took = time.monotonic() - began
             assert playing.wait(60) == 3
     assert 0.28 < took < 60, "three minutes at 600 times their speed"
-    slow = tk.dweets.replay("roof", frame, speed=1)
-    eventually(lambda: slow.sent == 1)
-    with pytest.raises(TimeoutError, match="of 3 rows sent"):
-        slow.wait(0.05)
-    assert "playing" in repr(slow)
-    assert slow.close() == 1
+    for speed in (1.0, 1e-300):
+        slow = tk.dweets.replay("roof", frame, speed=speed)
+        eventually(lambda: slow.sent == 1)  # noqa: B023
+        with pytest.raises(TimeoutError, match="of 3 rows sent"):
+            slow.wait(0.05)
+        assert "playing" in repr(slow)
+        assert slow.close() == 1
     everything = pd.concat([frame] * 900).sort_index()
     assert tk.dweets.replay("roof", everything, speed=math.inf).wait(60) == 2_700
     assert tk.dweets.replay("roof", frame.iloc[:0]).wait(60) == 0
@@ -320,6 +348,13 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
         assert warned[0].filename == __file__
     with pytest.raises(InvalidArgument, match="neither an expression nor returns a value"):
         tk.dweets.backtest("oven", "if (dweet.celsius > 30) 'too hot'")
+
+
+@pytest.mark.parametrize("content", [21.5, "warm", [1], {}], ids=str)
+def test_a_backtest_of_a_content_without_fields_warns(tk: Connection, content: object) -> None:
+    tk.dweets.post("plain", content)
+    with pytest.warns(UserWarning, match="the last one has no fields"):
+        tk.dweets.backtest("plain", "dweet.celsius > 30")
 
 
 def test_a_backtest_takes_a_frame(tk: Connection) -> None:

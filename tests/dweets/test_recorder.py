@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import logging
+import math
 import os
 import random
 import re
@@ -156,6 +157,13 @@ def test_its_end_writes_what_has_come(tk: toolkit.Connection, tmp_path: Path) ->
     assert archived_so_far(tmp_path, "kitchen") == 0
     assert recording.close() == 3
     assert numbers(tmp_path, "kitchen") == [0, 1, 2]
+
+
+def test_a_recorder_may_write_by_number_only(tk: toolkit.Connection, tmp_path: Path) -> None:
+    with tk.dweets.record("kitchen", tmp_path, seconds=math.inf, rows=2):
+        for n in range(2):
+            tk.dweets.post("kitchen", {"n": n})
+        until(lambda: archived_so_far(tmp_path, "kitchen") == 2)
 
 
 def test_it_survives_the_restart_of_its_gateway(tmp_path: Path) -> None:

@@ -27,18 +27,20 @@ def checked_name(thing: str) -> str:
 
 def checked_names(things: str | Iterable[str]) -> list[str]:
     """Return the names as a list without duplicates; a text is one name."""
-    return [checked_name(name) for name in ([things] if isinstance(things, str) else dict.fromkeys(things))]
+    names = [things] if isinstance(things, str) else list(things)
+    if not all(isinstance(name, str) for name in names):  # a generator, whose items nothing else has checked
+        raise InvalidArgument("things is a str or a list of str")
+    return [checked_name(name) for name in dict.fromkeys(names)]
 
 
 def checked_date(date: TimeLike) -> str:
     """Return a day as ``YYYY-MM-DD``; InvalidArgument if there is no such day."""
-    if not isinstance(date, str):
-        from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
+    from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
 
-        return f"{utc_timestamp(date, 'date'):%Y-%m-%d}"
     try:
-        return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")  # strftime writes 0999 as 999
-    except ValueError:
+        day = datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else utc_timestamp(date, "date")
+        return day.date().isoformat()
+    except (ValueError, NotImplementedError):  # pandas has times beyond the years 1 to 9999, but no dates
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
 
 

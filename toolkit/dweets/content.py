@@ -81,8 +81,8 @@ def coerced(text: str) -> object:
 
 
 def content_of(record: bytes) -> bytes:
-    # Find the time, which has a fixed length, and not "content", which may be part of the thing's name.
-    start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
+    # Find the time first, because "content" may be part of the thing's name.
+    start = record.index(b'","content":', record.index(b'","created":"')) + len(b'","content":')
     return record[start:-1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,22 +21,20 @@ _ROW_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 def content_bytes(content: Any) -> bytes:  # noqa: ANN401
     try:
-        if _holds_nan(content):
-            raise InvalidArgument("JSON has no NaN, NA, NaT and no infinity: leave the value out, or send None")
         written = orjson.dumps(content, _json_value, orjson.OPT_SERIALIZE_NUMPY)
-    except RecursionError:
-        raise InvalidArgument("the content is nested too deeply, or contains itself") from None
     except (orjson.JSONEncodeError, TypeError) as error:
         raise InvalidArgument(f"the content cannot be written as JSON: {error.__cause__ or error}") from None
+    if _holds_nan(content):  # after `dumps`, which refuses contents that are too deep for a recursive function
+        raise InvalidArgument("JSON has no NaN and no infinity: leave the value out, or send None")
     return _checked_sizes([written])[0]
 
 
 def row_contents(frame: pd.DataFrame) -> list[bytes]:
     """Encode each row of a frame: dotted columns are nested, missing values left out, a named index is included."""
-    has_named_index = any(name is not None for name in frame.index.names)
-    if has_named_index and not set(frame.index.names).isdisjoint(frame.columns):
-        raise InvalidArgument("the index and a column have the same name: rename one of them")
-    table = frame.reset_index() if has_named_index else frame
+    try:
+        table = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+    except ValueError:
+        raise InvalidArgument("the index and a column have the same name: rename one of them") from None
     check_columns_differ(table)
     if not all(isinstance(name, str) for name in table.columns):
         raise InvalidArgument(
@@ -43,13 +42,21 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
             "frame.set_axis(frame.columns.map(str), axis='columns')"
         )
     paths = [name.split(".") for name in table.columns]
+    number_of = {name: number for number, name in enumerate(table.columns)}
+    outers = [
+        [number_of[name] for name in accumulate(path[:-1], "{}.{}".format) if name in number_of] for path in paths
+    ]
     columns = [_json_values(table.iloc[:, number]) for number in range(len(paths))]
     rows = zip(*columns, strict=True) if columns else [()] * len(table)
     try:
-        return _checked_sizes([_row_content(paths, row) for row in rows])
+        contents = _checked_sizes([_row_content(paths, outers, row) for row in rows])
     except (orjson.JSONEncodeError, TypeError):
         faults = filter(None, map(_column_fault, table.columns, columns))
         raise InvalidArgument("; ".join(faults) or "a row is nested too deeply") from None
+    for name, values in zip(table.columns, columns, strict=True):
+        if table[name].dtype.kind == "O" and any(map(_holds_nan, values)):
+            raise InvalidArgument(f"the column {name!r} holds NaN or infinity, which JSON cannot write")
+    return contents
 
 
 def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
@@ -76,17 +83,22 @@ def _checked_sizes(contents: list[bytes]) -> list[bytes]:
 def _json_values(column: pd.Series[Any]) -> list[Any]:
     if column.dtype.kind == "f" and np.isinf(column.to_numpy(dtype="float64", na_value=np.nan)).any():
         raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
-    values: list[Any] = column.astype("object").where(column.notna(), None).tolist()
-    if column.dtype.kind == "O" and any(map(_holds_nan, values)):
-        raise InvalidArgument(f"the column {column.name!r} holds NaN or infinity, which JSON cannot write")
-    return values
+    return column.astype("object").where(column.notna(), None).tolist()
 
 
-def _row_content(paths: Sequence[Sequence[str]], row: Sequence[Any]) -> bytes:
+def _row_content(paths: Sequence[Sequence[str]], outers: Sequence[Sequence[int]], row: Sequence[Any]) -> bytes:
+    """Nest the values by their paths; a key keeps its dots if a column named like its beginning has a value too."""
     content: dict[str, Any] = {}
-    for path, value in zip(paths, row, strict=True):
-        if value is not None:
-            _set_nested(content, path, value)
+    for path, outer, value in zip(paths, outers, row, strict=True):
+        if value is None:
+            continue
+        if outer and any(row[number] is not None for number in outer):
+            content[".".join(path)] = value
+            continue
+        inner = content
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = value
     return orjson.dumps(content, _json_value, _ROW_OPTIONS)
 
 
@@ -106,27 +118,13 @@ def _json_value(value: object) -> object:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write values[::2]
         return value.tolist()
     advice = "a text or a number" if not hasattr(value, "to_dict") else "its to_dict(), or a frame with post_frame"
+    advice = "None" if value is pd.NA or value is pd.NaT else advice
     raise TypeError(f"it holds {described(value)}: send {advice}")
-
-
-def _set_nested(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa: ANN401
-    for name in path[:-1]:
-        inner = content.setdefault(name, {})
-        if not isinstance(inner, dict):
-            content[name] = inner = {"": inner}
-        content = inner
-    inner = content.get(path[-1])
-    if isinstance(inner, dict):  # "a.b" came before "a"
-        inner[""] = value
-    else:
-        content[path[-1]] = value
 
 
 def _holds_nan(value: Any) -> bool:  # noqa: ANN401
     if isinstance(value, float | np.floating):
         return not np.isfinite(value)
-    if value is pd.NA or value is pd.NaT:
-        return True
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # orjson would write null
         return not np.isfinite(value).all()
     if isinstance(value, dict):

@@ -188,7 +188,7 @@ class Archive:
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        queries = self._queries.setdefault(os.getpid(), ArchiveQueries())
+        queries = self._queries.get(os.getpid()) or self._queries.setdefault(os.getpid(), ArchiveQueries())
         return self._retry(lambda: queries.sql(query, self._read_footers(), parameters))
 
     def dask(self) -> dd.DataFrame:
@@ -302,10 +302,10 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
 
 
 def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
-    # Cut to microseconds as in the archive; otherwise a stored row would seem some nanoseconds later.
-    utc = pd.to_datetime(checked_times(frame), utc=True).as_unit("us")
+    utc = pd.to_datetime(checked_times(frame), utc=True)
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")
+    utc = utc.as_unit("us")  # as in the archive; otherwise a stored row would seem some nanoseconds later
     newest = None if if_exists == "append" else writer.newest(thing)
     if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):
         if if_exists == "error":

@@ -83,6 +83,8 @@ def file_name(first_day: str, last_day: str, epoch: int, first: int, last: int) 
 
 
 def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:
+    if not folder.is_dir():  # such as a disk that is no longer there
+        raise ArchiveUnusable(f"there is no folder {folder} any more")
     return drop_covered(_listed(folder / folder_name(thing), thing))
 
 

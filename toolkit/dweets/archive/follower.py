@@ -97,7 +97,7 @@ class Follower(PublicNames, Closable):
     def __init__(self, folder: Path, source: Source, seconds: float, log: logging.Logger) -> None:
         self.folder = folder
         self._source = source
-        self._seconds = seconds
+        self._seconds = min(seconds, threading.TIMEOUT_MAX)
         self._log = log
         self.dweets = 0
         self._logged_error = ""

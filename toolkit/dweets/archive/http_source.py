@@ -16,7 +16,7 @@ from toolkit.dweets.archive.parquet_files import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, StreamedDweet
-from toolkit.errors import ConnectionClosed, InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
+from toolkit.errors import ConnectionClosed, InvalidArgument, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
@@ -28,7 +28,6 @@ OpenStream = Callable[[int | None], HttpStream]
 _MOST_WRITES = 4
 _MOST_BYTES = 64 * 1024 * 1024
 _UNIX_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-_CREATED_LENGTH = len("2026-01-01T00:00:00.000Z")
 
 
 def start_recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, rows: int) -> Follower:
@@ -112,8 +111,7 @@ class HttpSource:
             except ToolkitError as error:
                 news = str(error), progress.sequence  # the same error is logged again after new rows
                 if news != logged and not self._stopped.is_set():
-                    level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
-                    log.log(level, "%s: %s; trying again", progress.thing, error)
+                    log.warning("%s: %s; trying again", progress.thing, error)
                 logged = news
             self._stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
@@ -163,8 +161,5 @@ class HttpSource:
 def _row(streamed: StreamedDweet) -> Row:
     if streamed.sequence is None:
         raise ValueError
-    record = orjson.loads(streamed.record)
-    created = record["created"]
-    at = (datetime.fromisoformat(created) - _UNIX_EPOCH) // _MICROSECOND
-    content = content_of(streamed.record) if len(created) == _CREATED_LENGTH else orjson.dumps(record["content"])
-    return Row(streamed.sequence, at, None, content)
+    at = (datetime.fromisoformat(orjson.loads(streamed.record)["created"]) - _UNIX_EPOCH) // _MICROSECOND
+    return Row(streamed.sequence, at, None, content_of(streamed.record))

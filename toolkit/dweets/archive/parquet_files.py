@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -171,20 +172,15 @@ def last_row(file: ArchiveFile) -> Row:
     return Row(file.last, row["created"], row["transaction"], row["content"].encode("utf-8"))
 
 
-def write_parquet(path: Path, tables: Iterable[pa.Table], rows: int) -> tuple[str, str]:
-    """Write and sync a file, and return its first and last day; ArrowInvalid if there are not `rows` rows."""
+def write_parquet(path: Path, tables: Iterator[pa.Table]) -> tuple[str, str]:
+    """Write and sync a file, and return its first and last day."""
     days: set[Any] = set()
-    written = 0
     with open(path, "wb") as file:
-        writer: pq.ParquetWriter | None = None
-        for table in tables:
-            writer = writer or _parquet_writer(file, table.schema)
-            writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
-            days |= set(table.column("day").unique().to_pylist())
-            written += table.num_rows
-        if writer is None or written != rows:
-            raise pa.ArrowInvalid(f"{written} rows instead of {rows}")
-        writer.close()
+        first = next(tables)
+        with _parquet_writer(file, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
+                days |= set(table.column("day").unique().to_pylist())
         file.flush()
         os.fsync(file.fileno())
     return min(days).isoformat(), max(days).isoformat()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from toolkit.errors import ExtraMissing, InvalidArgument
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
-    import duckdb
 
 # About so many rows, in whole files: each partition is a task, with an overhead of milliseconds.
 _ROWS_PER_PARTITION = 500_000
@@ -34,38 +33,49 @@ class ArchiveQueries:
     """Runs SQL over the files of an archive, one query at a time, on a connection that stays open."""
 
     def __init__(self) -> None:
-        self._connection: duckdb.DuckDBPyConnection | None = None
-        self._lock = threading.Lock()
+        try:
+            import duckdb
+        except ImportError:
+            raise ExtraMissing("DuckDB", "archive") from None
+        self._connection = duckdb.connect(config=_CONFIGURATION)
+        self._connection.execute(_SETTINGS)
+        # Queries run in a thread of their own, because DuckDB does not notice Ctrl-C in the thread of the caller.
+        self._thread = ThreadPoolExecutor(1, "archive-sql")
         self._paths_in_view: list[Path] | None = None
 
     def sql(
         self, query: str, files: Sequence[Footer], parameters: Sequence[Any] | Mapping[str, Any] | None = None
     ) -> pd.DataFrame:
         """Run a query; FileNotFoundError if one of the files was merged into another one and removed."""
+        result = self._thread.submit(self._result, query, files, parameters)
         try:
-            import duckdb
-        except ImportError:
-            raise ExtraMissing("DuckDB", "archive") from None
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = duckdb.connect(config=_CONFIGURATION)
-                    self._connection.execute(_SETTINGS)
-                if (paths := [footer.file.path for footer in files]) != self._paths_in_view:
-                    # Only if files changed, because a new view makes DuckDB open every file again.
-                    if files:
-                        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
-                    else:
-                        self._connection.register("dweets", BASE.empty_table())
-                    self._paths_in_view = paths
-                statements = self._connection.extract_statements(query)
-                if any(statement.type is not duckdb.StatementType.SELECT for statement in statements):
-                    self._paths_in_view = None  # the statement may drop or replace the view
-                relation = self._connection.sql(query, params=parameters)
-                return _to_frame(pa.table({}) if relation is None else relation.to_arrow_table())
-            except duckdb.Error as error:
-                gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
-                reason = str(error).split("\n\n")[0]
+            return _to_frame(result.result())
+        except BaseException:
+            if not result.cancel() and not result.done():  # Ctrl-C
+                self._connection.interrupt()
+            raise
+
+    def _result(
+        self, query: str, files: Sequence[Footer], parameters: Sequence[Any] | Mapping[str, Any] | None
+    ) -> pa.Table:
+        import duckdb
+
+        try:
+            if (paths := [footer.file.path for footer in files]) != self._paths_in_view:
+                # Only if files changed, because a new view makes DuckDB open every file again.
+                if files:
+                    self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
+                else:
+                    self._connection.register("dweets", BASE.empty_table())
+                self._paths_in_view = paths
+            statements = self._connection.extract_statements(query)
+            if any(statement.type is not duckdb.StatementType.SELECT for statement in statements):
+                self._paths_in_view = None  # the statement may drop or replace the view
+            relation = self._connection.sql(query, params=parameters)
+            return pa.table({}) if relation is None else relation.to_arrow_table()
+        except duckdb.Error as error:
+            gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
+            reason = str(error).split("\n\n")[0]
         if gone is not None:
             raise FileNotFoundError(str(gone))
         raise InvalidArgument(f"the query cannot be answered: {reason}")
@@ -123,8 +133,10 @@ def dask_frame(files: Sequence[Footer]) -> dd.DataFrame:
 
 def _to_frame(table: pa.Table, *, is_partition: bool = False) -> pd.DataFrame:
     """Convert a table; integers are nullable if some are missing, and (but for `BASE`) always in a Dask partition."""
-    names = table.column_names  # a query may use a name twice
-    table = table.rename_columns([f"{name}_{n + 1}" if name in names[:n] else name for n, name in enumerate(names)])
+    names = table.column_names
+    while len(set(names)) < len(names):  # a query may use a name twice
+        names = [f"{name}_{n + 1}" if name in names[:n] else name for n, name in enumerate(names)]
+    table = table.rename_columns(names)
     for number, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(number, field.name, table.column(number).cast(field.type.value_type))

@@ -8,10 +8,9 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import filelock
 import pandas as pd
@@ -31,12 +30,8 @@ from toolkit.dweets.archive.parquet_files import Row, last_row, merged_tables, r
 from toolkit.errors import ArchiveUnusable
 from toolkit.public_names import Closable
 
-
-class FileLimits(NamedTuple):
-    rows_to_end_a_day: int = 65_536  # a file with at least this many rows ends with its day
-    most_rows: int = 1_048_576
-    most_bytes: int = 256 * 1024 * 1024
-    small_files: int = 16  # this many may accumulate at the end of a thing before they are merged
+_MOST_ROWS, _MOST_BYTES = 1_048_576, 256 * 1024 * 1024
+SMALL_FILES = 16  #: this many may accumulate at the end of a thing before they are merged
 
 
 class ArchiveWriter(Closable):
@@ -45,9 +40,8 @@ class ArchiveWriter(Closable):
     After a merge, the old files are removed `seconds_to_remove` later: a reader may have listed but not opened them.
     """
 
-    def __init__(self, folder: Path, limits: FileLimits | None = None, seconds_to_remove: float = 60.0) -> None:
+    def __init__(self, folder: Path, seconds_to_remove: float = 60.0) -> None:
         self.folder = folder
-        self._limits = limits or FileLimits()
         self._seconds_to_remove = seconds_to_remove
         self._removable: deque[tuple[float, Path]] = deque()
         self._lock = filelock.FileLock(folder / "writer.lock", timeout=0, thread_local=False)
@@ -85,16 +79,16 @@ class ArchiveWriter(Closable):
         epoch = position.epoch if epoch is None else epoch
         stored = position.sequence if epoch == position.epoch else 0
         for run in _runs([row for row in rows if row.sequence > stored]):
-            self._write(thing, epoch, run[0].sequence, run[-1].sequence, [table_of_rows(thing, run)])
+            self._write(thing, epoch, run[0].sequence, run[-1].sequence, iter([table_of_rows(thing, run)]))
 
     def append_table(self, thing: str, table: pa.Table) -> None:
         """Add a table with the columns of an archive file; its sequence numbers must continue those of the thing."""
         epoch, sequence = self.position(thing)
-        self._write(thing, epoch, sequence + 1, sequence + table.num_rows, [table])
+        self._write(thing, epoch, sequence + 1, sequence + table.num_rows, iter([table]))
 
     def merge(self, thing: str, *, fully: bool = False) -> None:
         """Merge small files: all of them if `fully`, otherwise only those that are worth the work."""
-        for files in _groups_to_merge(thing_files(self.folder, thing), self._limits, fully=fully):
+        for files in _groups_to_merge(thing_files(self.folder, thing), fully=fully):
             self._write(thing, files[0].epoch, files[0].first, files[-1].last, merged_tables(files))
             removal = time.monotonic() + self._seconds_to_remove
             self._removable += [(removal, file.path) for file in files]
@@ -109,7 +103,9 @@ class ArchiveWriter(Closable):
         for path in list(leftover_files(self.folder)):
             _remove(path)
 
-    def _write(self, thing: str, epoch: int, first: int, last: int, tables: Iterable[pa.Table]) -> None:
+    def _write(self, thing: str, epoch: int, first: int, last: int, tables: Iterator[pa.Table]) -> None:
+        if not self._lock.is_locked:
+            raise ArchiveUnusable(f"this writer of the archive {self.folder} is closed")
         thing_folder = self.folder / folder_name(thing)
         unfinished = thing_folder / f"{epoch}.{first}{UNFINISHED}"
         try:
@@ -117,7 +113,7 @@ class ArchiveWriter(Closable):
                 thing_folder.mkdir(parents=True)
                 for parent in thing_folder.relative_to(self.folder).parents:
                     _sync_folder(self.folder / parent)
-            days = write_parquet(unfinished, tables, last - first + 1)
+            days = write_parquet(unfinished, tables)
             os.replace(unfinished, thing_folder / file_name(*days, epoch, first, last))
             _sync_folder(thing_folder)
         except (OSError, pa.ArrowException) as error:
@@ -134,7 +130,7 @@ class ArchiveWriter(Closable):
         self._lock.release()
 
 
-def _groups_to_merge(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: bool) -> Iterator[list[ArchiveFile]]:
+def _groups_to_merge(files: Sequence[ArchiveFile], *, fully: bool) -> Iterator[list[ArchiveFile]]:
     """Yield groups of neighbouring files that should be one file.
 
     The last group still grows. Unless `fully`, files at its start stay as they are while fewer rows follow them than
@@ -144,30 +140,26 @@ def _groups_to_merge(files: Sequence[ArchiveFile], limits: FileLimits, *, fully:
     rows = size = 0
     for file in files:
         rows, size = rows + file.rows, size + file.path.stat().st_size
-        if not groups or _starts_group(file, groups[-1][-1], rows, size, limits):
+        if not groups or rows > _MOST_ROWS or size > _MOST_BYTES or _has_gap(groups[-1][-1], file):
             groups.append([])
             rows, size = file.rows, file.path.stat().st_size
         groups[-1].append(file)
     if groups and not fully:
         group = groups.pop()
         rows_after = sum(file.rows for file in group)
-        is_due = len(group) > limits.small_files
+        is_due = len(group) > SMALL_FILES
         while group and group[0].rows > (rows_after := rows_after - group[0].rows):
             group = group[1:]
         groups += [group] if is_due else []
     yield from (group for group in groups if len(group) > 1)
 
 
-def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, limits: FileLimits) -> bool:
-    has_gap = (file.epoch, file.first) != (last.epoch, last.last + 1)
-    starts_day = rows - file.rows >= limits.rows_to_end_a_day and file.last_day > last.last_day
-    return has_gap or starts_day or rows > limits.most_rows or size > limits.most_bytes
+def _has_gap(earlier: ArchiveFile, later: ArchiveFile) -> bool:
+    return (later.epoch, later.first) != (earlier.epoch, earlier.last + 1)
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Split the rows at gaps of their sequence numbers."""
-    if any(after.sequence <= before.sequence for before, after in pairwise(rows)):
-        raise ValueError("rows must be in ascending order of their sequence numbers")
     for _, run in groupby(enumerate(rows), key=lambda numbered: numbered[1].sequence - numbered[0]):
         yield [row for _, row in run]
 

@@ -110,7 +110,9 @@ def _warn_if_useless(condition: str, contents: Sequence[bytes], verdicts: Sequen
     if contents and not any(verdict.met for verdict in verdicts):
         for name in dict.fromkeys(re.findall(r"\bdweet\.([A-Za-z_]\w*)\b(?!\s*\()", condition)):
             if not any(b'"%s":' % name.encode() in content for content in contents):
-                warn_caller(f"no dweet has the field {name}; the last one has {', '.join(orjson.loads(contents[-1]))}")
+                last = orjson.loads(contents[-1])
+                fields = ", ".join(last) if last and isinstance(last, dict) else "no fields"
+                warn_caller(f"no dweet has the field {name}; the last one has {fields}")
     if verdicts and all(verdict.fault is not None for verdict in verdicts):
         warn_caller(f"the condition failed at every dweet: {verdicts[-1].fault}")
     elif verdicts and not any(verdict.returned for verdict in verdicts):

@@ -88,7 +88,8 @@ class Playback(PublicNames, Closable):
         if not speed > 0:
             raise InvalidArgument("speed must be above 0")
         self._contents = row_contents(frame)
-        self._due_seconds = ((index - index[0]).total_seconds() / speed).tolist() if len(index) else []
+        due = (index - index[:1].min()).total_seconds() / speed
+        self._due_seconds = np.minimum(due, threading.TIMEOUT_MAX).tolist()
         self._post = post
         self._stopped = threading.Event()
         self._failure: Exception | None = None
