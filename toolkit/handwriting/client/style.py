@@ -107,6 +107,8 @@ def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
 
 def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) -> str:
     if isinstance(value, str):
+        if name in _DISTANCE_NAMES and _NUMBER_PATTERN.fullmatch(value):
+            return _distances(name, [value], unit)[0]  # raises an error that names a unit
         return _hexadecimal_colour(value) if name == "handwriting_color" else value
     if name == "natural" and isinstance(value, bool | np.bool_):
         return str(value).lower()
@@ -117,7 +119,7 @@ def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) ->
             raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
         if name == "random_seed" and value == 0:
             return str(SEED_FOR_ZERO)
-        return _decimal_text(value) + unit if name in _DISTANCE_NAMES else str(value)
+        return _distances(name, [value], unit)[0] if name in _DISTANCE_NAMES else str(value)
     if name == "handwriting_color" and isinstance(value, Iterable):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
@@ -141,7 +143,7 @@ def _page_sides(page: Page) -> Sequence[Distance]:
     return sides
 
 
-def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]:
+def _distances(name: str, distances: Sequence[Distance | Decimal], unit: str) -> list[str]:
     """Return distances as texts with a unit, or raise InvalidArgument if one is wrong."""
     if len({isinstance(distance, str) for distance in distances}) > 1:
         raise InvalidArgument(f"{name} mixes numbers, which are pixels, with texts: give each distance its unit")
@@ -154,7 +156,7 @@ def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]
             advice = f"a unit, as in {shown}mm" if _NUMBER_PATTERN.fullmatch(value) else "20mm, 2cm or 0.8in"
             raise InvalidArgument(f"{name} has {shown!r}, which is no distance: write {advice}")
         if not isinstance(value, str) and (isinstance(value, bool) or not math.isfinite(value)):
-            raise InvalidArgument(f"{name} cannot be {value!r}")
+            raise InvalidArgument(f"{name} cannot be {value}")
         texts.append(shown if isinstance(value, str) else _decimal_text(value) + unit)
     return texts
 
