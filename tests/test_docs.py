@@ -17,10 +17,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from playwright.sync_api import sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 import toolkit
-from tests.conftest import ROOT
+from tests.browser.lab_page import CHROMIUM_FLAGS
+from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
 from toolkit.endpoint import Endpoint
 
@@ -28,6 +30,11 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "endpoints")]
 BLOCK = re.compile(r"(<!-- not run: (?P<reason>.+?) -->\n)?```(?P<language>[a-z]+)\n(?P<code>.*?)```\n", re.DOTALL)
 OUTPUT = re.compile(r"\s*```text\n(.*?)```", re.DOTALL)
+# The words that reach over the right edge of the window, apart from what scrolls: code blocks, tables and outputs.
+CUT_OFF = """() => [...document.querySelectorAll(".bd-article *")]
+  .filter((one) => one.children.length === 0 && one.textContent.trim() && !one.matches(".headerlink"))
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest("pre, table, .output"))
+  .map((one) => one.textContent)"""
 SERVICES = ("dweets", "handwriting", "rewards", "identity", "operator")
 
 
@@ -99,6 +106,22 @@ def test_no_page_fetches_anything_from_another_host(site: Path) -> None:
         foreign += [f"{page.name}: {address}" for address in parser.found if re.match(r"(https?:)?//", address)]
     assert not foreign
     assert (site / "searchindex.js").exists(), "the search works without a network"
+
+
+@pytest.mark.browser
+def test_a_phone_cuts_no_word_off_and_decisions_fit_a_desktop(site: Path) -> None:
+    program = required_program("chromium", "chromium-browser", "google-chrome")
+    pages = ("gallery/index", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
+        page = browser.new_page(viewport={"width": 375, "height": 800})
+        for name in pages:
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.evaluate(CUT_OFF) == [], name
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.goto((site / "explanation/decisions.html").as_uri())
+        assert page.evaluate("[...document.querySelectorAll('table')].every(one => one.scrollWidth <= one.clientWidth)")
+        browser.close()
 
 
 def test_the_examples_of_the_endpoints_answer_what_they_say(demo: toolkit.Gateway) -> None:

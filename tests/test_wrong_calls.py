@@ -116,6 +116,8 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "history since NaT": (lambda w: w.dweets.history("roof", since=pd.NaT), "since must be a time"),
     "history since a number": (lambda w: w.dweets.history("roof", since=5), "since is a str or a date"),
     "history until words": (lambda w: w.dweets.history("roof", until="tomorrowish"), "until must be a time, such as"),
+    "history since 1.2.": (lambda w: w.dweets.history("roof", since="1.2.2026"), "since must be a time, such as"),
+    "history until now": (lambda w: w.dweets.history("roof", until="now"), "until must be a time, such as"),
     "history of minus n": (lambda w: w.dweets.history("roof", n=-1), "n must be at least 1"),
     "history of half": (lambda w: w.dweets.history("roof", n=1.5), "n is a whole number or None, not a float"),
     "history of truth": (lambda w: w.dweets.history("roof", n=True), "not a bool"),
@@ -170,6 +172,11 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: w.hands.png("Hi", "Molly", margin=(1, 2)),
         "margin is a number or a str or 4 values or None",
     ),
+    "a size without a unit": (
+        lambda w: w.hands.png("Hi", "Molly", handwriting_size="20"),
+        "handwriting_size has '20', which is no distance: write a unit, as in 20mm",
+    ),
+    "a height below 0": (lambda w: w.hands.png("Hi", "Molly", height=-1), "height cannot be negative: -1"),
     "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
     "sheet of None": (lambda w: w.hands.contact_sheet(None), "pictures is a DataFrame or a list of Handwritten"),
     **{

@@ -46,8 +46,9 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
 def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
     """Convert `moment` to UTC with microseconds; for an invalid time, InvalidArgument says that `name` is wrong."""
     try:
-        given = pd.Timestamp(moment)
-        utc = given.tz_localize("UTC") if given.tzinfo is None else given.tz_convert("UTC")
+        if isinstance(moment, str) and not re.match(r"\s*[0-9]{4}", moment):
+            raise ValueError  # pandas reads 1.2.2026 as 2 January, and "now" as a local time
+        utc = pd.to_datetime(moment, utc=True)
         if pd.isna(utc):
             raise ValueError
         return utc.as_unit("us")

@@ -52,7 +52,7 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
     is_json = file.suffix == ".json"
     try:
-        table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8-sig"))
+        table = (msgspec.json.decode if is_json else tomllib.loads)(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         # Show only the position of the error: the text there may hold a secret.
         position = re.search(r"\((?:at|byte) .*?\)", str(error))

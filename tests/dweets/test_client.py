@@ -221,7 +221,10 @@ def test_odd_frames_are_refused_with_a_reason(tk: Connection) -> None:
     for frame, reason in [
         (pd.DataFrame({"n": [1]}, index=twice), "the index and a column have the same name"),
         (pd.DataFrame({"n": [deep]}), "the column 'n' cannot be written as JSON"),
-        (pd.DataFrame({"n": [{"m": pd.NA}]}), "the column 'n' cannot be written as JSON: it holds <NA>: send None"),
+        (
+            pd.DataFrame({"n": [{"m": pd.NA}]}),
+            "the column 'n' cannot be written as JSON: it holds <NA>: leave the value out",
+        ),
     ]:
         with pytest.raises(InvalidArgument, match=reason):
             tk.dweets.post_frame("odd", frame)

@@ -154,6 +154,13 @@ def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
         assert json.loads(answer.body)["Status"] == 0
 
 
+def test_a_json_file_may_begin_as_notepad_writes_it(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.json"
+    file.write_text('{"dweets": {"keep": 600}}', "utf-8-sig")
+    with Gateway(config=file) as gateway:
+        assert operator_of(gateway).retention()["most"].iloc[0] == 600
+
+
 def test_arguments_replace_what_the_configuration_says(tmp_path: Path) -> None:
     config = {"gateway": {"folder": tmp_path / "other", "port": 1}, "dweets": {"locks": {"a": "1"}, "keep": 600}}
     with Gateway(tmp_path / "mine", config=config, port=0, locks={"b": Secret("2")}) as gateway:

@@ -3,7 +3,6 @@
 import importlib.metadata
 import platform
 import shutil
-import socket
 import sys
 import tempfile
 from contextlib import suppress
@@ -20,13 +19,14 @@ def _findings() -> list[tuple[str, object, str]]:
     """Return each subject, what was found (a path or a version; None if missing), and advice for a missing one."""
     folder, jupyter = gateway_folder(), install_command("lab")
     taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
+    free = None if is_listening("127.0.0.1", DEFAULT_PORT) else "free"
     mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
     no_mail_server = "alert mails stay in the outbox, unless --smtp names a server elsewhere"
     redis = shutil.which("redis-server") or shutil.which("valkey-server")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     return [
         ("data folder", _if_writable(folder), f"{folder} cannot be written: give --data another folder"),
-        (f"port {DEFAULT_PORT}", _if_free(DEFAULT_PORT), taken),
+        (f"port {DEFAULT_PORT}", free, taken),
         ("JupyterLab", _version("jupyterlab"), f"`toolkit lab` cannot start; run: {jupyter}"),
         ("ipykernel", _version("ipykernel"), f"notebooks have no Python; run: {jupyter}"),
         ("DuckDB", _version("duckdb"), "archives have no SQL queries: install the extra [archive]"),
@@ -42,13 +42,6 @@ def _if_writable(folder: Path) -> Path | None:
     present = next(path for path in (folder, *folder.parents) if path.exists())
     with suppress(OSError), tempfile.TemporaryFile(dir=present):
         return folder
-    return None
-
-
-def _if_free(port: int) -> str | None:
-    with suppress(OSError), socket.socket() as listener:
-        listener.bind(("127.0.0.1", port))
-        return "free"
     return None
 
 

@@ -35,11 +35,12 @@ def checked_names(things: str | Iterable[str]) -> list[str]:
 
 def checked_date(date: TimeLike) -> str:
     """Return a day as ``YYYY-MM-DD``; InvalidArgument if there is no such day."""
-    from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
+    if not isinstance(date, str):
+        from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
 
+        date = utc_timestamp(date, "date")
     try:
-        day = datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else utc_timestamp(date, "date")
-        return day.date().isoformat()
+        return (datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else date).date().isoformat()
     except (ValueError, NotImplementedError):  # pandas has times beyond the years 1 to 9999, but no dates
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
 

@@ -117,9 +117,12 @@ def _json_value(value: object) -> object:
         return value.isoformat()
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write values[::2]
         return value.tolist()
-    advice = "a text or a number" if not hasattr(value, "to_dict") else "its to_dict(), or a frame with post_frame"
-    advice = "None" if value is pd.NA or value is pd.NaT else advice
-    raise TypeError(f"it holds {described(value)}: send {advice}")
+    advice = "send a text or a number"
+    if value is pd.NA or value is pd.NaT:
+        advice = "leave the value out, or send None"
+    elif hasattr(value, "to_dict"):
+        advice = "send its to_dict(), or a frame with post_frame"
+    raise TypeError(f"it holds {described(value)}: {advice}")
 
 
 def _holds_nan(value: Any) -> bool:  # noqa: ANN401

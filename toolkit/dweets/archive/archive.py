@@ -150,7 +150,7 @@ class Archive:
         n
             At most the newest `n` of each thing, by time; None for all.
         since, until
-            Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
+            Start (included) and end (excluded): ISO 8601 text, date or datetime, in UTC if it has no time zone.
         columns
             Names in the content; None for the 200 most frequent.
 

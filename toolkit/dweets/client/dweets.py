@@ -154,7 +154,7 @@ class DweetClient(PublicNames):
         n
             How many of the newest dweets of each thing; None for all. Up to 500 take one request.
         since, until
-            Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
+            Start (included) and end (excluded): ISO 8601 text, date or datetime, in UTC if it has no time zone.
         columns
             Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress

@@ -107,6 +107,8 @@ def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
 
 def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) -> str:
     if isinstance(value, str):
+        if name in _DISTANCE_NAMES and _NUMBER_PATTERN.fullmatch(value):
+            return _checked_distance(name, value)  # raises an error that names a unit
         return _hexadecimal_colour(value) if name == "handwriting_color" else value
     if name == "natural" and isinstance(value, bool | np.bool_):
         return str(value).lower()
@@ -117,7 +119,7 @@ def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) ->
             raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
         if name == "random_seed" and value == 0:
             return str(SEED_FOR_ZERO)
-        return _decimal_text(value) + unit if name in _DISTANCE_NAMES else str(value)
+        return _checked_distance(name, _decimal_text(value) + unit) if name in _DISTANCE_NAMES else str(value)
     if name == "handwriting_color" and isinstance(value, Iterable):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
@@ -145,16 +147,17 @@ def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]
     """Return distances as texts with a unit, or raise InvalidArgument if one is wrong."""
     if len({isinstance(distance, str) for distance in distances}) > 1:
         raise InvalidArgument(f"{name} mixes numbers with texts: give each distance its unit")
-    texts = []
-    for value in distances:
-        text = _query_value(name, value, unit).strip()
-        if text.startswith("-"):
-            raise InvalidArgument(f"{name} cannot be negative: {text}")
-        if points_of(text) is None:
-            advice = f"a unit, as in {text}mm" if _NUMBER_PATTERN.fullmatch(text) else "20mm, 2cm or 0.8in"
-            raise InvalidArgument(f"{name} has {text!r}, which is no distance: write {advice}")
-        texts.append(text)
-    return texts
+    return [_checked_distance(name, _query_value(name, distance, unit)) for distance in distances]
+
+
+def _checked_distance(name: str, text: str) -> str:
+    text = text.strip()
+    if text.startswith("-"):
+        raise InvalidArgument(f"{name} cannot be negative: {text}")
+    if points_of(text) is None:
+        advice = f"a unit, as in {text}mm" if _NUMBER_PATTERN.fullmatch(text) else "20mm, 2cm or 0.8in"
+        raise InvalidArgument(f"{name} has {text!r}, which is no distance: write {advice}")
+    return text
 
 
 def _decimal_text(value: float | Decimal) -> str:
