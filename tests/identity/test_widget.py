@@ -199,7 +199,7 @@ def test_what_is_too_old_before_the_code_has_expired(walkthrough: IdentityWalkth
     assert walkthrough.state == "expired"
     walk(walkthrough, "open")
     assert walkthrough.state == "expired"
-    assert "already used. Or it is too old" in walkthrough.status.value
+    assert "already used. Or it has expired" in walkthrough.status.value
     walk(walkthrough, "start", "open")
     pass_time(walkthrough, 61)
     walk(walkthrough, "finish")

@@ -13,7 +13,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
 from toolkit.identity.client.session import Flow
-from toolkit.identity.envelope import OR_TOO_OLD, SUCCESS_DESCRIPTION, error_of
+from toolkit.identity.envelope import SUCCESS_DESCRIPTION, USED_OR_EXPIRED, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.responses import Eligibility, Opened
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
@@ -103,7 +103,7 @@ class RequestRecorder:
             if reply.status != 200:
                 # Responses to phones have no status code, only these HTTP statuses; 410 has two causes.
                 status = {404: 2001, 410: 2003, 429: 2040}.get(reply.status)
-                fields = {"Status": status, "AdditionalInfo": OR_TOO_OLD if status == 2003 else None}
+                fields = {"Status": status, "AdditionalInfo": USED_OR_EXPIRED if status == 2003 else None}
                 error = error_of(fields, reply.status, request=str(OPEN_TARGET))
                 raise error or UnexpectedReply(f"{OPEN_TARGET} was answered by HTTP {reply.status}")
             final = Secret(checked(content, Opened).vfp)
