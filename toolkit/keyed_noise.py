@@ -18,7 +18,7 @@ _MIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MIX_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _INDEX_FACTOR = np.uint64(0xD1342543DE82EF95)
-# `field` computes this many points at a time, because it needs twenty times the memory of the points.
+# `field` computes this many points at a time, because it needs 150 bytes per point.
 _POINTS_PER_BATCH = 100_000
 _LOW_16_BITS = np.uint64(0xFFFF)
 _WARM_UP_STEPS = 24  # after these steps, a value no longer depends on the first one
@@ -96,7 +96,7 @@ class KeyedNoise:
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return a smooth displacement to the right and up for each point, variance 0.25 to 1.
 
-        Each owner, such as a letter, has its own field. Positions are in units of the lattice.
+        Each owner, such as a letter, has its own field. Positions are in cells of the lattice of random values.
         """
         right, up = np.empty(len(x)), np.empty(len(x))
         for first in range(0, len(x), _POINTS_PER_BATCH):

@@ -19,14 +19,14 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 MIN_LINE_SPACING = 1.5  # the default of the service
 SLOPE_DRIFT_LINES = 9.0  # in a letter, the slope drifts over this many lines
 GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # factors on the slope and the drift of lines, on paper with rules
-# For natural writing.
+# -- natural writing --------------------------------------------------------------------------------------
 MARGIN_STEP, MARGIN_STEP_SPREAD = 0.25, 0.1  # shift of the margin per line: mean, and standard deviation
 MAX_SLOPE, SLOPE_DRIFT = 0.0175, 0.004  # largest slope of a line, and standard deviation of its drift
 WANDER_FACTOR = 1.6  # on BASELINE_WANDER, which is for writing that is not natural
 _TREND_LINES = 16  # over this many lines, the slope grows from half of the writer's slope to one and a half
 _DODGE_COLUMN, _MAX_COLUMNS = 0.25, 256  # lines are compared in columns: their width, and their largest number
 _CLEARANCE, _MAX_DODGE = 0.1, 0.16  # distance wanted between two lines, and how far a word may move down for it
-# For the line spacing of a letter.
+# -- line spacing of a letter -------------------------------------------------------------------------------
 _COLUMN_WIDTH = 0.15  # two lines are compared in columns of this width
 _LONG_WORD_LENGTH = 6.0
 _NEAR_COLUMNS = 5  # the motion of the hand may move ink sideways by this many columns
@@ -122,7 +122,7 @@ def motion_reserve(shaper: Shaper) -> float:
 
 
 def _deepest_overlap(layout: Layout) -> float:
-    """Return the largest sum, in any column, of the depth of a line and the height of the next, without the nib."""
+    """Return the line spacing at which ink of two neighbouring lines would just touch, without the width of the nib."""
     x = [start + w.origin_x[w.point_letter] + w.strokes.x for start, w in zip(layout.x, layout.words, strict=True)]
     y = np.concatenate([word.origin_y[word.point_letter] + word.strokes.y for word in layout.words])
     if not len(y):

@@ -47,7 +47,7 @@ def _false_start(word: str, share: float) -> str:
 
 
 def add_corrections(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
-    """Squeeze words; after the strokes of a word, add lines that cross it out, or the second writing of a letter."""
+    """Narrow words to fit into their line; after the strokes of a word, cross it out or write a letter of it again."""
     if not rate or not len(path.stroke_word):
         return path
     _squeeze(path, layout)

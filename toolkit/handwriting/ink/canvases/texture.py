@@ -16,12 +16,12 @@ Single = npt.NDArray[np.float32]
 
 TILE_CELLS = 256  # width and height of the tile of grain, which repeats
 FINE, COARSE = 0.0075, 0.024  # sizes of the two grains in cap heights: single fibres, and bundles of fibres
-HOLLOWS_CAP_HEIGHT = 110  # pixels; in larger writing, hollows of the paper can stay white
+HOLLOWS_CAP_HEIGHT = 110  # pixels; from this cap height on, the hollows of the paper can stay white
 STREAK_LENGTH, MIN_STREAK_FLOW = 0.9, 0.5  # length in cap heights, and smallest share of the flow in a streak
 _MIN_LANES, _MAX_LANES = 3, 9  # points side by side across a stroke
-_POINTS_AT_ONCE = 200_000  # added to the grid together, which takes twenty times the memory of the points
-# Strokes that cover the page more often than this, with more points than this, get a uniform density to save time.
-_HEAP, _HEAP_POINTS = 1.5, 100_000
+_POINTS_AT_ONCE = 200_000  # added to the grid in one step, which takes 300 bytes per point
+# Strokes with more than this many times the area of the rows, and more points than this, get one density, for speed.
+_MAX_STROKE_AREA, _MAX_POINTS = 3.0, 100_000
 _SECOND_PASS = 1.2  # more passes than this over a cell mean that ink lies on ink
 
 
@@ -31,8 +31,8 @@ def ink_at(
 ) -> tuple[Single, Single]:  # fmt: skip
     """Return the mean flow (1 without strokes), and how many strokes lie on each other, at positions of the page.
 
-    The ink of an area (width, first row, number of rows) is collected on a grid of cells of `cell` pixels, which is one
-    cell larger on each side; `size` is the cap height in pixels.
+    The ink of an area (width, first row, number of rows) is collected on a grid of cells of `cell` pixels, which is at
+    least one cell larger on each side; `size` is the cap height in pixels.
     """
     width, first_row, height = area
     top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
@@ -58,7 +58,7 @@ def ink_at(
 
 def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first_row: int) -> Coverage:
     """Multiply the coverage of rows of a page by the density of the ink; `size` is the cap height in pixels."""
-    if len(strokes.x) > _HEAP_POINTS and (strokes.steps() * strokes.radius).sum() > _HEAP * alpha.size:
+    if len(strokes.x) > _MAX_POINTS and (strokes.steps() * 2 * strokes.radius).sum() > _MAX_STROKE_AREA * alpha.size:
         return (alpha * np.float32(ink.kind.opacity)).astype(np.uint8)
     inked = np.flatnonzero(alpha)
     if not len(inked):
@@ -69,7 +69,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     flow, passes = ink_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
     amount = flow * layer_factor(ink.kind, passes)
     # The hollows of the paper stay white, more of them if there is little ink.
-    # In small writing a pixel contains many hollows, and the strokes must not break.
+    # In small writing a pixel contains many hollows, so `minimum` keeps the strokes from breaking.
     minimum = amount * np.float32(max(0.0, 1 - size / HOLLOWS_CAP_HEIGHT))
     amount = np.maximum(amount - np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size), minimum)
     darkened = np.zeros_like(alpha)
@@ -131,7 +131,7 @@ def _interpolated(
 
 
 def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
-    """Return the depth of the paper's hollows at positions of the page, with a mean of about 0."""
+    """Return the depth of the paper's hollows at positions of the page, with a mean of about 0.2."""
     shift = int(noise.number("grain") * TILE_CELLS)
     grain = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
     depth: Single = np.float32(0.3) * grain + np.maximum(grain - np.float32(0.9), 0)

@@ -160,8 +160,8 @@ def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: Key
     keeps_ends = penman.joined | joins | np.append(joins[1:], False)
     edge = np.minimum(np.maximum(np.minimum(x, span[letter] - x) / motion.JOIN_LENGTH, 0.0), 1.0)
     bend = penman.shaper.writer.shake * motion.LETTER_BEND
-    window = np.where(keeps_ends[letter], 1.5 * edge * edge * (3 - 2 * edge), 1.0) * bend
-    return dx * window, dy * window
+    amplitude = np.where(keeps_ends[letter], 1.5 * edge * edge * (3 - 2 * edge), 1.0) * bend
+    return dx * amplitude, dy * amplitude
 
 
 def _place_words(
