@@ -51,7 +51,7 @@ class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
     `module` has a ``main`` that calls `serve`. One thread at a time may call `do`; any thread may `kill` or `stop`.
-    A child that keeps more than `cache_bytes` of memory is replaced before its next job (Linux only).
+    On Linux, a child that has grown by more than `cache_bytes` since its start is replaced before its next job.
     """
 
     def __init__(self, module: str, cache_bytes: int | None = None) -> None:

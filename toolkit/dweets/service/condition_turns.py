@@ -18,7 +18,7 @@ from toolkit.rate_limit import RateLimit
 
 T = TypeVar("T")
 
-_SECONDS_PER_BUDGET = 60.0
+_BUDGET_PERIOD = 60.0  # seconds in which a used-up budget is full again
 # Owners with the same rank have used about the same CPU time; of these, the one that has waited longest is first.
 _SECONDS_PER_RANK = 0.05
 
@@ -40,7 +40,7 @@ class Conditions:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
         self._worker = ConditionWorker()
         self._budget = budget
-        self._seconds_left = RateLimit(budget, budget / _SECONDS_PER_BUDGET, time.monotonic)
+        self._seconds_left = RateLimit(budget, budget / _BUDGET_PERIOD, time.monotonic)
         self._turns = FairQueue(1, rank=self._rank)
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
 """Read the dweets of things: the last ones from a cache, or all of them in batches.
 
-A thing is cached when it is read. The cached thing subscribes to its journal, so it also gets the dweets that other
-gateways on the store commit. If callers read only its latest dweet, only that is cached, so that many things fit in.
+A thing is cached when its last dweets are read. It then subscribes to its journal, so it also gets the dweets that
+other gateways on the store commit. If callers read only the latest dweet, only that is cached, so many things fit in.
 """
 
 import asyncio

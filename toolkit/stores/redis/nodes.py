@@ -175,7 +175,7 @@ class Node:
         finally:
             if connection is not None:
                 await self.pool.release(connection)
-        # A replica refuses WAIT, after it has refused the writes.
+        # The response to WAIT is an error if the node is a replica; it has refused the writes too.
         if waits and (isinstance(confirmed := responses.pop(), Exception) or confirmed < replicas):
             unconfirmed = OutcomeUnknown(f"kept by {self.label}, but not confirmed by {replicas} replicas in time")
             for n, group in enumerate(groups):
