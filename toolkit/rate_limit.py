@@ -35,7 +35,7 @@ class RateLimit:
         self._rate = calls_a_second
         self._seconds = seconds
         self._latest = -math.inf
-        # The time at which each bucket was (or would have been) empty; bounded, because callers choose keys.
+        # Each bucket has 0 tokens at this time, and fills from then on. Bounded, because callers choose the keys.
         self._empty_at: LRUCache[Hashable, float] = LRUCache(_MOST_BUCKETS)
 
     def take(self, key: Hashable, calls: int = 1) -> Allowance:

@@ -43,8 +43,8 @@ def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _R
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     """Controls, the status line and results, in a column.
 
-    Subclasses define `picture` and `summary`, and set their parts with `show`. When the cell that made a widget runs
-    again, the earlier widget is closed.
+    Subclasses define `picture` and `summary`, and give `show` their child widgets. When the cell that made a widget
+    runs again, the earlier widget is closed.
     """
 
     #: Controls stay enabled while this is True: a disabled button loses the keyboard focus and clicks.

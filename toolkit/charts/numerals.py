@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 _MOST_DIGITS = 17  # enough to tell any two floats apart
 _FEWEST_DIGITS = 4
-_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # outside of this range, numbers are written as 1.5e-09
+_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # numbers outside of this range get scientific notation, such as 1.5e-09
 _ROUNDING = 1e-12  # a smaller relative difference comes from rounding
 
 

@@ -133,7 +133,7 @@ def _outliers_of(outliers: pd.DataFrame | None, thing: object, field: str) -> pd
 def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
     values = (column if regular else column.dropna()).astype("float64")
     if gaps is not None and len(gaps):
-        # A NaN in a gap interrupts the line: in the middle, far from values; for a state at the start, where it ends.
+        # A NaN in each gap interrupts the line: in the middle for numbers; at the start for states, which end there.
         offset = (gaps["end"] - gaps["start"]) / 2 if kind == "number" else pd.Timedelta("1us")
         times = pd.DatetimeIndex(gaps["start"] + offset)
         values = pd.concat([values, pd.Series(float("nan"), index=times, dtype="float64")])

@@ -57,13 +57,13 @@ def history(
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
     elif parquet_file is not None:
-        _write_frame(records, parquet_file, ".parquet")
+        _write_table(records, parquet_file, ".parquet")
     else:
-        _write_frame(records, csv_file or "-", ".csv")
+        _write_table(records, csv_file or "-", ".csv")
 
 
-def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
-    """Write the frame of `tk.dweets.history`, with JSON text in columns of mixed or nested values."""
+def _write_table(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
+    """Write records as the table of `tk.dweets.history`, with JSON text in columns of mixed or nested values."""
     import pandas as pd
 
     from toolkit.dweets.content_frame import history_frame

@@ -123,7 +123,7 @@ class HttpProtocol(asyncio.Protocol):
                 self._pause_reading(is_full)
             if is_full:
                 return
-            reader.read(slices.popleft())
+            reader.feed(slices.popleft())
         if reader.awaits_continue and self._is_idle and not reader.is_over:
             reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -44,7 +44,7 @@ class RequestReader:
         self.body = bytearray()
         self._body_bytes = self._max_body = self._overhead_bytes = 0
 
-    def read(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Add requests that this input completes to `complete`; a refused one is the last, and its handler says why."""
         before, rest = self._body_bytes, None
         try:
@@ -104,7 +104,7 @@ class RequestReader:
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._target, version, lines)
         self._target, self._fields, self._repeated = b"", {}, []
         self._parser = httptools.HttpRequestParser(self)
-        self.read(head + rest)
+        self.feed(head + rest)
 
     # -- called by the parser -----------------------------------------------------------------------------
 

@@ -28,10 +28,10 @@ class Limits(Table, frozen=True):
 
     #: Probability of a reward if no other rule refuses.
     p: Share = 0.3
-    #: The largest number of rewards for one device, and for one device and moment_id, in any 24 hours.
+    #: The most rewards in any 24 hours: for one device, and for one device and one moment_id.
     per_device_per_day: PerDay = 3
     per_moment_per_day: PerDay = 1
-    #: Seconds between two rewards of one device.
+    #: The shortest time between two rewards of one device, in seconds.
     min_gap_s: Gap = 60.0
 
 
@@ -44,7 +44,7 @@ class OwnLimits(Table, frozen=True):
     min_gap_s: Gap | UnsetType = UNSET
 
     def over(self, inherited: Limits) -> Limits:
-        """Return the limits that apply: the own ones, and for the rest the inherited ones."""
+        """Return the limits that apply: those that are set here, and the inherited ones for the rest."""
         own = {name: getattr(self, name) for name in Limits.__struct_fields__}
         return replace(inherited, **{name: value for name, value in own.items() if value is not UNSET})
 
@@ -99,7 +99,7 @@ class Pacing(Table, frozen=True):
 
 
 class Configuration(Table, frozen=True):
-    """The engine's settings, checked. `parse` makes it; `msgspec.structs.replace` returns a changed copy."""
+    """The engine's settings, checked. Made by `parse`; `msgspec.structs.replace` returns a changed copy."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     enabled: bool = True

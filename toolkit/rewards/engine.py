@@ -122,7 +122,7 @@ class Engine:
             if refusal is not None:
                 return Decision(refusal, None, None, arm, limits.p, trace)
         in_stock = [item for item in self.configuration.rewards if spent.get(item.id, 0) < item.stock]
-        reward = self._choose_reward(moment, in_stock, details["ordinal"])  # of the last rule, the draw
+        reward = self._choose_reward(moment, in_stock, details["ordinal"])  # `details` is of the draw, the last rule
         spent[reward.id] = spent.get(reward.id, 0) + 1
         device.rewards.append((moment.at, moment.moment_id))
         trace.append({"rule": "reserve", "ok": True, "reward": reward.id, "spent": spent[reward.id]})

@@ -76,7 +76,7 @@ class Source(Protocol):
         """
 
     def things(self, *, complete: bool) -> Iterable[str]:
-        """Return the things that have rows to archive; unless `complete`, some may be left out for speed."""
+        """Return the things that may have rows to archive; unless `complete`, for speed, only the likely ones."""
 
     def batches(self, thing: str) -> Generator[Batch]:
         """Yield the rows of a thing that are not archived. The caller writes each batch before it asks for the next."""

@@ -161,7 +161,7 @@ class _Evaluator:
     async def _evaluate_batch(self) -> None:
         """Evaluate a batch of the new dweets, and store what they change."""
         stored = None
-        with contextlib.suppress(DamagedRecord):  # logged when it is mirrored
+        with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
             stored = await storage.read(self._records, Alert, alert_key(self.alert.thing))
         if stored is not None and stored.version != self.version:
             self._start_with(stored)
@@ -281,7 +281,7 @@ class Alerts:
 
     async def _settle(self, thing: str) -> None:
         if thing not in self._evaluators:  # another gateway may just have set the alert
-            with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
+            with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
                 self._mirror(thing, await storage.read(self._records, Alert, alert_key(thing)))
         newest = await self._store.journals.last(journal_of(thing), 1)
         if newest and (evaluator := self._evaluators.get(thing)) is not None:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _FAILURES = (ArchiveUnusable, StoreUnavailable)
 _LEASE_KEY = "lease"
-# Time for the last pass at a stop; dweets that are not archived by then stay in the store until the next start.
+# Time for the last pass before the gateway stops; dweets not archived by then stay in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
 _SPACE, _POSITION_PREFIX = "archive", "position:"
 _POSITIONS_PER_CALL = 200
@@ -40,7 +40,7 @@ _MAX_THINGS = 10_000_000
 # How many entries one read of a journal returns at most, and after how many rows or bytes a file is written.
 _ENTRIES_PER_READ, _ROWS_PER_FILE, _BYTES_PER_FILE = 500, 10_000, 16 * 1024 * 1024
 # Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written things
-# first and stops after 200 without new dweets. Every 600 passes it reads all: a shared store orders them only roughly.
+# first and stops after 200 without new dweets; every 600 passes it reads all, because a shared store's order is rough.
 _PASSES_PER_CHECK, NAMES_WITHOUT_NEWS, PASSES_PER_FULL_CHECK = 6, 200, 600
 
 
@@ -167,7 +167,7 @@ class StoreSource:
         self._publish_positions({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
     def stop(self) -> None:
-        pass  # the last pass reads all names
+        pass  # rows are read only during a pass
 
     def things(self, *, complete: bool) -> Iterator[str]:
         yield from self._posted.copy()

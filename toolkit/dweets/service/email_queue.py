@@ -51,7 +51,7 @@ class EmailQueue:
         mails = []
         for key, value in (await self._records.scan(storage.SPACE)).items():
             if key.startswith(mail_key("")):
-                with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
+                with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
                     mails.append(Mail.parse(key, value))
         return sorted(mails, key=lambda mail: (mail.at, mail.id))
 
@@ -146,7 +146,7 @@ class EmailQueue:
     @storage.retry_while_changed
     async def _change_record(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
         """Change the record of a claimed mail, unless the lease has passed to another gateway."""
-        with contextlib.suppress(DamagedRecord):  # logged when it was mirrored
+        with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
             stored = await storage.read(self._records, Mail, claimed.key)
             if stored is not None and stored.record.lease == claimed.lease:
                 await self._replace(stored, replace(stored.record, **changes))

@@ -67,8 +67,8 @@ class HistorySource:
         """Return how many rows `read` would return; 0 if this is not known before reading."""
         if not self._is_archive or day:
             return 0
-        archived = self._client.things()
-        return int(archived.loc[archived["thing"].isin(things), "dweets"].sum())
+        archived_things = self._client.things()
+        return int(archived_things.loc[archived_things["thing"].isin(things), "dweets"].sum())
 
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
         """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""

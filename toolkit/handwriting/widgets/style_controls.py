@@ -43,8 +43,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, as a multiple of the size")
         self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_LINE_VARIANCE))
         self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _VARIANCE_TOOLTIP.format(HUMAN_WORD_VARIANCE))
-        number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
-        self.seed = sized(number, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
+        field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
+        self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
         self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 

@@ -1,6 +1,6 @@
 """Ten attacks on the authentication flow. Each sends real requests, and one rule of the service must refuse it.
 
-Attacks use separate phones, so they do not affect the current flow; only "let the clock run" advances the clock.
+They affect the current flow only if its phone is no_challenge, prepaid or no_cards, or if they "let the clock run".
 """
 
 from __future__ import annotations
