@@ -1,4 +1,4 @@
-"""Diagrams of lines, boxes and texts, described once: a browser draws them in notebooks, and matplotlib as PNG.
+"""Diagrams of lines, boxes and texts, described once: a browser draws them in notebooks, matplotlib in PNG files.
 
 `DrawingPane` uses anywidget, because a person can choose arrows by mouse and keyboard only if the widget has a script,
 and ``ipywidgets.HTML`` removes scripts. The script also draws in 1 ms (an SVG of matplotlib takes 50 ms) and uses the

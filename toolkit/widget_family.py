@@ -238,7 +238,7 @@ def sized(
 
 def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
     """Give a control a tooltip; a text field, a list or a check box shows the tooltip at its description."""
-    # With a description, these do not show `tooltip`, so the description gets it as the title of an HTML element.
+    # If these controls have a description, ipywidgets does not show their `tooltip`: put it into an HTML `title`.
     if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
         control.description_allow_html = True
         control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'

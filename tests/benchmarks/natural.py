@@ -121,7 +121,7 @@ class Word(NamedTuple):
 
 def _words(page: Page) -> Iterator[Word]:
     for number, shaped in enumerate(page.layout.words):
-        ink = page.strokes.select((page.stroke_word == number) & ((page.strokes.flags & OUTLINE_FLAG) == 0))
+        ink = page.strokes.select((page.word_of_stroke == number) & ((page.strokes.flags & OUTLINE_FLAG) == 0))
         begin, end = ink.start, ink.start + ink.length - 1
         apart = np.hypot(ink.x[begin[1:]] - ink.x[end[:-1]], ink.y[begin[1:]] - ink.y[end[:-1]]) / SIZE
         lifts = 1 + int((apart > _SAME_PEN).sum())
@@ -152,7 +152,7 @@ def constructions(page: Page) -> float:
     """
     forms: dict[str, list[tuple[tuple[int, int], np.ndarray]]] = defaultdict(list)
     for number, shaped in enumerate(page.layout.words):
-        ink = page.strokes.select(page.stroke_word == number)
+        ink = page.strokes.select(page.word_of_stroke == number)
         y = page.word_y[number] - ink.y
         x = ink.x - ink.x.mean() - np.cov(ink.x, y)[0, 1] / np.var(y) * (y - y.mean())
         form = np.stack([x / max(x.std(), 0.12 * SIZE), (y - y.mean()) / y.std()], axis=1)

@@ -304,6 +304,16 @@ class TestTheStart:
             assert right not in told
             assert wrong not in told
 
+    def test_of_an_unknown_command_without_its_arguments(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        password = secrets.token_hex(8)
+        (tmp_path / "redis.conf").write_text("rename-command AUTH _AUTH\n")
+        with RedisServer(include=tmp_path / "redis.conf") as server:
+            with pytest.raises(StoreUnavailable, match="unknown command 'AUTH'$") as refused:
+                run(_open(server.url.replace("//", f"//:{password}@")))
+            assert password not in "".join(traceback.format_exception(refused.value)) + caplog.text
+
     def test_of_a_user_who_may_do_what_the_readme_asks_for_and_of_one_who_may_not_write(self) -> None:
         (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "docs" / "how-to" / "redis.md").read_text())
         password = secrets.token_hex(8)

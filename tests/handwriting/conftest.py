@@ -72,7 +72,7 @@ def pixels(rendering: Handwritten) -> np.ndarray:
 
 def ink_left(page: Page, line: int = 0) -> float:
     """Left end of the ink of a line."""
-    strokes = np.isin(page.stroke_word, np.nonzero(page.layout.line == line)[0])
+    strokes = np.isin(page.word_of_stroke, np.nonzero(page.layout.line == line)[0])
     chosen = page.strokes.select(strokes)
     return float((chosen.x - chosen.radius).min())
 

@@ -145,7 +145,7 @@ def test_natural_writing_follows_the_rules_of_its_paper(page_of: Callable[..., P
         at, slope = np.array([line.position for line in rules]), rules[0].slope
         above = []
         for word in range(len(page.layout.words)):
-            ink = page.strokes.select(page.stroke_word == word)
+            ink = page.strokes.select(page.word_of_stroke == word)
             lowest = ink.y.argmax()
             low = at + slope * ink.x[lowest] - ink.y[lowest]
             above.append(low[np.abs(low).argmin()] / 20)

@@ -73,7 +73,7 @@ def faults(page: Page, parameters: Parameters, is_last: bool) -> list[str]:
 
 def lines_that_meet(page: Page, parameters: Parameters) -> int:
     """Return how many pixels have the ink of two lines; lines of one remainder modulo 3 are drawn together."""
-    line = page.layout.line[page.stroke_word]
+    line = page.layout.line[page.word_of_stroke]
     whole = replace(page, width=float(np.ceil(page.width)), height=float(np.ceil(page.height)))
     inked = np.zeros((int(whole.height), int(whole.width)), int)
     for part in range(3):

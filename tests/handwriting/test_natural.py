@@ -26,7 +26,7 @@ def natural_page(title, text, seed=7, **parameters):
 
 
 def ink_of(page, word):
-    return page.strokes.select(page.stroke_word == word)
+    return page.strokes.select(page.word_of_stroke == word)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_letter_never_has_the_form_it_had_last(penman):
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Prudence"])
 def test_the_strokes_of_a_repeated_word_vary(title):
     page = natural_page(title, "weather " * 20)
-    counts = {int((page.stroke_word == word).sum()) for word in range(20)}
+    counts = {int((page.word_of_stroke == word).sum()) for word in range(20)}
     assert len(counts) > 1
 
 
@@ -223,7 +223,7 @@ def test_a_replay_pauses_between_words_and_slows_down_in_curves():
     )
     page = write_page(Parameters(handwriting("Molly"), "replay", "so long", random_seed=7, natural=True))
     pause = np.array(begin[1:]) - np.array(begin[:-1]) - np.array(lasts[:-1])
-    between_words = np.diff(page.stroke_word) > 0
+    between_words = np.diff(page.word_of_stroke) > 0
     assert pause.min() > -0.02
     assert pause[between_words].min() > pause[~between_words].max()
     curves = re.findall(r"linear\(0,([^)]+)\)", data)

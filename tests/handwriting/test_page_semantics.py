@@ -230,7 +230,7 @@ def test_marks_are_above_or_below_their_letter(page_of, title, natural, text):
         page_of(text, handwriting(title), handwriting_size=100.0, natural=natural),
         unicodedata.normalize("NFD", text),
     )
-    is_mark = page.stroke_letter == page.stroke_letter.max()
+    is_mark = page.letter_of_stroke == page.letter_of_stroke.max()
     letter, mark = page.strokes.select(~is_mark), page.strokes.select(is_mark)
     assert letter.x.min() - 5 < mark.x.mean() < letter.x.max() + 5
     assert mark.y.min() > letter.y.max() if word[1] == "\u0323" else mark.y.max() < letter.y.min()

@@ -33,7 +33,7 @@ def test_no_two_of_the_first_200_e_have_the_same_outline(title, page_of):
     letters = "".join(word.text for word in page.layout.words)
     places = [n for n, letter in enumerate(letters) if letter == "e"][:200]
     for place in places:
-        form = page.strokes.select(page.stroke_letter == place)
+        form = page.strokes.select(page.letter_of_stroke == place)
         forms.add((np.round(form.x - form.x[0], 2).tobytes(), np.round(form.y - form.y[0], 2).tobytes()))
     assert len(places) == len(forms) == 200
 
@@ -83,8 +83,8 @@ def test_punctuation_touches_no_letter(writer):
     for hand in (h for h in catalogue().values() if h.writer == writer):
         page = write_page(Parameters(hand, "png", PUNCTUATED, width=None, height=None, random_seed=3))
         for number, word in enumerate(page.layout.words):
-            in_word = page.stroke_word == number
-            last = page.stroke_letter == page.stroke_letter[in_word].max()
+            in_word = page.word_of_stroke == number
+            last = page.letter_of_stroke == page.letter_of_stroke[in_word].max()
             mark, letters = page.strokes.select(in_word & last), page.strokes.select(in_word & ~last)
             assert white_between(mark, letters) > 0, f"{hand.title}: {word.text}"
 
@@ -99,8 +99,8 @@ def test_the_nominal_gap_of_punctuation_is_kept():
     assert PUNCTUATION_GAP == 0.06
     shaper = Shaper("molly", WRITERS[0])
     word = shaper.word("flowers,")
-    comma = word.point_letter == word.point_letter.max()
-    x, y = word.strokes.x + word.origin_x[word.point_letter], word.strokes.y
+    comma = word.letter_of_point == word.letter_of_point.max()
+    x, y = word.strokes.x + word.origin_x[word.letter_of_point], word.strokes.y
     apart = np.hypot(x[comma][:, None] - x[~comma], y[comma][:, None] - y[~comma])
     assert apart.min() >= PUNCTUATION_GAP + 2 * shaper.nib - 0.01
 

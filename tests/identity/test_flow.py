@@ -112,7 +112,7 @@ def arrange(walk: Walk, row: Transition) -> None:
         walk.lab.clock.advance(seconds=1)
     if row.fact in changes:
         walk.lab.change("happy", **changes[row.fact])
-    if row.fact is Fact.UNKNOWN:
+    if row.fact is Fact.UNKNOWN_SUBSCRIBER:
         walk.lab.carrier.subscriber = AsyncMock(return_value=None)  # type: ignore[method-assign]
     if row.fact is Fact.LAST_WRONG_ANSWER:
         assert [walk.pay(WRONG), walk.pay(WRONG)] == [2022, 2022]

@@ -1,8 +1,8 @@
 r"""The two formats of a live stream: chunk frames for old clients, server-sent events for browsers and this toolkit.
 
-A frame is ``<hex length>\r\n"<the dweet as JSON, encoded again as a JSON string>"\r\n``, all ASCII. The length counts
-the quoted string and starts with a zero. Some old clients read byte by byte and parse each line as JSON: for them, the
-zero is a number, and the string follows, however long the string is.
+A frame is ``<hex length>\r\n"<the dweet as JSON, encoded again as a JSON string>"\r\n``, all ASCII. The length is
+that of the quoted string; it begins with a zero. Some old clients parse an unfinished line as JSON after each byte:
+they skip the zero, which is a number, but would wait forever at a length that begins with a letter.
 """
 
 import json

@@ -145,7 +145,7 @@ class Gateway(PublicNames, Closable):
     def _log_warnings(self, configuration: Configuration) -> None:
         if self._demo.warning:
             log.warning(self._demo.warning)
-        # Only tutorials and tests use a stepped clock, and the demo world is a simulation anyway.
+        # A stepped clock is for tutorials and tests, and `configuration` lacks the demo world's clients: no warning.
         gateway, identity = configuration.gateway, configuration.identity
         simulates = is_loopback(gateway.host) and gateway.public_url is None
         if identity and identity.clients and simulates and not isinstance(self._world.clock, SteppedClock):

@@ -42,7 +42,7 @@ class Fact(StrEnum):
     SUSPENDED = "the subscriber is suspended"
     DEACTIVATED = "the subscriber is deactivated"
     CARRIER_CHANGED = "the subscriber is with another carrier"
-    UNKNOWN = "the carrier does not know the subscriber"
+    UNKNOWN_SUBSCRIBER = "the carrier does not know the subscriber"
     REUSED = "the final fingerprint was used before"
     CHALLENGED = "eligible, with a question"
     UNCHALLENGED = "eligible, without a question"
@@ -85,7 +85,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_S.PROVEN, _E.FINISH, _F.SUSPENDED, _S.REFUSED, 1006),
     Transition(_S.PROVEN, _E.FINISH, _F.DEACTIVATED, _S.REFUSED, 1007),
     Transition(_S.PROVEN, _E.FINISH, _F.CARRIER_CHANGED, _S.REFUSED, 1038),
-    Transition(_S.PROVEN, _E.FINISH, _F.UNKNOWN, _S.REFUSED, 1001),
+    Transition(_S.PROVEN, _E.FINISH, _F.UNKNOWN_SUBSCRIBER, _S.REFUSED, 1001),
     Transition(_S.PROVEN, _E.TIME, _F.LIFE_OVER, _S.EXPIRED, 2002),
     Transition(_S.FAILED, _E.FINISH, _F.ANY, _S.REFUSED, 1001),
     Transition(_S.FAILED, _E.FINISH, _F.SUSPENDED, _S.REFUSED, 1006),

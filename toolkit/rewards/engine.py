@@ -48,7 +48,7 @@ class DeviceState(msgspec.Struct, array_like=True):
 
 # A msgspec Struct is created five times as fast as a dataclass, and a simulation creates thousands of moments.
 class Moment(msgspec.Struct, frozen=True):
-    """One moment; ``app`` and ``device`` are labels, ``at`` is in milliseconds since the epoch."""
+    """One moment. The gateway hashes ``app`` and ``device``; ``at`` is in milliseconds since the epoch."""
 
     app: str
     device: str

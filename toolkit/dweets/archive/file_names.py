@@ -73,8 +73,8 @@ def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFil
 
 def folder_name(thing: str) -> str:
     """Return the path of a thing's folder, valid on every file system; a long name becomes nested folders."""
-    text = "".join(chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02x}" for byte in thing.encode("utf-8"))
-    pieces = [text[start : start + _LONGEST_PIECE] for start in range(0, len(text), _LONGEST_PIECE)]
+    escaped = "".join(chr(byte) if byte in _PLAIN_BYTES else f"%{byte:02x}" for byte in thing.encode("utf-8"))
+    pieces = [escaped[start : start + _LONGEST_PIECE] for start in range(0, len(escaped), _LONGEST_PIECE)]
     return _PREFIX + "~/".join(pieces)
 
 

@@ -21,7 +21,7 @@ from toolkit.public_names import Closable, PublicNames
 Batch = tuple[int, Sequence[Row]]
 #: The followers of this process, by resolved folder.
 running_followers: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
-# Unless it is woken, the follower waits at least this many times as long as its last write took: for larger files.
+# The follower waits at least this many times as long as the last write took (unless woken), for larger files.
 _MIN_PAUSE_PER_WRITE = 4.0
 
 
@@ -40,7 +40,7 @@ class Progress:
         return max(self.sequence - 1, 0)
 
     def recognises(self, first: Row | None) -> bool:
-        """Whether the server has the archived rows; `first` is its first row after `resume_after` (None: no row)."""
+        """Whether the server continues the archived epoch; `first` is its first row after `resume_after`, if any."""
         if self.sequence == 0:
             return True
         if first is None or first.sequence < self.sequence:
@@ -60,7 +60,7 @@ class Progress:
 
 
 def _signature(row: Row) -> tuple[int, int]:
-    # A hash, because contents may be large. An event stream may change line ends between JSON tokens.
+    # A hash, because contents may be large. White space is unified: an event stream may change line ends.
     return row.at, hash(b" ".join(row.content.split()))
 
 

@@ -37,7 +37,7 @@ SMALL_FILES = 16  #: this many may accumulate at the end of a thing before they 
 class ArchiveWriter(Closable):
     """Appends to an archive. The folder is created if missing and locked until `close`.
 
-    After a merge, the old files are removed `seconds_to_remove` later: a reader may have listed but not opened them.
+    After a merge, the old files stay for at least `seconds_to_remove`, or until `close`: a reader may still open them.
     """
 
     def __init__(self, folder: Path, seconds_to_remove: float = 60.0) -> None:

@@ -1,4 +1,4 @@
-"""What LiveDweets needs besides widgets: threads that read the last dweets of things, and the latest values."""
+"""What LiveDweets shows: the last dweets of things, which threads receive, and the latest value of each field."""
 
 import json
 import threading
@@ -66,7 +66,7 @@ class LiveReader:
         self._stop_listeners(self._listeners)
 
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[DweetDict]:
-        """Return the last dweets of each of these things, one thing after the other."""
+        """Return the last `count` dweets (None: all that are kept) of each of these things, thing by thing."""
         with self.changed:
             by_thing = [list(self._records.get(thing, ()))[-(count or self._keep) :] for thing in things]
         return [record for records in by_thing for record in records]
@@ -130,7 +130,7 @@ class LiveReadings:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The latest value of each field, of any thing; fields are in the order of their first arrival."""
+        """Each field, in order of first arrival, with the latest value from one of the things that send it."""
         return {field: value for (_, field), value in self._values.items()}
 
     def add(self, records: Iterable[DweetDict], now: float) -> None:

@@ -104,7 +104,7 @@ def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:
 def ink_reach(shaper: Shaper, characters: str = ascii_letters + digits + ".,;:!?'\"()&-/") -> tuple[float, float]:
     """Return how far the ink of the characters reaches above and below the baseline."""
     words = [shaper.word(character) for character in characters]
-    y = np.concatenate([word.strokes.y + word.origin_y[word.point_letter] for word in words])
+    y = np.concatenate([word.strokes.y + word.origin_y[word.letter_of_point] for word in words])
     return float(y.max()) + shaper.nib, shaper.nib - float(y.min())
 
 
@@ -123,12 +123,12 @@ def motion_reserve(shaper: Shaper) -> float:
 
 def _deepest_overlap(layout: Layout) -> float:
     """Return the line spacing at which ink of two neighbouring lines would just touch, without the width of the nib."""
-    x = [start + w.origin_x[w.point_letter] + w.strokes.x for start, w in zip(layout.x, layout.words, strict=True)]
-    y = np.concatenate([word.origin_y[word.point_letter] + word.strokes.y for word in layout.words])
+    x = [start + w.origin_x[w.letter_of_point] + w.strokes.x for start, w in zip(layout.x, layout.words, strict=True)]
+    y = np.concatenate([word.origin_y[word.letter_of_point] + word.strokes.y for word in layout.words])
     if not len(y):
         return 0.0
     column = np.maximum((np.concatenate(x) / _COLUMN_WIDTH).astype(np.int64) + _NEAR_COLUMNS, 0)
-    line = np.repeat(layout.line, [len(word.point_letter) for word in layout.words])
+    line = np.repeat(layout.line, [len(word.letter_of_point) for word in layout.words])
     columns = int(column.max()) + 2 * _NEAR_COLUMNS
     # Only cells with ink are stored: an array of all lines and columns takes gigabytes if one line is very long.
     cells, cell_of_point = np.unique(line * columns + column, return_inverse=True)

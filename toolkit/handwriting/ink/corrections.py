@@ -48,20 +48,20 @@ def _false_start(word: str, share: float) -> str:
 
 def add_corrections(path: PenPath, layout: Layout, rate: float, noise: KeyedNoise) -> PenPath:
     """Narrow words to fit into their line; after the strokes of a word, cross it out or write a letter of it again."""
-    if not rate or not len(path.stroke_word):
+    if not rate or not len(path.word_of_stroke):
         return path
     _squeeze(path, layout)
     added = [*_strike_lines(path, layout, noise), *_second_writings(path, layout, rate, noise)]
-    parts, words, letters = zip((path.strokes, path.stroke_word, path.stroke_letter), *added, strict=True)
+    parts, words, letters = zip((path.strokes, path.word_of_stroke, path.letter_of_stroke), *added, strict=True)
     strokes, word, letter = Strokes.concatenate(parts), np.concatenate(words), np.concatenate(letters)
     order, points = (np.argsort(keys, kind="stable") for keys in (word, np.repeat(word, strokes.length)))
     x, y, radius = strokes.x[points], strokes.y[points], strokes.radius[points]
     in_order = Strokes(x, y, radius, strokes.length[order], strokes.flags[order])
-    return path._replace(strokes=in_order, stroke_word=word[order], stroke_letter=letter[order])
+    return path._replace(strokes=in_order, word_of_stroke=word[order], letter_of_stroke=letter[order])
 
 
 def _squeeze(path: PenPath, layout: Layout) -> None:
-    word_of_point = np.repeat(path.stroke_word, path.strokes.length)
+    word_of_point = np.repeat(path.word_of_stroke, path.strokes.length)
     x, y = path.strokes.x, path.strokes.y
     for number, word in enumerate(layout.words):
         if word.squeeze < 1 and (inside := word_of_point == number).any():
@@ -75,7 +75,7 @@ def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[
     """Yield the lines that cross out false starts: one or two for each."""
     chance = unit(noise.hashes("strike", len(layout.words)))
     for number, word in enumerate(layout.words):
-        of_word = path.stroke_word == number
+        of_word = path.word_of_stroke == number
         if not word.is_struck or not of_word.any():
             continue
         x = path.strokes.select(of_word).x
@@ -84,7 +84,7 @@ def _strike_lines(path: PenPath, layout: Layout, noise: KeyedNoise) -> Iterator[
         lines = [_strike_line(left, right, word_noise, 0)]
         if chance[number] < _TWO_LINES_SHARE:
             lines.append(_strike_line(right, left, word_noise, 1))
-        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.stroke_letter[of_word][-1])] * len(lines)
+        yield Strokes.concatenate(lines), [number] * len(lines), [int(path.letter_of_stroke[of_word][-1])] * len(lines)
 
 
 def _strike_line(begin: float, end: float, noise: KeyedNoise, number: int) -> Strokes:
@@ -102,10 +102,10 @@ def _second_writings(path: PenPath, layout: Layout, rate: float, noise: KeyedNoi
     chance, which = unit(noise.hashes("go over", words)), unit(noise.hashes("go over letter", words))
     shift = noise.uniform("go over shift", 2 * words)
     for number in np.nonzero(chance < rate * (1 - _FALSE_START_SHARE))[0].tolist():
-        letters = np.unique(path.stroke_letter[path.stroke_word == number])
+        letters = np.unique(path.letter_of_stroke[path.word_of_stroke == number])
         if len(letters) and not layout.words[number].is_struck:
             letter = int(letters[int(which[number] * len(letters))])
-            strokes = path.strokes.select((path.stroke_letter == letter) & (path.stroke_word == number))
+            strokes = path.strokes.select((path.letter_of_stroke == letter) & (path.word_of_stroke == number))
             x, y = (
                 v + SECOND_WRITING_SHIFT * (0.6 + 0.4 * abs(s)) * (1 if s > 0 else -1) + 0.05 * (v - v.mean())
                 for v, s in zip((strokes.x, strokes.y), shift[2 * number : 2 * number + 2], strict=True)

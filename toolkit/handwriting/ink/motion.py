@@ -30,8 +30,8 @@ class PenPath(NamedTuple):
     """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
     strokes: Strokes  # the radius is relative to the nib, 1 on average; after the pen in cap heights
-    stroke_word: Integers  # (strokes,) number of the word on the page
-    stroke_letter: Integers  # (strokes,) number of the letter on the page
+    word_of_stroke: Integers  # (strokes,) number of the word on the page
+    letter_of_stroke: Integers  # (strokes,) number of the letter on the page
     begin: Floats  # (words,) x of the start of each word
     end: Floats  # (words,) x of the end of each word
 
@@ -41,14 +41,14 @@ class _Letters:
 
     def __init__(self, words: list[ShapedWord]) -> None:
         self.strokes = Strokes.concatenate(word.strokes for word in words)
-        self.origin_x, self.origin_y, self.advance, stroke_letter = (
+        self.origin_x, self.origin_y, self.advance, letter_of_stroke = (
             np.concatenate([getattr(word, name) for word in words])
-            for name in ("origin_x", "origin_y", "letter_advance", "stroke_letter")
+            for name in ("origin_x", "origin_y", "letter_advance", "letter_of_stroke")
         )
-        self.stroke_word = np.repeat(np.arange(len(words)), [len(word.stroke_letter) for word in words])
+        self.word_of_stroke = np.repeat(np.arange(len(words)), [len(word.letter_of_stroke) for word in words])
         first_letter = np.cumsum([0, *(len(word.origin_x) for word in words)])
-        self.stroke_letter = stroke_letter + first_letter[self.stroke_word]
-        self.point_letter = np.repeat(self.stroke_letter, self.strokes.length)
+        self.letter_of_stroke = letter_of_stroke + first_letter[self.word_of_stroke]
+        self.letter_of_point = np.repeat(self.letter_of_stroke, self.strokes.length)
 
 
 def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
@@ -57,11 +57,11 @@ def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     letters, shake = _Letters(layout.words), shaper.writer.shake
     move = _move_joined_letters if shaper.measures.joined else _move_single_letters
     x, y, size = move(letters, shake, noise)
-    x, y = _move_words(np.repeat(letters.stroke_word, letters.strokes.length), x, y, shake, noise, layout)
+    x, y = _move_words(np.repeat(letters.word_of_stroke, letters.strokes.length), x, y, shake, noise, layout)
     moved = replace(letters.strokes, x=x, y=y, radius=letters.strokes.radius * size)
     end = layout.x + [word.width for word in layout.words]
     rounded = round_corners(moved, shaper.writer.smoothing_passes)
-    return PenPath(rounded, letters.stroke_word, letters.stroke_letter, layout.x, end)
+    return PenPath(rounded, letters.word_of_stroke, letters.letter_of_stroke, layout.x, end)
 
 
 def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:
@@ -73,7 +73,7 @@ def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNois
 
 def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Bend every letter, but not the ends at which letters join; return x, y and relative size of each point."""
-    x, y, letter = letters.strokes.x, letters.strokes.y, letters.point_letter
+    x, y, letter = letters.strokes.x, letters.strokes.y, letters.letter_of_point
     dx, dy = elastic_displacement(letter, x, y, noise)
     edge = np.minimum(np.maximum(np.minimum(x, letters.advance[letter] - x) / JOIN_LENGTH, 0.0), 1.0)
     window = 1.5 * shake * LETTER_BEND * edge * edge * (3 - 2 * edge)
@@ -90,7 +90,7 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
     slant = shake * LETTER_SLANT * noise.drift("letter slant", index / 2.6)
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
     left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
-    x, y, letter = letters.strokes.x, letters.strokes.y, letters.point_letter
+    x, y, letter = letters.strokes.x, letters.strokes.y, letters.letter_of_point
     dx, dy = elastic_displacement(letter, x, y, noise)
     y = y * size[letter] + dy * (shake * LETTER_BEND)
     x = x * stretch[letter] + dx * (shake * LETTER_BEND) + y * slant[letter]

@@ -34,8 +34,8 @@ class Page:
     """The ink of a page, y downwards."""
 
     strokes: Strokes
-    stroke_word: Integers  # (strokes,) number of the word on the page
-    stroke_letter: Integers  # (strokes,) number of the letter on the page
+    word_of_stroke: Integers  # (strokes,) number of the word on the page
+    letter_of_stroke: Integers  # (strokes,) number of the letter on the page
     width: float
     height: float
     baseline: Floats  # (lines,) y at the left end of each line
@@ -77,8 +77,8 @@ class Page:
         if keep.all():
             return self
         return replace(
-            self, strokes=self.strokes.select(keep), stroke_word=self.stroke_word[keep],
-            stroke_letter=self.stroke_letter[keep],
+            self, strokes=self.strokes.select(keep), word_of_stroke=self.word_of_stroke[keep],
+            letter_of_stroke=self.letter_of_stroke[keep],
             ink=None if self.ink is None else self.ink.select(np.repeat(keep, self.strokes.length)),
         )  # fmt: skip
 
@@ -88,7 +88,7 @@ def compose(
 ) -> Page:
     """Put the path of the pen on a page; lines of natural writing become straighter if their ink does not fit."""
     size, baseline = parameters.handwriting_size, lines.baseline
-    word = np.repeat(path.stroke_word, path.strokes.length)
+    word = np.repeat(path.word_of_stroke, path.strokes.length)
     line = layout.line[word]
     x, radius = path.strokes.x * size, path.strokes.radius * size
     x_on_page = _horizontal_placement(parameters, layout, lines.margin, (x, radius, line))
@@ -107,8 +107,8 @@ def compose(
     word_x, word_end = (x_on_page(ends * size, layout.line) for ends in (path.begin, path.end))
     word_y = baseline[layout.line] - share * lines.slope[layout.line] * word_x
     return Page(
-        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.stroke_word, path.stroke_letter, width, height,
-        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout,
+        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word_of_stroke, path.letter_of_stroke, width,
+        height, baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout,
         cut_line=int(line[outside].min()) if outside.any() else None,
     )  # fmt: skip
 

@@ -117,10 +117,10 @@ def put_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
     width = max(pad.number("rule width", RULE_WIDTH_RANGE) * size, 0.4)
     lines = _printed_lines(page, stock, rule, turn, pad, size, size * (parameters.line_spacing or 0.0))
     drop = RULE_DISTANCE_SPREAD * size * noise.gaussian("hang", page.layout.line_count)
-    strokes, word_line = page.strokes, page.layout.line
-    line = np.repeat(word_line[page.stroke_word], strokes.length)
+    strokes, line_of_word = page.strokes, page.layout.line
+    line = np.repeat(line_of_word[page.word_of_stroke], strokes.length)
     x, y = _turned(page, turn, strokes.x, strokes.y + drop[line])
-    word_x, word_y = _turned(page, turn, page.word_x, page.word_y + drop[word_line])
+    word_x, word_y = _turned(page, turn, page.word_x, page.word_y + drop[line_of_word])
     return replace(
         page, strokes=replace(strokes, x=x, y=y), word_x=word_x, word_y=word_y,
         word_end=word_x + page.word_end - page.word_x, sheet=Sheet(stock, colour, rule, lines, width, turn, noise),

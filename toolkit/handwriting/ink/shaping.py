@@ -47,8 +47,8 @@ class ShapedWord:
     origin_y: Floats  # (letters,)
     letter_advance: Floats  # (letters,)
     strokes: Strokes  # the radius is relative to the mean nib of the hand
-    stroke_letter: Integers  # (strokes,) number of the letter
-    point_letter: Integers  # (points,) number of the letter
+    letter_of_stroke: Integers  # (strokes,) number of the letter
+    letter_of_point: Integers  # (points,) number of the letter
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters before, width before
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
     blank: str = ""  # the white space before the word
@@ -89,10 +89,10 @@ class Shaper:
         extra = self._extra_space(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
         strokes = Strokes.concatenate(letters)
-        stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
+        letter_of_stroke = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
         word = ShapedWord(
             text, float((advances + extra).sum()), origin + shift, rise, advances, strokes,
-            stroke_letter, np.repeat(stroke_letter, strokes.length),
+            letter_of_stroke, np.repeat(letter_of_stroke, strokes.length),
             _word_breaks(text, [index for _, _, index, _ in placed], origin),
             tuple((number, glyph.glyph_id, character) for number, glyph, _, character in placed),
         )  # fmt: skip
@@ -187,16 +187,16 @@ class Shaper:
     def _min_word_gap(self, before: str, after: str) -> float:
         """Return the smallest gap between two words that keeps their ink `WORD_GAP` apart; at most 1.2."""
         left, right = self.word(before), self.word(after)
-        if not len(left.stroke_letter) or not len(right.stroke_letter):
+        if not len(left.letter_of_stroke) or not len(right.letter_of_stroke):
             return 0.0
-        tail = left.point_letter >= left.point_letter[-1] - 1
-        head = right.point_letter <= right.point_letter[0] + 1
+        tail = left.letter_of_point >= left.letter_of_point[-1] - 1
+        head = right.letter_of_point <= right.letter_of_point[0] + 1
         spacing = WORD_GAP + 2 * self.nib
         return min(_needed_shift(_points(left, tail), _points(right, head), left.width, spacing), 1.2)
 
 
 def _points(word: ShapedWord, chosen: Mask) -> _XY:
-    return word.strokes.x[chosen] + word.origin_x[word.point_letter[chosen]], word.strokes.y[chosen]
+    return word.strokes.x[chosen] + word.origin_x[word.letter_of_point[chosen]], word.strokes.y[chosen]
 
 
 def _middle(values: Floats) -> float:
@@ -238,9 +238,9 @@ def _mark_touching_ends(word: ShapedWord) -> None:
     """Set the flags of stroke ends inside the ink of a neighbouring letter, where the pen is not lifted."""
     letters = len(word.origin_x)
     strokes = word.strokes
-    x, y = strokes.x + word.origin_x[word.point_letter], strokes.y + word.origin_y[word.point_letter]
-    point = np.searchsorted(word.point_letter, np.arange(letters + 1)).tolist()
-    stroke = np.searchsorted(word.stroke_letter, np.arange(letters + 1)).tolist()
+    x, y = strokes.x + word.origin_x[word.letter_of_point], strokes.y + word.origin_y[word.letter_of_point]
+    point = np.searchsorted(word.letter_of_point, np.arange(letters + 1)).tolist()
+    stroke = np.searchsorted(word.letter_of_stroke, np.arange(letters + 1)).tolist()
     start = strokes.start
     last = start + strokes.length - 1
     for n in range(letters):

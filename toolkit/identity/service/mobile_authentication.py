@@ -269,7 +269,7 @@ def _live_code_key(alias: str) -> str:
 
 def _fact_at_finish(proof: Authentication, subscriber: Subscriber | None) -> Fact:
     if subscriber is None:
-        return Fact.UNKNOWN
+        return Fact.UNKNOWN_SUBSCRIBER
     fact = Fact[subscriber.state]
     return Fact.CARRIER_CHANGED if fact is Fact.ACTIVE and subscriber.carrier != proof.carrier else fact
 

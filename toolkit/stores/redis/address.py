@@ -120,11 +120,10 @@ class RedisAddress:
 
 def reason_of(error: BaseException | None) -> str:
     """Return what went wrong, and what to do about it if that is known."""
-    # These libraries name addresses only, so their messages hold no secret.
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return "no answer in time"
-    # After this, redis-py lists its clients of the Sentinels.
-    text = str(error).partition(" : <redis.")[0] or type(error).__name__
+    # Cut off redis-py's list of Sentinel clients, and the arguments of an unknown command: AUTH has the password there.
+    text = re.split(" : <redis[.]|, with args beginning with", str(error))[0] or type(error).__name__
     # redis-py takes the code off the text of those errors that it knows.
     code = (isinstance(error, RedisError) and error.status_code) or text.partition(" ")[0]
     text = text if text.startswith(code) else f"{code} {text}"

@@ -163,7 +163,7 @@ class JournalSubscription(Subscription):
         if self._newest.done() and self._newest.exception() is not None:
             self._newest = self._read_newest()
         newest = await asyncio.shield(self._newest)
-        if self.position is None:  # otherwise entries of this gateway have been delivered in between
+        if self.position is None:  # not None: entries delivered during the wait have set it
             self.position = newest[0].sequence if newest else 0
 
     def _read_newest(self) -> Future[list[Entry]]:

@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 
 def layers_of(page: Page, size: float) -> list[Layer]:
     """Return the layers of the ink, in drawing order; `size` is the cap height in points."""
-    strokes, word = page.strokes, page.stroke_word
+    strokes, word = page.strokes, page.word_of_stroke
     opacity = point_opacity(page, size)
     if opacity is None:
         return [Layer(None, strokes, word)]

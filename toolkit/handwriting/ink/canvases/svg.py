@@ -49,7 +49,7 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 
 
 def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
-    strokes, start, letter = page.strokes, page.strokes.start, page.stroke_letter.tolist()
+    strokes, start, letter = page.strokes, page.strokes.start, page.letter_of_stroke.tolist()
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
     animation, opacity = _animations(page, size), _stroke_opacity(page, size)  # first, since both take much memory
     first_contour: dict[int, int] = {}  # by letter: all contours of a letter appear together with the first
@@ -80,7 +80,7 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
 
 def _animations(page: Page, size: float) -> list[str]:
     """Return the CSS of each stroke, for writing that is slow in tight curves and pauses between words and lines."""
-    strokes, word = page.strokes, page.stroke_word
+    strokes, word = page.strokes, page.word_of_stroke
     if not len(strokes.length):
         return []
     start, end = strokes.start, strokes.start + strokes.length - 1

@@ -46,8 +46,8 @@ def forms_of(character: str, parts: Parts, x_height: float, joined: bool, legibl
     counters = np.array([_COUNTERS_ADDED.get(edit, 0) for edit, _ in forms])
     are_legible = legible([strokes_of(form) for _, form in forms], counters)
     legible_forms = [(edit, form) for (edit, form), is_legible in zip(forms, are_legible, strict=True) if is_legible]
-    count = max(sum(edit in letter_edits for edit, _ in legible_forms), _MIN_FORMS - 1)
-    return [parts, *(form for _, form in legible_forms[:count])]
+    max_changed = max(sum(edit in letter_edits for edit, _ in legible_forms), _MIN_FORMS - 1)
+    return [parts, *(form for _, form in legible_forms[:max_changed])]
 
 
 def _contacts(parts: Parts) -> list[tuple[int, bool]]:
@@ -80,7 +80,7 @@ def _open_bowl(parts: Parts, x_height: float) -> Parts | None:
 
 
 def _find_descender(parts: Parts) -> tuple[int, int, float] | None:
-    """Reverse the part with the descender if it starts there; return its number, lowest point and length after that."""
+    """Find the part with the descender, reverse it if needed; return its number, lowest point, length after that."""
     n = min(range(len(parts)), key=lambda n: parts[n][:, 1].min())
     along, low = arc_lengths(parts[n]), int(parts[n][:, 1].argmin())
     if along[low] < along[-1] - along[low]:

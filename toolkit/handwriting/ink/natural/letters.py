@@ -52,7 +52,7 @@ class Letterform:
 
 
 def unjoined_form(character: str, parts: list[Part], flags: list[int]) -> Letterform:
-    """Return the form of a character that is never joined: a drawing, or a character without ink."""
+    """Return the form of a character that is never joined: with outlines, a combining mark, or without ink."""
     return Letterform(character, parts, flags, [0] * len(parts), False, False, *_band_sides(parts))
 
 

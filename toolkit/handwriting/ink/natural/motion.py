@@ -34,11 +34,11 @@ _WORD_DISTANCE = 8.0  # cap heights between words, while all words are on one ax
 def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPath:
     draft = penman.draft(layout.words, noise)
     if not draft.choices:
-        return PenPath(draft.strokes, draft.stroke_word, draft.point_letter, layout.x, layout.x)
+        return PenPath(draft.strokes, draft.word_of_stroke, draft.letter_of_point, layout.x, layout.x)
     shake = penman.shaper.writer.shake
     _move_delayed(draft, penman, noise)
     x, y, size = _apply_drift(draft, layout, penman, noise)
-    of_word = np.repeat(draft.stroke_word, draft.strokes.length)
+    of_word = np.repeat(draft.word_of_stroke, draft.strokes.length)
     tilt = shake * motion.WORD_TILT * noise.gaussian("word tilt", len(layout.words))
     dx, dy = noise.field("word field", of_word, x / motion.WORD_LATTICE, y / motion.WORD_LATTICE)
     x, y = x + dx * (shake * motion.WORD_BEND), y + dy * (shake * motion.WORD_BEND) + x * tilt[of_word]
@@ -46,7 +46,7 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     strokes = motion.round_corners(strokes, penman.shaper.writer.smoothing_passes)
     begin, end, start = _place_words(strokes, of_word, layout, penman, noise)
     strokes.x[:] += start[of_word]
-    return PenPath(strokes, draft.stroke_word, draft.point_letter[strokes.start], begin, end)
+    return PenPath(strokes, draft.word_of_stroke, draft.letter_of_point[strokes.start], begin, end)
 
 
 def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
@@ -58,13 +58,13 @@ def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
         np.clip(habits.bar_slope + BAR_TURN * noise.gaussian("bar slope", count), -0.05, 0.17),
         MISPLACEMENT * (unit(noise.hashes("bar misses", count)) < MISPLACED_BARS),
     ])  # fmt: skip
-    long_word_shift = 0.015 * np.maximum(np.bincount(draft.letter_word)[draft.letter_word] - 4, 0)
+    long_word_shift = 0.015 * np.maximum(np.bincount(draft.word_of_letter)[draft.word_of_letter] - 4, 0)
     dot_shift = (habits.dot_shift + long_word_shift + DOT_SPREAD * noise.gaussian("dot shift", count)) * penman.x_height
     dot_rise = DOT_RISE * penman.x_height * noise.gaussian("dot rise", count)
     # Bars come first, because dots and accents keep a distance from bars.
     for n in sorted(np.nonzero(draft.delayed)[0].tolist(), key=lambda n: int(draft.delayed[n])):
         points = slice(int(begins[n]), int(begins[n] + strokes.length[n]))
-        letter = int(draft.point_letter[points.start])
+        letter = int(draft.letter_of_point[points.start])
         x, y = strokes.x[points], strokes.y[points]
         if draft.delayed[n] == MARK:
             y += dot_rise[letter]
@@ -89,7 +89,7 @@ def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float,
 
 def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, slope: float, shift: float) -> None:
     """Multiply the length of a bar, give the bar a slope, and move it right by the share `shift` of its length."""
-    choice, word = draft.choices[letter], draft.letter_word
+    choice, word = draft.choices[letter], draft.word_of_letter
     left, right = float(x.min()), float(x.max())
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
@@ -112,12 +112,12 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
 
     Between the middles of two letters the changes are interpolated, so that joins stay smooth.
     """
-    count, words, letter_word = len(draft.choices), len(draft.word_width), draft.letter_word
+    count, words, word_of_letter = len(draft.choices), len(draft.word_width), draft.word_of_letter
     shake = penman.shaper.writer.shake
     spread = np.sqrt(shake)
 
     def drifting(name: str, word_spread: float, letter_spread: float) -> Floats:
-        word = noise.series(f"natural word {name}", words, 0.76)[letter_word]
+        word = noise.series(f"natural word {name}", words, 0.76)[word_of_letter]
         letter = noise.series(f"natural letter {name}", count, 0.6)
         both: Floats = spread * (word_spread * word + letter_spread * letter)
         return both
@@ -126,20 +126,20 @@ def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise
     large[_signature_words(layout)] = SIGNATURE_SIZE
     origin = np.array([choice.x for choice in draft.choices], np.float64)
     span = np.maximum(np.array([choice.spacing for choice in draft.choices], np.float64), 0.0)
-    added = span * (_exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[letter_word] - 1)
-    first = np.minimum(np.searchsorted(letter_word, np.arange(words)), count - 1)
-    last = np.maximum(np.searchsorted(letter_word, np.arange(words), "right") - 1, first)
+    added = span * (_exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[word_of_letter] - 1)
+    first = np.minimum(np.searchsorted(word_of_letter, np.arange(words)), count - 1)
+    last = np.maximum(np.searchsorted(word_of_letter, np.arange(words), "right") - 1, first)
     until = np.cumsum(added)
     before = until - added
     # All words are put on one axis, to interpolate the total width that was added to a word before each letter.
     word_start = np.cumsum(draft.word_width + _WORD_DISTANCE) - draft.word_width
-    knots = np.concatenate([origin + word_start[letter_word], word_start + draft.word_width])
-    shift = np.concatenate([before - before[first][letter_word], until[last] - before[first]])
-    stroke_word = np.repeat(draft.stroke_word, draft.strokes.length)
-    position = draft.strokes.x + word_start[stroke_word]
+    knots = np.concatenate([origin + word_start[word_of_letter], word_start + draft.word_width])
+    shift = np.concatenate([before - before[first][word_of_letter], until[last] - before[first]])
+    word_of_point = np.repeat(draft.word_of_stroke, draft.strokes.length)
+    position = draft.strokes.x + word_start[word_of_point]
     x = draft.strokes.x + _interpolated(position, knots, shift)
-    along = partial(_interpolated, position, origin + word_start[letter_word] + span / 2)
-    size = along((1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[letter_word])
+    along = partial(_interpolated, position, origin + word_start[word_of_letter] + span / 2)
+    size = along((1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[word_of_letter])
     dx, dy = _bend(draft, origin, span, penman, noise)
     y = draft.strokes.y * size + along(drifting("rise", WORD_RISE, LETTER_RISE)) + dy
     return x + dx + y * along(drifting("slant", WORD_SLANT, LETTER_SLANT)), y, size
@@ -153,7 +153,7 @@ def _interpolated(position: Floats, knots: Floats, values: Floats) -> Floats:
 
 def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats]:
     """Return the displacement that bends every letter; the ends of joined letters stay in place."""
-    letter = draft.point_letter
+    letter = draft.letter_of_point
     x, y = draft.strokes.x - origin[letter], draft.strokes.y
     dx, dy = motion.elastic_displacement(letter, x, y, noise)
     joins = np.array([choice.joins for choice in draft.choices], bool)

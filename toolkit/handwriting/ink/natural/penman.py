@@ -68,19 +68,19 @@ class Draft:
         self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
         _blend(self.strokes, (np.cumsum(count) - count)[~new])
         self.word_width = np.array(word_width, np.float64)  # (words,)
-        self.letter_word = np.array([choice.word for choice in choices], np.int64)  # (letters,)
-        self.stroke_word = self.letter_word[letter[first]]  # (strokes,)
+        self.word_of_letter = np.array([choice.word for choice in choices], np.int64)  # (letters,)
+        self.word_of_stroke = self.word_of_letter[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
-        self.point_letter = np.repeat(letter, count)  # (points,)
-        self._by_letter = np.argsort(self.point_letter, kind="stable")
+        self.letter_of_point = np.repeat(letter, count)  # (points,)
+        self._by_letter = np.argsort(self.letter_of_point, kind="stable")
 
     def points_near(self, letter: int) -> Integers:
         """Return the indices of the points of other letters of the word, up to `_NEAR_LETTERS` away."""
         between = [letter - _NEAR_LETTERS, letter + _NEAR_LETTERS + 1]
-        first, last = np.searchsorted(self.point_letter, between, sorter=self._by_letter)
+        first, last = np.searchsorted(self.letter_of_point, between, sorter=self._by_letter)
         near: Integers = self._by_letter[first:last]
-        owner = self.point_letter[near]
-        others: Integers = near[(self.letter_word[owner] == self.letter_word[letter]) & (owner != letter)]
+        owner = self.letter_of_point[near]
+        others: Integers = near[(self.word_of_letter[owner] == self.word_of_letter[letter]) & (owner != letter)]
         return others
 
 
