@@ -180,7 +180,7 @@ def _band_sides(parts: list[Part]) -> tuple[Floats, Floats]:
     return widen_bands(left, right)
 
 
-class Meeting(NamedTuple):
+class Junction(NamedTuple):
     """How two letters meet. A join cuts points off the exit, inserts points, and cuts points off the entry."""
 
     kern: float  # added to the distance of the letters
@@ -192,7 +192,7 @@ class Meeting(NamedTuple):
     wider: float = 0.0  # added to the distance of the letters for a join, in addition to `kern`
 
 
-def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bool, min_gap: float) -> Meeting:
+def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bool, min_gap: float) -> Junction:
     """Return how `second` follows `first`; (dx, dy) is the distance of the two origins.
 
     `min_gap` is the smallest gap between the ink of both if one of them is punctuation, and 0 for two letters.
@@ -202,14 +202,14 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     if not min_gap and not joined and gap > _USUAL_GAP:
         kern = -min(_REMOVED_SHARE * (gap - _USUAL_GAP), _MAX_REMOVED) if np.isfinite(gap) else -0.1
     if min_gap or not (first.has_exit and second.has_entry):
-        return Meeting(kern, False)
+        return Junction(kern, False)
     tail = first.parts[first.delayed.count(0) - 1] - np.array([dx + kern, dy, 0.0])
     if joined:
         return _join_by_overlap(tail, second.parts)
-    return Meeting(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
+    return Junction(kern, False) if second.character in _ASCENDERS else _join_by_bridge(kern, tail, second.parts[0])
 
 
-def _join_by_overlap(tail: Part, heads: list[Part]) -> Meeting:
+def _join_by_overlap(tail: Part, heads: list[Part]) -> Junction:
     """Join the exit to the nearest point of the entry; if this is far from its start, first go back to the start."""
     back = arc_lengths(tail[::-1])[::-1]
     ahead = arc_lengths(heads[0])
@@ -223,11 +223,11 @@ def _join_by_overlap(tail: Part, heads: list[Part]) -> Meeting:
     distance = float(np.sqrt((apart[p, q] ** 2).sum()))
     touches = min(nearest(tail[-1], head)[1] for head in heads) < 0.075
     if distance > _MAX_CLOSED_DISTANCE or len(tail) - (len(end) - 1 - p) < 4 or len(heads[0]) - q < 4:
-        return Meeting(0.0, False, touches=touches)
+        return Junction(0.0, False, touches=touches)
     cut = len(end) - 1 - int(p)
     if ahead[q] > (0.0 if _is_bowl(heads[0]) else _MAX_CUT_HEAD):
-        return Meeting(0.0, True, cut, heads[0][1 : q + 1][::-1], 0)
-    return Meeting(0.0, True, cut, cut_head=int(q))
+        return Junction(0.0, True, cut, heads[0][1 : q + 1][::-1], 0)
+    return Junction(0.0, True, cut, cut_head=int(q))
 
 
 def _is_bowl(part: Part) -> bool:
@@ -236,15 +236,15 @@ def _is_bowl(part: Part) -> bool:
     return len(rest) > 0 and nearest(part[0], rest)[1] < _MAX_BOWL_GAP
 
 
-def _join_by_bridge(kern: float, tail: Part, head: Part) -> Meeting:
-    """Draw a line from the exit of a print letter to the entry of the next, unless the pen would have to turn back.
+def _join_by_bridge(kern: float, tail: Part, head: Part) -> Junction:
+    """Join print letters by a curve from exit to entry, unless the entry is too high or far, or the pen must turn back.
 
     `tail` is relative to the second letter. A few points of the exit may be cut off; then the pen may also turn at the
     foot of a stem, into an entry as low as that of an e.
     """
     arrive, is_low = direction(head, False), head[0, 1] < _LOW_ENTRY
     if head[0, 1] > _MAX_ENTRY_HEIGHT:
-        return Meeting(kern, False)
+        return Junction(kern, False)
     for cut in (0, 2, 4):
         end = tail[: len(tail) - cut]
         if len(end) < 6 or end[-1, 1] > 0.75:
@@ -267,5 +267,5 @@ def _join_by_bridge(kern: float, tail: Part, head: Part) -> Meeting:
         )  # fmt: skip
         rest = tail[: len(tail) // 2] - np.array([wider, 0.0, 0.0])
         if len(line) < 5 or min(nearest(point, rest)[1] for point in line[3:]) > 0.07:
-            return Meeting(kern, True, cut, line, wider=wider)
-    return Meeting(kern, False)
+            return Junction(kern, True, cut, line, wider=wider)
+    return Junction(kern, False)

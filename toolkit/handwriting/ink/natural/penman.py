@@ -11,7 +11,7 @@ from unicodedata import combining
 import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import Alphabet, forms_of
-from toolkit.handwriting.ink.natural.letters import BAR, Letterform, Meeting, letterform_of, meet, unjoined_form
+from toolkit.handwriting.ink.natural.letters import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
 from toolkit.handwriting.ink.natural.parts import Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
@@ -35,7 +35,7 @@ class ChosenLetter(NamedTuple):
     word: int  # number of the word on the page
     x: float  # of the origin of the letter in the word
     y: float
-    meeting: Meeting  # with the letter before; strokes are cut and joined only if `joins`
+    junction: Junction  # with the letter before; strokes are cut and joined only if `joins`
     joins: bool  # whether the pen is not lifted between the letter before and this letter
     bar: str  # "" for a normal bar, "left" or "right" for an extended bar, "none" if the next letter has the bar
     spacing: float  # in the font, from the origin of the letter to the next origin or the end of the word
@@ -134,9 +134,9 @@ class Penman:
             return np.column_stack([part[:, 0], y, part[:, 2]])
         return part
 
-    def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Meeting:
+    def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Junction:
         if combining(first.character) or combining(second.character):
-            return Meeting(0.0, False)
+            return Junction(0.0, False)
         both_letters = first.character.isalpha() and second.character.isalpha()
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
@@ -156,17 +156,17 @@ class Penman:
                 forms = self.forms(hand, glyph, character)
                 position = (n == 0) + 2 * (n == len(word.glyphs) - 1)
                 form = forms[_pick_form(len(forms), last_forms, character, position, next(form_chance))]
-                y, chance, joins, meeting = float(word.origin_y[n]), next(join_chance), False, Meeting(0.0, False)
+                y, chance, joins, junction = float(word.origin_y[n]), next(join_chance), False, Junction(0.0, False)
                 if n:
                     before = choices[-1]
-                    meeting = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
-                    shift += meeting.kern
+                    junction = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
+                    shift += junction.kern
                     run += 1
-                    joins = meeting.joins and self._keeps_pen_down(before.form.character + form.character, run, chance)
+                    joins = junction.joins and self._keeps_pen_down(before.form.character + form.character, run, chance)
                     run = run if joins or not self.joined else 0
-                    shift += meeting.wider if joins else 0.0
+                    shift += junction.wider if joins else 0.0
                 x, spacing = origin[n] + shift, ends[n] - origin[n]
-                choices.append(ChosenLetter(form, number, x, y, meeting, joins, "", spacing))
+                choices.append(ChosenLetter(form, number, x, y, junction, joins, "", spacing))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
             word_width.append(word.width + shift)
         return Draft(choices, word_width)
@@ -215,8 +215,8 @@ def _pieces(choices: list[ChosenLetter]) -> Iterator[_Piece]:
             late = []
         form, origin = choice.form, np.array([choice.x, choice.y, 0.0])
         following = choices[n + 1] if n + 1 < len(choices) and choices[n + 1].word == choice.word else None
-        if choice.joins and len(choice.meeting.between):
-            yield _Piece(choice.meeting.between + origin, n, False, 0, 0)
+        if choice.joins and len(choice.junction.between):
+            yield _Piece(choice.junction.between + origin, n, False, 0, 0)
         for k, (part, flags, delayed) in enumerate(zip(form.parts, form.flags, form.delayed, strict=True)):
             piece = _Piece(part + origin, n, True, flags, delayed)
             if not delayed:
@@ -230,11 +230,11 @@ def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: 
     """Cut stroke number `stroke` of a letter for the joins, if it is the first, or the last that is not delayed."""
     begin, end, flags, is_new = 0, len(piece.points), piece.flags, True
     if stroke == 0 and choice.joins:
-        begin, flags, is_new = choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
+        begin, flags, is_new = choice.junction.cut_head, flags & ~STARTS_IN_INK, False
     if stroke == choice.form.delayed.count(0) - 1 and following is not None:
         if following.joins:
-            end, flags = end - following.meeting.cut_tail, flags & ~ENDS_IN_INK
-        elif following.meeting.touches:
+            end, flags = end - following.junction.cut_tail, flags & ~ENDS_IN_INK
+        elif following.junction.touches:
             flags |= ENDS_IN_INK
     return piece._replace(points=piece.points[begin : max(end, begin + 1)], is_new=is_new, flags=flags)
 
