@@ -13,8 +13,8 @@ _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
 _FORWARDING = (b"x-forwarded-for", b"forwarded")
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
-# The service writes the responses with these statuses; it is known when the head of the request is complete.
-_ANSWERED_BY_SERVICE = (408, 413)
+# The service of a request, known when its head is complete, writes the responses with these statuses.
+_STATUSES_OF_SERVICE = (408, 413)
 
 
 class RequestReader:
@@ -45,7 +45,7 @@ class RequestReader:
         self._body_bytes = self._max_body = self._overhead_bytes = 0
 
     def feed(self, data: bytes) -> None:
-        """Add requests that this input completes to `complete`; a refused one is the last, and its handler says why."""
+        """Parse input, append finished requests to `complete`; a refused one is the last, and its response says why."""
         before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
@@ -68,7 +68,7 @@ class RequestReader:
 
     def _refuse(self, error: MalformedRequest) -> None:
         request = self._request
-        if request is None or error.status not in _ANSWERED_BY_SERVICE:
+        if request is None or error.status not in _STATUSES_OF_SERVICE:
             request = Request("-", b"-", b"", {})
             request.routes = request.route = None
             response = Response(error.status, error.message.encode("ascii"), b"text/plain")

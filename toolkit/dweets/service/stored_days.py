@@ -47,9 +47,9 @@ class _Dweet(msgspec.Struct):
     content: msgspec.Raw
 
 
-_read_dweet = msgspec.json.Decoder(_Dweet).decode
-_read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_read_text = msgspec.json.Decoder(str).decode
+_decode_dweet = msgspec.json.Decoder(_Dweet).decode
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
 
 
 async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterator[bytes]:
@@ -94,15 +94,15 @@ async def _csv_names(stored: StoredRange) -> list[str]:
 
 def _fields(dweet: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
     """Return ``created``, and the JSON of each value in the content by its name."""
-    parsed = _read_dweet(dweet)
+    parsed = _decode_dweet(dweet)
     content = parsed.content
-    return parsed.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}
+    return parsed.created, _decode_object(content) if bytes(content).startswith(b"{") else {"content": content}
 
 
 def _cell(value: msgspec.Raw) -> str:
     text = bytes(value)
     if text.startswith(b'"'):
-        return escape_formula(_read_text(text))
+        return escape_formula(_decode_string(text))
     return "" if text == b"null" else text.decode("utf-8")
 
 

@@ -96,11 +96,11 @@ _STOLEN = "a second use means that it was stolen: RFC 6749, 4.1.2"
 _ONCE = "a one-time secret works once: NIST 800-63B"
 _NETWORK = "only the network can prove a phone"
 _PKCE = "PKCE binds a fingerprint to one transaction: RFC 7636"
-_BOUND = "a code is bound to client and alias: RFC 6749, 10.5"
-_SAME = "a code is valid for one client only, and all mismatches get the same error"
-_LIFE = "a code lives five minutes; RFC 6749, 4.1.2, allows ten"
-_EXACT = "redirect URIs must match exactly: RFC 9700, 2.1"
-_FEW = "too many attempts lock the question: NIST 800-63B"
+_BOUND_CODE = "a code is bound to client and alias: RFC 6749, 10.5"
+_ONE_CLIENT = "a code is valid for one client only, and all mismatches get the same error"
+_CODE_LIFE = "a code lives five minutes; RFC 6749, 4.1.2, allows ten"
+_EXACT_URI = "redirect URIs must match exactly: RFC 9700, 2.1"
+_ATTEMPTS = "too many attempts lock the question: NIST 800-63B"
 _PREVIEW = "a preview sends HEAD; only GET uses the fingerprint, so the phone can still use it"
 
 
@@ -195,11 +195,11 @@ ATTACKS = {
     "replay TargetUrl": Attack("Open TargetUrl twice", "S03", 2003, _ONCE, _replay_target_url),
     "first fingerprint at Finish": Attack("Finish without any phone", "S05", 1039, _NETWORK, _finish_without_phone),
     "plant a fingerprint": Attack("Finish with somebody else's final fingerprint", "S16", 1000, _PKCE, _plant_proof),
-    "swap the alias": Attack("Use a code with another user's alias", "S17", 2010, _BOUND, _swap_alias),
-    "swap the client": Attack("Use a code as another client", "S17", 2010, _SAME, _swap_client),
-    "let the clock run": Attack("Use an expired code", "S06", 2011, _LIFE, _use_expired_code),
-    "open redirect": Attack("Send the phone to an address of our own", "S11", 1000, _EXACT, _open_redirect),
-    "guess the ZIP code": Attack("Guess three times, then answer correctly", "S22", 2023, _FEW, _guess_zip_code),
+    "swap the alias": Attack("Use a code with another user's alias", "S17", 2010, _BOUND_CODE, _swap_alias),
+    "swap the client": Attack("Use a code as another client", "S17", 2010, _ONE_CLIENT, _swap_client),
+    "let the clock run": Attack("Use an expired code", "S06", 2011, _CODE_LIFE, _use_expired_code),
+    "open redirect": Attack("Send the phone to an address of our own", "S11", 1000, _EXACT_URI, _open_redirect),
+    "guess the ZIP code": Attack("Guess three times, then answer correctly", "S22", 2023, _ATTEMPTS, _guess_zip_code),
     "link preview": Attack("Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW, _preview_link),
 }
 
