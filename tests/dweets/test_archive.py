@@ -553,7 +553,7 @@ def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
     else:
         os.replace(thing_files(tmp_path, "u")[0].path, file.path)
     for question in (archive.things, lambda: archive.sql("SELECT 1"), archive.dask, archive.compact):
-        with pytest.raises(ArchiveUnusable, match=f"{file.path.name} is damaged or no file of this archive"):
+        with pytest.raises(ArchiveUnusable, match=f"{file.path.name} is damaged or not a file of this archive"):
             question()
     if damage != "fewer":
         with pytest.raises(ArchiveUnusable, match=file.path.name):

@@ -56,7 +56,7 @@ def joined_addresses(who: str | Iterable[str]) -> str:
 
 
 def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str, Key]:
-    """Return the key of each thing; `key` is one key for all things, or a mapping of names to keys."""
+    """Return the key of each thing, or None; `key` is one key for all things, or a mapping of names to keys."""
     keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
     if unknown := set(keys) - set(names):
         raise InvalidArgument(f"key names things that are not recorded: {', '.join(sorted(unknown))}")

@@ -11,8 +11,8 @@ written under another name, synced and renamed, so names always match the rows, 
 file covers the files it was made of until those are removed; readers ignore covered files.
 
 A server numbers the dweets of a thing 1, 2, 3, ... If it restarts its numbers, because it is another server or has lost
-its data, the archive starts a new epoch. Numbers that are missing within an epoch are a gap: the server deleted those
-dweets before they were archived.
+its data, the archive starts a new epoch. Numbers that are missing within an epoch, except those that a
+failover skips, are a gap: the server deleted those dweets before they were archived.
 """
 
 import re

@@ -86,7 +86,7 @@ def table_of_columns(
 
 
 def _typed_array(values: list[Any]) -> pa.Array | None:
-    """Return the values of the winning type, null for all others; None if no value has a type of a column."""
+    """Return the values of the winning type, null for all others; None if no value is a number, a boolean or a text."""
     for types, arrow_type in (((int, float), None), ((bool,), pa.bool_()), ((str,), pa.string())):
         if not any(type(value) in types for value in values):
             continue
@@ -145,7 +145,7 @@ def _raising_unusable(file: ArchiveFile) -> Iterator[None]:
     except FileNotFoundError:  # a writer merged the file into another one; the reader lists the files again
         raise
     except (OSError, pa.ArrowException, ValueError):
-        message = f"{file.path} is damaged or no file of this archive: move it away, or restore it from a backup"
+        message = f"{file.path} is damaged or not a file of this archive: move it away, or restore it from a backup"
         raise ArchiveUnusable(message) from None
 
 

@@ -1,6 +1,6 @@
 """Read records of the store, and change them with compare_and_set.
 
-The version of a record is its bytes as they were read: encoded again, it could differ, as after a new field was added.
+The version of a record is the bytes that were read: if a release adds a field, encoding the record gives other bytes.
 """
 
 import logging

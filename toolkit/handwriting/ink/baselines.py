@@ -21,7 +21,7 @@ SLOPE_DRIFT_LINES = 9.0  # in a letter, the slope drifts over this many lines
 GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # factors on the slope and the drift of lines, on paper with rules
 # -- natural writing --------------------------------------------------------------------------------------
 MARGIN_STEP, MARGIN_STEP_SPREAD = 0.25, 0.1  # shift of the margin per line: mean, and standard deviation
-MAX_SLOPE, SLOPE_DRIFT = 0.0175, 0.004  # largest slope of a line, and standard deviation of its drift
+MAX_SLOPE, SLOPE_DRIFT = 0.0175, 0.004  # largest slope of a line; standard deviation of slopes from their trend
 WANDER_FACTOR = 1.6  # on BASELINE_WANDER, which is for writing that is not natural
 _TREND_LINES = 16  # over this many lines, the slope grows from half of the writer's slope to one and a half
 _DODGE_COLUMN, _MAX_COLUMNS = 0.25, 256  # lines are compared in columns: their width, and their largest number

@@ -125,7 +125,7 @@ class FaceFit:
 
     x_height: float  # of the face, in cap heights
     target: float  # the x-height of the fitted face, nearly that of the hand of the text
-    width: float  # factor
+    width: float  # factor on the width of a glyph
     slant: float  # added to the slant of the face
 
     @classmethod

@@ -14,7 +14,7 @@ from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-# Amplitudes and lattice widths of noise, in cap heights; angles as slopes (rise over run).
+# Amplitudes and lattice widths of noise, in cap heights; sizes as shares, angles as slopes (rise over run).
 BASELINE_SLOPE = 0.0035  # standard deviation
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
 MARGIN_WANDER = 0.1
@@ -23,13 +23,13 @@ WORD_BEND, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
 LETTER_STRETCH, LETTER_SHIFT = 0.020, 0.012
 LETTER_BEND, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
-JOIN_LENGTH = 0.28  # of the two ends of a joined letter; they do not bend
+JOIN_LENGTH = 0.28  # from each end of a joined letter; over it the bend grows from nothing
 
 
 class PenPath(NamedTuple):
     """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
-    strokes: Strokes  # the radius is relative to the nib, 1 on average; after the pen in cap heights
+    strokes: Strokes  # the radius is relative to the nib, 1 on average; `apply_pen` converts it to cap heights
     word_of_stroke: Integers  # (strokes,) number of the word on the page
     letter_of_stroke: Integers  # (strokes,) number of the letter on the page
     begin: Floats  # (words,) x of the start of each word
@@ -65,7 +65,7 @@ def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
 
 
 def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return a smooth displacement of every point, different for each letter (`owner`), with a variance of about 1."""
+    """Return a smooth displacement of every point, different for each letter (`owner`), of variance 0.26 to 1.05."""
     coarse = noise.field("coarse", owner, x / COARSE_LATTICE, y / COARSE_LATTICE)
     fine = noise.field("fine", owner, x / FINE_LATTICE, y / FINE_LATTICE)
     return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
@@ -81,7 +81,7 @@ def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
 
 
 def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
-    """Bend, scale, slant, turn and shift every letter; size, height and slant drift along the line."""
+    """Bend, scale, slant, turn and shift every letter; size, baseline and slant drift from letter to letter."""
     count = len(letters.origin_x)
     index = np.arange(count, dtype=np.float64)
     size = 1 + shake * LETTER_SIZE * noise.drift("letter size", index / 2.3)
@@ -100,7 +100,7 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
 def _move_words(
     word: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
 ) -> tuple[Floats, Floats]:
-    """Change size, height and tilt of every word, and bend it as a whole; `word` is the number of each point's word."""
+    """Change size, baseline and tilt of every word, and bend it as a whole; `word` has the word of each point."""
     count = len(layout.words)
     size = 1 + shake * WORD_SIZE * noise.gaussian("word size", count)
     rise = shake * WORD_BASELINE * noise.gaussian("word baseline", count)

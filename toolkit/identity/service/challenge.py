@@ -41,7 +41,7 @@ class WrongAnswers(msgspec.Struct, frozen=True, array_like=True):
     times: tuple[int, ...] = ()
 
     def still_counted(self, now: int) -> WrongAnswers:
-        """Return what counts at `now` (ms); an expired lock or an hour without wrong answers resets `in_a_row`."""
+        """Return those of the hour before `now` (ms); `in_a_row` is 0 if there are none, or if its lock has expired."""
         times = tuple(time for time in self.times if time > now - _HOUR_MS)
         is_reset = not times or (self.in_a_row >= MAX_ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
         return WrongAnswers(0 if is_reset else self.in_a_row, times)

@@ -43,7 +43,7 @@ class Authentication(msgspec.Struct, frozen=True, kw_only=True):
     code_challenge: str | None
     #: The owner of the phone, if the network identified it.
     subscriber: str = ""
-    #: What the final fingerprint was exchanged for.
+    #: The user's alias and the hash of the code, set when the final fingerprint is exchanged for them.
     alias: str = ""
     code_hash: str = ""
     challenge_id: str | None = None
