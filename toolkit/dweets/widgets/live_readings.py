@@ -1,4 +1,4 @@
-"""What LiveDweets needs besides widgets: threads that read the last dweets of things, and the latest values."""
+"""The data behind LiveDweets: the new dweets of things, which threads receive, and the latest value of each field."""
 
 import json
 import threading
