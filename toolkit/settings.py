@@ -20,6 +20,8 @@ from toolkit.secret import Secret
 
 T = TypeVar("T")
 
+_MOST_BYTES = 4_000_000  # of a file: a device such as /dev/zero never ends
+
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -46,10 +48,13 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a ``.json`` file, or a file of any other name as TOML."""
     try:
         file = Path(path).expanduser()
-        data = file.read_bytes()
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
     except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~NAME of no user
         reason = getattr(error, "strerror", None) or "there is no such path"
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
+    if len(data) > _MOST_BYTES:
+        raise InvalidArgument(f"the configuration {file} is larger than {_MOST_BYTES // 1_000_000} MB")
     is_json = file.suffix == ".json"
     try:
         table = (msgspec.json.decode if is_json else tomllib.loads)(data.decode("utf-8-sig"))

@@ -20,6 +20,7 @@ _T0 = 1767225600  # 2026-01-01 UTC
 _INKS = {"light": 0x22, "dark": 0xEE}
 
 _CASES = """
+delete Map.groupBy;  // as before Firefox 119 and Safari 17.4
 const T0 = 1767225600, N = (n, f) => Float64Array.from({length: n}, (_, i) => f(i));
 const times = (n, step = 60) => N(n, i => T0 + i * step);
 const cases = {

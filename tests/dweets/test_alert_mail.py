@@ -121,7 +121,7 @@ def test_a_mail_that_is_refused_for_good_is_tried_once(refusal: dict[str, str], 
         assert [header_of(mail.content, "Subject") for mail in server.mails] == ["Alert of garage: two"]
 
 
-def test_a_mail_is_given_up_after_five_days() -> None:
+def test_a_mail_is_given_up_after_five_days(caplog: pytest.LogCaptureFixture) -> None:
     clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=1))
     smtp = f"smtp://127.0.0.1:{free_port()}"  # nobody listens
     with Gateway(smtp=smtp, locks=LOCKS, clock=clock, timings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
@@ -131,6 +131,9 @@ def test_a_mail_is_given_up_after_five_days() -> None:
         assert states(gateway) == ["waiting"]
         clock.advance(seconds=5 * 86_400 + 1)
         eventually(lambda: states(gateway) == ["failed"])
+    # The log says so too: if 1,000 later mails are finished already, the outbox does not keep this one.
+    (said,) = [text for text in caplog.messages if "given up" in text]
+    assert said.startswith("the alert mail 'garage:1' is given up: the mail server could not be used")
 
 
 def test_a_connection_that_breaks_after_data_is_uncertain() -> None:

@@ -30,7 +30,7 @@ from toolkit.stores.embedded import EmbeddedStore
 DAMAGED = {
     "this": "failed",
     "with": 403,
-    "because": "this lock is damaged: the operator of the gateway can repair it with `toolkit lock repair`",
+    "because": "this lock is damaged: the operator of the gateway can repair or remove it with `toolkit lock`",
 }
 THING, LOCK = "thing:kitchen", "lock:kitchen-lock"
 LOCKS = {"kitchen-lock": "kitchen-key", "garage-lock": "garage-key"}

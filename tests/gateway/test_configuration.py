@@ -202,6 +202,7 @@ def test_the_page_on_configuration_is_true() -> None:
             session.authenticate(names["gateway"].handset("no_challenge"))
     for table in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE):
         assert table in Configuration.__struct_fields__
+    assert "at most 4 MB" in page
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
@@ -337,6 +338,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "latin.toml": (b'a = "\xe9"', r"latin\.toml is not TOML"),
     "deep.toml": (b"a = " + b"[" * 100_000, r"deep\.toml is not TOML"),
     "digits.toml": (b"a = " + b"9" * 100_000, r"digits\.toml is not TOML"),
+    "large.toml": (b"# " + b"x" * 4_000_000, r"large\.toml is larger than 4 MB"),
     "broken.json": (b'{"a": "hush-hush', r"broken\.json is not JSON"),
     "list.json": (b"[]", r"list\.json is not a table of keys and values"),
     "wrong.toml": (b"[gateway]\nprot = 1", r"wrong\.toml: gateway\.prot: unknown key"),
@@ -358,6 +360,7 @@ def test_a_file_that_cannot_be_used_is_one_error(name: str, tmp_path: Path) -> N
     [
         ("no such file.toml", "no such file.toml cannot be read: No such file"),
         (".", "cannot be read: Is a directory"),
+        ("/dev/zero", "/dev/zero is larger than 4 MB"),
         ("a\0b", "cannot be read"),
         ("~nobody-of-this-name/x", "cannot be read"),
         ("", "cannot be read: Is a directory"),

@@ -130,7 +130,8 @@ class Chart {
   }
 
   rebuild() {
-    const groups = [...Map.groupBy(this.lines, line => line.panel).values()];
+    const names = new Set(this.lines.map(line => line.panel));
+    const groups = [...names].map(name => this.lines.filter(line => line.panel === name));
     const identity = line => [line.name, line.kind, line.unit, line.colour];
     this.findExtent();
     this.isLong = this.extent[1] - this.extent[0] > LONGEST_LABELLED_SECONDS;

@@ -169,7 +169,7 @@ class _Evaluator:
             self._is_stopped = True
             return
         alert = self.alert
-        async with self._conditions.turn(alert.owner):  # only one alert at a time has many dweets in memory
+        async with self._conditions.turn(alert.owner):  # one batch is read at a time: it takes much memory
             entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_PER_JOB)
             contents = [content_of(entry.data) for entry in first_entries(entries)]
             verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)

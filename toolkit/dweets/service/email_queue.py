@@ -7,6 +7,7 @@ connection breaks while the server receives the text, the mail becomes ``uncerta
 
 import asyncio
 import contextlib
+import logging
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,8 @@ from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, mail_ke
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records
+
+log = logging.getLogger("toolkit.gateway")
 
 _MAILS_AT_ONCE = 4
 _DAMAGED = "the record of the alert mail %a is damaged (%s): it is not sent"
@@ -133,6 +136,7 @@ class EmailQueue:
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
         except NotDelivered as error:
             if error.is_permanent or self._now() - mail.at > MAX_DELIVERY_DAYS * 86_400_000:
+                log.error("the alert mail %a is given up: %s", mail.id, error)  # the outbox may be full of later mails
                 return {"state": "failed", "error": str(error)}
             return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:

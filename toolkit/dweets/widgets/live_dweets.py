@@ -194,7 +194,7 @@ class LiveDweets(ServiceWidget):
 
     @traitlets.observe("_view_count")
     @in_turn
-    def _count_views(self, change: traitlets.Bunch) -> None:
+    def _on_view_count(self, change: traitlets.Bunch) -> None:
         self._unseen_since = monotonic() if change["old"] and not change["new"] else math.inf
         if change["new"] and self._is_wanted and not self.running:
             self._listen(resume=True)

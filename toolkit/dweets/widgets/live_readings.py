@@ -1,4 +1,4 @@
-"""What LiveDweets shows: the last dweets of things, which threads receive, and the latest value of each field."""
+"""The data behind LiveDweets: the new dweets of things, which threads receive, and the latest value of each field."""
 
 import json
 import threading

@@ -242,7 +242,7 @@ class _MailMerge:
     kind: LetterFileKind
     dpi: float
     background: str | None
-    _list_lock: threading.Lock = field(default_factory=threading.Lock)
+    _list_file_lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     def run(self, rows: Sequence[_LetterRow | str], progress: bool) -> pd.DataFrame:
@@ -316,7 +316,7 @@ class _MailMerge:
         )  # fmt: skip
         try:
             write_whole(self.folder / row.file_name, data)
-            with self._list_lock, (self.folder / _LIST_FILE_NAME).open("ab") as file:
+            with self._list_file_lock, (self.folder / _LIST_FILE_NAME).open("ab") as file:
                 # One write: a killed process leaves at most half a line, and the next entry begins with a line feed.
                 file.write(b"\n" + msgspec.json.encode(letter))
         except OSError as error:

@@ -109,7 +109,7 @@ def ink_reach(shaper: Shaper, characters: str = ascii_letters + digits + ".,;:!?
 
 
 def clear_line_spacing(shaper: Shaper, layout: Layout) -> float:
-    """Return a line spacing at which small letters never meet, and other letters do not meet in this layout."""
+    """Return a line spacing at which a to z meet in no text, and all other characters do not meet in this layout."""
     small = sum(ink_reach(shaper, ascii_lowercase))
     return max(MIN_LINE_SPACING, max(small, _deepest_overlap(layout) + 2 * shaper.nib) + motion_reserve(shaper))
 

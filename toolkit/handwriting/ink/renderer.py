@@ -28,7 +28,7 @@ from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit.keyed_noise import KeyedNoise
 
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
-MAX_INKED_POINTS = 450_000  # as MAX_POINTS, with a pen other than plain, which takes more memory
+MAX_POINTS_OTHER_PENS = 450_000  # as MAX_POINTS, for all pens but plain: they take more memory
 _HIDDEN_BELOW = 3.0  # cap heights; ink of a line with its baseline this far below the page does not reach the page
 
 
@@ -81,7 +81,7 @@ def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]
 
     If a page has too many letters, each letter has fewer points.
     """
-    text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_INKED_POINTS
+    text, limit = writable_text(parameters), MAX_POINTS if parameters.pen == "plain" else MAX_POINTS_OTHER_PENS
     shaper = _shaper_of(parameters.handwriting, parameters.natural)
     # A letter is first cut into pages; another text has one page, so the number of its points is known.
     every = 1 if parameters.is_multipage else max(1, -(-shaper.estimate_points(text) // limit))

@@ -23,7 +23,7 @@ class Payment(Table, frozen=True):
     brand: Text | None = None
     first_six: Annotated[str, Meta(pattern=r"^[0-9]{6}\Z")] | None = None
     last_four: Annotated[str, Meta(pattern=r"^[0-9]{4}\Z")] | None = None
-    #: How many digits the card number has. Of fewer than 14 the mask would hide fewer than four, which can be guessed.
+    #: How many digits the card number has. With fewer than 14, the mask hides fewer than four: these can be guessed.
     digits: Annotated[int, Meta(ge=14, le=19)] | None = None
     expiration_month: Annotated[int, Meta(ge=1, le=12)] | None = None
     expiration_year: Annotated[int, Meta(ge=2000, le=9999)] | None = None

@@ -60,7 +60,7 @@ class Subscription(ABC):
             listener.add(self)
 
     def refresh(self) -> asyncio.Future[None]:
-        """Return a future that is done once a read that begins after this call has ended, or has failed."""
+        """Request a new read, and return a future that is done when this read ends, even if it fails."""
         request: Request[None] = Request()
         request.result = None
         if self._is_closed:

@@ -22,13 +22,13 @@ from toolkit.keyed_noise import KeyedNoise
 PAPER_BRIGHTNESS = 236
 JPEG_QUALITY = 74, 88
 CORNER_DARKENING = 2.0, 12.0  # levels by which the corners are darker than the middle
-SIDE_SHADOW = 5.0  # levels by which one side is darker than the other
-GUTTER, GUTTER_WIDTH = (3.0, 15.0), (0.03, 0.13)  # levels, and share of the width, of the shadow at a bent-up side
-GUTTER_SHARE = 0.35  # of the pages have this shadow
+SIDE_SHADOW = 5.0  # largest difference in levels between opposite sides
+GUTTER, GUTTER_WIDTH = (3.0, 15.0), (0.03, 0.13)  # shadow at a side that bends up: levels, share of the width
+GUTTER_SHARE = 0.35  # share of the pages with this shadow
 RULE_LEVELS = 44  # levels by which a rule is darker than the paper
 BLUR_PIXELS = 0.12, 0.38  # radius of the scanner's blur
 NOISE_LEVELS = 1.1
-GLAZE, DENSE = 0.35, 0.8  # share of ink that dyes the paper, not covers it; factor on the colour of thick ink
+GLAZE, DENSE = 0.35, 0.8  # share of the ink that dyes paper instead of covering it; factor on the colour of thick ink
 TILE_PX = 512  # the fibres repeat after this distance
 FIBRE_COUNT = 3600  # in a tile
 MAX_PIXELS_AT_ONCE = 1_500_000  # limits the memory

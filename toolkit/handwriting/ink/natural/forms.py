@@ -23,7 +23,7 @@ Edit: TypeAlias = Callable[[Parts, float], "Parts | None"]  # the second argumen
 
 # Lengths in cap heights.
 _MIN_FORMS = 5  # of a letter, if so many are legible
-_MAX_LOOP_WIDTH = 0.2  # a wider loop is not closed
+_MAX_LOOP_WIDTH = 0.2  # of an ascender; a wider loop stays open
 _CONTACT_DISTANCE = 0.07  # an end nearer than this to another part of the letter touches it
 # Of the pictures of letters, which are compared.
 _X_HEIGHT, _MIN_SCALE, _MAX_SCALE = 20, 36, 58  # in pixels: wanted x-height, limits of the cap height
