@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import toolkit
 from toolkit.errors import InvalidArgument, Unreachable
 from toolkit.gateway import Gateway
+from toolkit.local_files import write_whole
 
 GUESTS = pd.DataFrame({"name": ["Ada", "Grace", "Zoë"], "sum": [1.5, 20.0, 3.25]}, index=["a", "g", "z"])
 TEMPLATE = "Dear {name},\nyou owe us {sum:.2f}. {{Row {number}}}"
@@ -229,7 +232,23 @@ def test_an_interrupted_run_resumes(hands: toolkit.Connection, tmp_path: Path, m
             if self.count == 40 and not seen:
                 raise KeyboardInterrupt
 
+    numbers = itertools.count(1)
+    cancelled = threading.Event()
+
+    def write(path: Path, data: bytes) -> None:
+        if next(numbers) > 40:  # still under way when the bar is interrupted
+            assert cancelled.wait(30)
+        write_whole(path, data)
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            cancelled.set()
+            super().shutdown(wait=wait)
+
     monkeypatch.setattr("toolkit.handwriting.client.mail_merge.tqdm", Interrupting)
+    monkeypatch.setattr("toolkit.handwriting.client.mail_merge.write_whole", write)
+    monkeypatch.setattr("toolkit.handwriting.client.mail_merge.ThreadPoolExecutor", Pool)
     call = {"frame": frame, "template": "Dear {name}", "hand": "Molly", "folder": tmp_path, **SMALL}
     with pytest.raises(KeyboardInterrupt):
         hands.handwriting.letters(**call)

@@ -67,8 +67,8 @@ def _irregularity(source: FontSource, writer: Writer) -> float:
 
 def _ink_touches(shaper: Shaper, pair: str) -> bool:
     word = shaper.word(pair)
-    second = word.point_letter == word.point_letter.max()
-    x, y = word.strokes.x + word.origin_x[word.point_letter], word.strokes.y
+    second = word.letter_of_point == word.letter_of_point.max()
+    x, y = word.strokes.x + word.origin_x[word.letter_of_point], word.strokes.y
     a = np.stack([x[~second], y[~second]], axis=1)
     b = np.stack([x[second], y[second]], axis=1)
     gap = np.hypot(*(a[:, None] - b[None]).transpose(2, 0, 1)).min(initial=np.inf)
