@@ -51,6 +51,15 @@ def test_each_control_decides_anew(explorer: RewardsExplorer, control: str, valu
     assert explorer.plots.drawing == drawn
 
 
+def test_explorer_without_rewards_gives_none() -> None:
+    shown = RewardsExplorer(events=EVENTS, configuration={"rewards": []})
+    shown.stock.value = 5
+    assert shown.error is None
+    assert shown.configuration.rewards == ()
+    assert not shown.decisions["rewarded"].any()
+    shown.close()
+
+
 def texts_of(drawing: dict[str, object]) -> list[str]:
     return [shape["text"] for shape in drawing["shapes"] if shape["kind"] == "text"]
 

@@ -274,6 +274,8 @@ def _hint_widgets(text: str) -> list[ipywidgets.Widget]:
 def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
     """Return the rewards, their stocks scaled to a new total; equal stocks if all stocks are 0."""
     rewards, before = configuration.rewards, configuration.stock
+    if not rewards:
+        return ()
     stocks = [round(total * item.stock / before if before else total / len(rewards)) for item in rewards[:-1]]
     stocks.append(total - sum(stocks))
     return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
