@@ -80,9 +80,9 @@ def test_what_a_slider_does_not_reach_is_said(explorer: RewardsExplorer) -> None
     moments = {"run": {"p": 0.5, "arms": arms}, "walk": {"per_device_per_day": 9}, "swim": {"enabled": False}}
     shown = RewardsExplorer(events=EVENTS, configuration={"moments": moments})
     said = hints(shown)
-    assert "Not for run (a 40 %, b 50 %): own value." in said
-    assert "Not for walk (9): own value." in said
-    assert "Not for run (b 10 min): own value." in said
+    assert "Not for run (a 40 %, b 50 %): set separately." in said
+    assert "Not for walk (9): set separately." in said
+    assert "Not for run (b 10 min): set separately." in said
     assert "Switched off, whatever you choose: swim." in said
     assert "no test groups" not in said
     assert "No moment has test groups: this changes nothing." in hints(explorer)
