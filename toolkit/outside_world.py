@@ -33,7 +33,7 @@ class SystemClock:
     def now(self) -> int:
         return time.time_ns() // 1_000_000
 
-    tick = now
+    tick = now  # real time advances without steps
 
 
 class SteppedClock:

@@ -202,7 +202,7 @@ def _posted(base_url: str) -> bytes:
 class Exhausted:
     """Routes whose handler needs a file that the system cannot open."""
 
-    segments = frozenset({b"file"})
+    first_segments = frozenset({b"file"})
     headers: tuple[Header, ...] = ()
     cross_origin = False
 

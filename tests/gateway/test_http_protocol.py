@@ -277,7 +277,7 @@ def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 class Slow:
     """Routes with one handler, whose responses wait until they are let go."""
 
-    segments = frozenset({b"slow"})
+    first_segments = frozenset({b"slow"})
     headers: tuple[Header, ...] = ()
     cross_origin = False
 

@@ -51,6 +51,15 @@ def test_each_control_decides_anew(explorer: RewardsExplorer, control: str, valu
     assert explorer.plots.drawing == drawn
 
 
+def test_explorer_without_rewards_gives_none() -> None:
+    shown = RewardsExplorer(events=EVENTS, configuration={"rewards": []})
+    shown.stock.value = 5
+    assert shown.error is None
+    assert shown.configuration.rewards == ()
+    assert not shown.decisions["rewarded"].any()
+    shown.close()
+
+
 def texts_of(drawing: dict[str, object]) -> list[str]:
     return [shape["text"] for shape in drawing["shapes"] if shape["kind"] == "text"]
 
@@ -71,9 +80,9 @@ def test_what_a_slider_does_not_reach_is_said(explorer: RewardsExplorer) -> None
     moments = {"run": {"p": 0.5, "arms": arms}, "walk": {"per_device_per_day": 9}, "swim": {"enabled": False}}
     shown = RewardsExplorer(events=EVENTS, configuration={"moments": moments})
     said = hints(shown)
-    assert "Not for run (a 40 %, b 50 %): own value." in said
-    assert "Not for walk (9): own value." in said
-    assert "Not for run (b 10 min): own value." in said
+    assert "Not for run (a 40 %, b 50 %): set separately." in said
+    assert "Not for walk (9): set separately." in said
+    assert "Not for run (b 10 min): set separately." in said
     assert "Switched off, whatever you choose: swim." in said
     assert "no test groups" not in said
     assert "No moment has test groups: this changes nothing." in hints(explorer)

@@ -16,7 +16,7 @@ from toolkit.local_files import APPLICATION, gateway_folder
 
 
 def _findings() -> list[tuple[str, object, str]]:
-    """Return each subject, what was found (a path or a version; None if missing), and advice for a missing one."""
+    """Return what was checked, what was found (None if missing, or if the port is taken), and advice for None."""
     folder, jupyter = gateway_folder(), install_command("lab")
     taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
     free = None if is_listening("127.0.0.1", DEFAULT_PORT) else "free"

@@ -1,6 +1,6 @@
-"""The wire protocol of section A: endpoints, fields, limits, the envelope and the failures.
+"""The wire protocol of dweets (section A of the specification): endpoints, fields, limits, envelope, error texts.
 
-Every success is ``{"this":"succeeded","by":...,"the":...,"with":...}``, every failure
+Most successes are ``{"this":"succeeded","by":...,"the":...,"with":...}``. A failed operation is
 ``{"this":"failed","with":<code>,"because":<text>}`` with HTTP status 200, because old clients read only the body.
 """
 
@@ -13,13 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from toolkit.endpoint import Endpoint
-from toolkit.errors import (
-    MalformedRequest,
-    ServiceError,
-    ThingAlreadyLocked,
-    ThingNotLocked,
-    class_of_status,
-)
+from toolkit.errors import MalformedRequest, ServiceError, ThingAlreadyLocked, ThingNotLocked, class_of_status
 from toolkit.secret import Secret
 
 KEY, CALLBACK = "key", "callback"
@@ -60,7 +54,7 @@ MAX_CSV_COLUMNS = 200
 
 #: Our own header on every response: how many dweets of a thing the gateway keeps.
 RETENTION_HEADER = "X-Dweet-Retention"
-#: Our own header if the gateway has deleted some stored dweets of the range: ``<number>; before=<oldest kept>``.
+#: Our own header if a range begins before the oldest dweet that is kept: ``<number deleted>; before=<oldest kept>``.
 GONE_HEADER = "X-Dweet-Gone"
 
 

@@ -49,7 +49,7 @@ class Application:
         self._wrong_keys = WrongKeys()
         self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]
-        self._by_segment = {segment: routes for routes in services for segment in routes.segments}
+        self._by_segment = {segment: routes for routes in services for segment in routes.first_segments}
         self._table = [(routes, route) for routes in services for route in routes.table]
         # If only the last segment is a value, one lookup finds the route; few requests go through the whole table.
         self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)

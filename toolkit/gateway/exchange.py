@@ -174,7 +174,7 @@ class Routes(Protocol):
 
     table: list[Route]
     #: First path segments that belong to this service, also where no route matches.
-    segments: frozenset[bytes] = frozenset()
+    first_segments: frozenset[bytes] = frozenset()
     #: Sent with every response of this service.
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
     #: Whether browsers of other origins may call (answers OPTIONS).

@@ -97,7 +97,7 @@ _DIGITS_PATTERN = re.compile(r"[0-9]+")
 def refusal(
     code: int, info: str | None = None, *, http: int | None = None, retry_after: float | None = None
 ) -> errors.ServiceError:
-    """Return the error of a status; `info` is a text of AdditionalInfo from above, `retry_after` is in seconds."""
+    """Return the error of a status. `info` is one of the texts above; `retry_after` (seconds) replaces it."""
     row = STATUSES[code]
     if retry_after is not None:
         info = f"Retry after {retry_after:.0f} seconds."

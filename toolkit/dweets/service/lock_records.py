@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import re
 
+import msgspec
 from msgspec.structs import replace
 
 from toolkit.dweets.service import storage
@@ -26,21 +27,22 @@ class LockRecord(storage.Record, frozen=True):
 
     lock: str
     salt: str
-    master: str
-    read: str
+    master_hash: str = msgspec.field(name="master")
+    read_hash: str = msgspec.field(name="read")
     thing: str | None = None
 
     def check_for_key(self, key: str) -> None:
-        if not (_HEX_32.fullmatch(self.salt) and _HEX_64.fullmatch(self.master) and _HEX_64.fullmatch(self.read)):
+        hashes = self.master_hash, self.read_hash
+        if not (_HEX_32.fullmatch(self.salt) and all(map(_HEX_64.fullmatch, hashes))):
             raise DamagedRecord("its hashes are not valid")
         if key not in (lock_key(self.lock), self.thing is not None and thing_key(self.thing)):
             raise DamagedRecord("it belongs to another lock or thing")
 
     def is_master(self, key: str) -> bool:
-        return hmac.compare_digest(self.master, hash_of_key(self.salt, key))
+        return hmac.compare_digest(self.master_hash, hash_of_key(self.salt, key))
 
     def is_reader(self, key: str) -> bool:
-        return hmac.compare_digest(self.read, hash_of_key(self.salt, key))
+        return hmac.compare_digest(self.read_hash, hash_of_key(self.salt, key))
 
 
 def hash_of_key(salt: str, key: str) -> str:
@@ -168,14 +170,14 @@ async def repair(records: Records, thing: str) -> list[str]:
     say what was damaged and changed; raises Conflict if there is nothing to repair.
     """
     stored, table = await _scan(records)
-    state = table.state_of_thing(thing)
-    if state is None:
+    record_or_damage = table.state_of_thing(thing)
+    if record_or_damage is None:
         raise Conflict(f"the thing {thing!a} is not locked: there is nothing to repair")
-    if isinstance(state, LockRecord):
+    if isinstance(record_or_damage, LockRecord):
         raise Conflict(f"the lock of the thing {thing!a} is fine, its master key unlocks it: nothing was changed")
     changes: storage.Changes = {thing_key(thing): None}
     report = [
-        f"The lock of the thing {thing!a} was damaged: {state}.",
+        f"The lock of the thing {thing!a} was damaged: {record_or_damage}.",
         "The thing is unlocked: everybody can read and write it until it is locked again.",
     ]
     for lock in sorted(lock for lock, name in table.locks_with_things() if name == thing):

@@ -271,8 +271,8 @@ class LiveDweets(ServiceWidget):
         new = [name for name in new if name != self._time][: _MOST_OFFERED_FIELDS - len(offered)]
         if not new:
             return
-        numbers = [name for name in new if not self._given_fields and not isinstance(fields[name], str)]
-        chosen = (*self.fields.value, *numbers[: max(0, _MOST_DRAWN_FIELDS - len(self.fields.value))])
+        numeric = [name for name in new if not self._given_fields and not isinstance(fields[name], str)]
+        chosen = (*self.fields.value, *numeric[: max(0, _MOST_DRAWN_FIELDS - len(self.fields.value))])
         self.fields.options = (*offered, *new)
         self.fields.value = chosen
 

@@ -28,7 +28,7 @@ _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 
 class DweetRoutes(Routes):
-    segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
+    first_segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
     too_many_keys = RateLimited(wire.RATE_EXCEEDED)
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:

@@ -23,7 +23,7 @@ _CallerHandler = Callable[[Request, Caller], Awaitable[Response]]
 
 
 class HandwritingRoutes(Routes):
-    segments = frozenset({b"handwritings", b"render"})
+    first_segments = frozenset({b"handwritings", b"render"})
     too_many_keys = RateLimited(wire.RATE_EXCEEDED)
 
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:

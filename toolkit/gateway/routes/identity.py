@@ -24,7 +24,7 @@ SIMULATION_WARNING = (
 
 
 class IdentityRoutes(Routes):
-    segments = frozenset({b"account", b"mobileauth"})
+    first_segments = frozenset({b"account", b"mobileauth"})
     too_many_keys = refusal(2040, retry_after=1)
 
     def __init__(self, service: IdentityService, *, on_loopback: bool, public_url: str | None) -> None:

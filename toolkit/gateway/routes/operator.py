@@ -26,7 +26,7 @@ _BEARER = re.compile(r"Bearer +(\S+) *", re.IGNORECASE)
 
 
 class OperatorRoutes(Routes):
-    segments = frozenset({b"operator"})
+    first_segments = frozenset({b"operator"})
     too_many_keys = RateLimited(wire.TOO_MANY_WRONG_KEYS)
 
     def __init__(self, services: Services) -> None:

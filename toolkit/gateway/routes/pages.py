@@ -45,7 +45,7 @@ _TAGS = {".css": '<link rel="stylesheet" href="{}">', ".js": '<script type="modu
 
 
 class PageRoutes(Routes):
-    segments = frozenset({b"static"})
+    first_segments = frozenset({b"static"})
     headers = ()  # without the default no-store: browsers may cache files; pages set `_PAGE_HEADERS` themselves
 
     def __init__(self, service: DweetService) -> None:

@@ -13,7 +13,7 @@ _ANY_ORIGIN: Header = (b"access-control-allow-origin", b"*")
 
 
 class RewardRoutes(Routes):
-    segments = frozenset({b"2.0", b"reward"})
+    first_segments = frozenset({b"2.0", b"reward"})
     too_many_keys = wire.refusal("too_many_wrong_keys", seconds=1)
 
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:

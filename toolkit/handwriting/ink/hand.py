@@ -123,7 +123,7 @@ def curly_quotes(word: str) -> str:
 class FaceFit:
     """Changes the glyphs of a fallback hand (`face`) to fit the hand of the text; capitals keep their height."""
 
-    x_height: float  # of the face, in cap heights
+    x_height: float  # of `face` before the change, in cap heights
     target: float  # the x-height of the fitted face, nearly that of the hand of the text
     width: float  # factor on the width of a glyph
     slant: float  # added to the slant of the face

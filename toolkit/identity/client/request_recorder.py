@@ -106,9 +106,9 @@ class RequestRecorder:
                 fields = {"Status": status, "AdditionalInfo": USED_OR_EXPIRED if status == 2003 else None}
                 error = error_of(fields, reply.status, request=str(OPEN_TARGET))
                 raise error or UnexpectedReply(f"{OPEN_TARGET} was answered by HTTP {reply.status}")
-            final = Secret(checked(content, Opened).vfp)
-            expect(final != fingerprint, "the final fingerprint equals the first one")
-            return final
+            final_fingerprint = Secret(checked(content, Opened).vfp)
+            expect(final_fingerprint != fingerprint, "the final fingerprint equals the first one")
+            return final_fingerprint
 
         return self._record(Event.OPEN, query, send, flow)
 

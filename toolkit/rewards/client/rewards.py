@@ -138,7 +138,7 @@ class RewardClient(PublicNames):
         return f"<Mobile rewards at {self._session.base_url}>"
 
     def start_session(self, device: str, *, start: TimeLike | None = None, test: bool = False) -> pd.DataFrame:
-        """Start a session for a device that came online: ``POST /2.0/web/moment/`` with a session body.
+        """Start a session for a device that came online: ``POST /2.0/web/moment/`` with ``events``.
 
         A moment earns a reward only while the device has a live session.
 
@@ -174,7 +174,7 @@ class RewardClient(PublicNames):
     def moment(
         self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
     ) -> pd.DataFrame:
-        """Submit one rewardable action: ``POST /2.0/web/moment/`` with a moment body.
+        """Submit one rewardable action: ``POST /2.0/web/moment/`` with ``moment_id``.
 
         Parameters
         ----------

@@ -72,12 +72,12 @@ class RewardsExplorer(ServiceWidget):
     Parameters
     ----------
     tk
-        A connection, or ``tk.rewards``, to show a real reward page; None explores without a gateway.
+        A connection, or ``tk.rewards``: adds a button that shows a real reward page. None needs no gateway.
     events
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. If None, two weeks of
-        100 made-up devices. InvalidArgument if there are none, or if they are no moments.
+        100 made-up devices. InvalidArgument if the frame is empty or lacks a column.
     configuration
-        The rules before the change. They set the controls at the start, and all settings without a control. If None,
+        The rules before the change: the initial values of the controls, and all settings without a control. If None,
         the default configuration.
 
     Attributes
@@ -126,7 +126,7 @@ class RewardsExplorer(ServiceWidget):
 
     @property
     def configuration(self) -> Configuration:
-        """The settings that the controls show."""
+        """The rules before the change, with the values of the controls."""
         limits = Limits(
             p=self.p.value,
             per_device_per_day=self.per_device.value,
@@ -274,6 +274,8 @@ def _hint_widgets(text: str) -> list[ipywidgets.Widget]:
 def _scaled_stocks(configuration: Configuration, total: int) -> tuple[Any, ...]:
     """Return the rewards, their stocks scaled to a new total; equal stocks if all stocks are 0."""
     rewards, before = configuration.rewards, configuration.stock
+    if not rewards:
+        return ()
     stocks = [round(total * item.stock / before if before else total / len(rewards)) for item in rewards[:-1]]
     stocks.append(total - sum(stocks))
     return tuple(replace(item, stock=stock) for item, stock in zip(rewards, stocks, strict=True))
@@ -310,7 +312,7 @@ def _own_limits_hint(configuration: Configuration, limit: str, as_text: Callable
         values = ", ".join(f"{arm} {value}" for arm, value in arms.items() if value) if arms else own_value(rules)
         if values and rules.enabled:
             parts.append(f"{name} ({values})")
-    return f"Not for {' and '.join(parts)}: own value." if parts else ""
+    return f"Not for {' and '.join(parts)}: set separately." if parts else ""
 
 
 def _duration(seconds: float) -> str:

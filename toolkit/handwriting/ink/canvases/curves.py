@@ -69,11 +69,11 @@ def _cut_to_chosen(strokes: Strokes, chosen: Mask) -> tuple[Strokes, Integers]:
     run = np.cumsum(breaks) - 1
     length = np.bincount(run)
     first = np.nonzero(breaks)[0]
-    shown = chosen[first] & (length >= np.minimum(_MIN_PIECE_POINTS, strokes.length[stroke[first]]))
-    points = shown[run]
-    of_stroke = stroke[first[shown]]
+    is_kept = chosen[first] & (length >= np.minimum(_MIN_PIECE_POINTS, strokes.length[stroke[first]]))
+    points = is_kept[run]
+    of_stroke = stroke[first[is_kept]]
     x, y, radius = strokes.x[points], strokes.y[points], strokes.radius[points]
-    return Strokes(x, y, radius, length[shown], strokes.flags[of_stroke]), of_stroke
+    return Strokes(x, y, radius, length[is_kept], strokes.flags[of_stroke]), of_stroke
 
 
 def outline_curves(
