@@ -72,7 +72,7 @@ def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
 
 
 def test_large_appends_at_once_are_several_script_calls() -> None:
-    # Each call has a deadline of its own, and other clients of the server get their turn in between.
+    # Each call has a separate deadline, and other clients of the server get their turn in between.
     async def work() -> None:
         async with opened(fresh_url()) as (store,):
             await store.journals.append("first", [line("1")])

@@ -75,7 +75,7 @@ class Hand:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""
         buffer = hb.Buffer()
         buffer.add_str(text)
-        buffer.cluster_level = hb.BufferClusterLevel.MONOTONE_CHARACTERS  # a combining mark is a cluster of its own
+        buffer.cluster_level = hb.BufferClusterLevel.MONOTONE_CHARACTERS  # one cluster for each combining mark
         buffer.guess_segment_properties()
         hb.shape(self._font, buffer)
         k = 1.0 / self.measures.units_per_cap
