@@ -5,12 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 import json
-import math
 import pickle
 import re
-import socket
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 
 import pandas as pd
@@ -33,11 +29,11 @@ from toolkit.errors import (
     SessionClosed,
     ToolkitError,
     UnexpectedReply,
-    Unreachable,
 )
 from toolkit.gateway import Gateway
 from toolkit.identity.client.identity import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS, IdentityClient
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS
+from toolkit.identity.client.session import PhoneProof
 from toolkit.identity.flow import State
 
 ZIP = "97024"
@@ -256,54 +252,11 @@ def test_n11_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: Iden
 
 
 def test_n11_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityClient) -> None:
-    phone = lab.gateway.handset("happy")
-    planted = lab.wire.final()
-    with identity.listen() as listener:
-        transaction = identity.start_authentication(phone, final_target_url=listener)
-        urllib.request.urlopen(f"{listener.url}?vfp={planted}", timeout=60).read()
-        proof = identity.await_device(transaction, listener)
+    transaction = identity.start_authentication(lab.gateway.handset("happy"))
+    planted = PhoneProof(transaction, toolkit.Secret(lab.wire.final()))
     with pytest.raises(ToolkitError, match="CodeVerifier") as caught:
-        identity.finish_authentication(proof)
+        identity.finish_authentication(planted)
     assert caught.value.code == 1000
-
-
-def test_n12_the_listener_takes_one_browser_and_closes(lab: Lab, identity: IdentityClient) -> None:
-    with identity.listen() as listener:
-        transaction = identity.start_authentication(lab.gateway.handset("happy"), final_target_url=listener)
-        opened = lab.wire.open(transaction.secret("fingerprint").reveal(), tail="")
-        location = opened.headers["location"]
-        assert location.startswith(listener.url + "?vfp=")
-        for wrong in (listener.url, listener.url + "/x?vfp=a", listener.url + "?vfp=a&vfp=b", listener.url + "?v=1"):
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(wrong, timeout=60)
-            assert refused.value.code == 404
-            refused.value.close()
-        with urllib.request.urlopen(location, timeout=60) as page:
-            shown = page.read().decode()
-            assert page.headers["Referrer-Policy"] == "no-referrer"
-        assert location.partition("vfp=")[2] not in shown
-        proof = identity.await_device(transaction, listener)
-        port = int(listener.url.split(":")[2].split("/")[0])
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection(("127.0.0.1", port), timeout=60).close()
-    assert identity.finish_authentication(proof).service_alias
-
-
-def test_n12_the_listener_gives_up(identity: IdentityClient) -> None:
-    listener = identity.listen()
-    with pytest.raises(Unreachable, match="no browser opened"):
-        listener.fingerprint(timeout=0.01)
-    closed = identity.listen()
-    closed.close()
-    with pytest.raises(SessionClosed):
-        closed.fingerprint(timeout=math.inf)
-
-
-def test_n12_a_listener_belongs_to_its_transaction(lab: Lab, identity: IdentityClient) -> None:
-    with identity.listen() as listener:
-        transaction = identity.start_authentication(lab.gateway.handset("happy"))
-        with pytest.raises(InvalidArgument, match="pass this listener"):
-            identity.await_device(transaction, listener)
 
 
 def test_n13_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
