@@ -189,14 +189,16 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "session of a list": (lambda w: w.rewards.start_session(["a"]), "device is a str, not a list of str"),
     "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
     "moments of dicts": (lambda w: w.rewards.moments([{"device": "a"}]), "moments is a DataFrame, not a list of dict"),
-    "funnel of a list": (lambda w: w.rewards.funnel([1]), "decisions is a DataFrame, not a list of int"),
-    "funnel by a list": (lambda w: w.rewards.funnel(DECISIONS, by=["arm"]), "by is a str or None"),
-    "funnel without columns": (lambda w: w.rewards.funnel(FRAME), "the decisions have no column device"),
-    "hours in a wrong zone": (lambda w: w.rewards.by_hour(DECISIONS, tz="Mars"), "no time zone 'Mars'"),
-    "simulate NaT": (lambda w: w.rewards.simulate({}, DECISIONS.assign(at=pd.NaT)), "a time in every row"),
-    "simulate swapped": (lambda w: w.rewards.simulate(DECISIONS, {}), "configuration is a Configuration or a dict"),
+    "funnel of a list": (lambda w: toolkit.rewards.funnel([1]), "decisions is a DataFrame, not a list of int"),
+    "funnel by a list": (lambda w: toolkit.rewards.funnel(DECISIONS, by=["arm"]), "by is a str or None"),
+    "funnel without columns": (lambda w: toolkit.rewards.funnel(FRAME), "the decisions have no column device"),
+    "simulate NaT": (lambda w: toolkit.rewards.simulate({}, DECISIONS.assign(at=pd.NaT)), "a time in every row"),
+    "simulate swapped": (
+        lambda w: toolkit.rewards.simulate(DECISIONS, {}),
+        "configuration is a Configuration or a d",
+    ),
     "what-if of no devices": (
-        lambda w: w.rewards.made_up_moments(devices=0, days=1),
+        lambda w: toolkit.rewards.made_up_moments(devices=0, days=1),
         "devices and days are at least 1",
     ),
     "details of a number": (lambda w: payment_ids(5), "ids or rows of payment_list, not an int"),
@@ -223,10 +225,6 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "open without a handset": (
         lambda w: w.identity.authenticate_device(),
         "missing a required argument: 'transaction'",
-    ),
-    "wait for words": (
-        lambda w: w.identity.await_device("t", "l"),
-        "transaction is a StartedTransaction, not a str",
     ),
     **{
         f"a phone at {address!r}": (

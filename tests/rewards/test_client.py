@@ -210,7 +210,7 @@ def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.C
         tk.rewards.moments(given, progress=False)
         recorded = operator_of(gateway).decisions()
     columns = ["decision_id", "at", "device", "reason", "reward_id", "p"]
-    assert connected.rewards.simulate(rules, recorded)[columns].equals(recorded[columns])
+    assert toolkit.rewards.simulate(rules, recorded)[columns].equals(recorded[columns])
     assert set(recorded["reason"]) >= {"REWARDED", "DRAW", "NO_SESSION"}
 
 
