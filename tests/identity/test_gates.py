@@ -70,12 +70,20 @@ def test_s21_not_eligible_is_an_answer_and_blocks_the_payment_calls(lab: Lab, pr
     assert with_answer.status == 1010
 
 
-def test_s22_three_wrong_answers_lock_the_challenge_for_the_right_one_too(wire: Wire) -> None:
-    pair, challenge_id = wire.challenged()
-    wrong = [answered(wire, pair, challenge_id, WRONG) for _ in range(3)]
-    right = answered(wire, pair, challenge_id)
-    assert [(one.http, one.status) for one in (*wrong, right)] == [(403, 2022), (403, 2022), (429, 2023), (429, 2023)]
-    assert wire.payment_list(pair).status == 2023
+def test_s22_s25_three_wrong_answers_lock_the_challenge_for_the_right_one_too(lab: Lab) -> None:
+    pair, challenge_id = lab.wire.challenged()
+    told = [answered(lab.wire, pair, challenge_id, answer) for answer in (WRONG, WRONG, WRONG, "97024")]
+    assert [(one.http, one.status, one.json["AdditionalInfo"]) for one in told] == [
+        (403, 2022, "2 attempts left."),
+        (403, 2022, "1 attempt left."),
+        (429, 2023, "Retry after 900 seconds."),
+        (429, 2023, "Retry after 900 seconds."),
+    ]
+    assert told[2].headers["retry-after"] == "900"
+    assert lab.wire.payment_list(pair).status == 2023
+    lab.clock.advance(seconds=10.5)
+    later = answered(lab.wire, pair, challenge_id)
+    assert (later.headers["retry-after"], later.json["AdditionalInfo"]) == ("890", "Retry after 890 seconds.")
 
 
 def test_s22_fifty_guesses_at_once_learn_no_more_than_three(wire: Wire) -> None:
@@ -216,26 +224,6 @@ def test_s24_an_answer_to_another_challenge_is_none_and_costs_nothing(wire: Wire
     assert answered(wire, pair, challenge_id.upper()).status == 0
 
 
-def test_s25_attempts_left_and_waiting_times_are_told_alike(lab: Lab) -> None:
-    pair, challenge_id = lab.wire.challenged()
-    told = [answered(lab.wire, pair, challenge_id, WRONG) for _ in range(3)]
-    assert [one.json["AdditionalInfo"] for one in told] == [
-        "2 attempts left.",
-        "1 attempt left.",
-        "Retry after 900 seconds.",
-    ]
-    assert told[2].headers["retry-after"] == "900"
-    lab.clock.advance(seconds=10.5)
-    later = answered(lab.wire, pair, challenge_id)
-    assert (later.headers["retry-after"], later.json["AdditionalInfo"]) == ("890", "Retry after 890 seconds.")
-
-
-def test_s25_a_lock_that_is_on_file_already_is_told_at_eligibility(lab: Lab) -> None:
-    pair, challenge_id = lab.wire.challenged(lab.address_of("locked_challenge"))
-    assert lab.wire.eligibility(pair).response["Challenge"]["AttemptsLeft"] == 0
-    assert answered(lab.wire, pair, challenge_id).status == 2023
-
-
 def test_s26_the_61st_wrong_fingerprint_a_minute_is_refused(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(failures_a_minute=60)
     assert {lab.wire.open(f"bad-{n}").http for n in range(60)} == {404}
@@ -371,15 +359,14 @@ def last_status(wire: Wire, handset: object) -> int:
     return answered(wire, pair, challenge["ChallengeId"]).status
 
 
-def test_no_cards_is_an_empty_list_and_a_success(lab: Lab) -> None:
-    pair, challenge_id = lab.wire.challenged(lab.address_of("no_cards"))
-    assert answered(lab.wire, pair, challenge_id).response == {"Count": 0, "Payments": []}
-
-
-def test_without_a_question_the_list_needs_no_answer(lab: Lab) -> None:
-    pair = lab.wire.pair(lab.address_of("no_challenge"))
-    assert lab.wire.eligibility(pair).response == {"Eligible": True, "Challenge": None}
-    assert lab.wire.payment_list(pair).response["Count"] == 2
+@pytest.mark.parametrize(("preset", "answer", "count"), [("no_cards", "97024", 0), ("no_challenge", None, 2)])
+def test_what_is_on_file_is_listed(lab: Lab, preset: str, answer: str | None, count: int) -> None:
+    pair = lab.wire.pair(lab.address_of(preset))
+    challenge = lab.wire.eligibility(pair).response["Challenge"]
+    assert (challenge is None) is (answer is None)
+    given = {"ChallengeId": challenge["ChallengeId"], "ChallengeAnswer": answer} if challenge else {}
+    listed = lab.wire.payment_list(pair, **given).response
+    assert (listed["Count"], len(listed["Payments"])) == (count, count)
 
 
 def test_unknown_operations_and_methods_are_told_in_the_envelope(wire: Wire) -> None:
