@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
-import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +14,7 @@ import pytest
 
 import toolkit
 from tests.conftest import operator_of
+from tests.identity.literal_server import LiteralServer, Reply
 from tests.rewards.conftest import DEVICE, settings
 from toolkit.errors import (
     Conflict,
@@ -218,33 +216,15 @@ def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.C
 
 
 @contextmanager
-def literal(status: int, body: bytes, content_type: str = "application/json") -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+def literal(status: int, body: bytes) -> Iterator[str]:
+    """Answer every POST with this response, and every GET with its own target as a page."""
 
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(self.path.encode())
+    def answer(path: str, sent: bytes) -> Reply:
+        return (status, {}, body) if sent else (200, {"Content-Type": "text/html"}, path.encode())
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = LiteralServer(answer)
+    yield server.base_url
+    server.stop()
 
 
 def test_the_specifications_own_answer_is_read() -> None:

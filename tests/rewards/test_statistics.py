@@ -74,9 +74,8 @@ def steps(table: pd.DataFrame) -> dict[str, int]:
     return dict(zip(table["step"], table["n"], strict=True))
 
 
-def test_the_funnel_counts_sessions() -> None:
+def test_the_funnel_has_shares_with_intervals() -> None:
     table = funnel(DECISIONS)
-    assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
     assert list(table["devices"]) == [2, 2, 2, 2, 1]
     assert list(table["of_previous"]) == [1.0, 1.0, 1.0, 1.0, 0.5]
     assert tuple(table.loc[4, ["low", "high"]]) == pytest.approx(wilson_interval(1, 2))
@@ -84,55 +83,64 @@ def test_the_funnel_counts_sessions() -> None:
     assert table.attrs == {"test_rows_left_out": 1, "unit": "session"}
 
 
-def test_the_funnel_counts_devices_where_asked() -> None:
-    again = DECISIONS.assign(session_id=[f"s-{number}" for number in range(len(DECISIONS))])
-    assert steps(funnel(again))["session"] == 4
-    table = funnel(again, unit="device")
-    assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    assert list(table["n"]) == list(table["devices"])
+WITHOUT_IDS = DECISIONS.assign(session_id=pd.array([None] * 5, dtype="str"))
+ONE_SESSION_EACH = DECISIONS.assign(session_id=[f"s-{number}" for number in range(5)])
+OUTSIDE = decision_frame([row("2026-03-29T02:00:00Z", "d9", reason="NO_SESSION", session_id=None)])
+AND_OUTSIDE = pd.concat([DECISIONS, OUTSIDE], ignore_index=True)
+#: The same session ids at another gateway are other sessions.
+OF_TWO_GATEWAYS = pd.concat([DECISIONS, DECISIONS.assign(device=DECISIONS["device"] + " elsewhere")], ignore_index=True)
 
 
-def test_the_funnel_counts_sessions_without_a_moment() -> None:
-    assert steps(funnel(DECISIONS, SESSIONS)) == {"session": 3, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    assert steps(funnel(DECISIONS, SESSIONS, unit="device"))["session"] == 3
+@pytest.mark.parametrize(
+    ("decisions", "sessions", "unit", "expected"),
+    [
+        (DECISIONS, None, None, (2, 2, 2, 2, 1)),
+        (DECISIONS, SESSIONS, None, (3, 2, 2, 2, 1)),
+        (DECISIONS, SESSIONS, "device", (3, 2, 2, 2, 1)),
+        (ONE_SESSION_EACH, None, None, (4, 4, 2, 2, 1)),
+        (ONE_SESSION_EACH, None, "device", (2, 2, 2, 2, 1)),
+        (OF_TWO_GATEWAYS, None, None, (4, 4, 4, 4, 2)),
+        (AND_OUTSIDE, SESSIONS, None, (3, 2, 2, 2, 1)),
+        (AND_OUTSIDE, None, "device", (2, 2, 2, 2, 1)),
+        (DECISIONS.drop(columns=["shown_at", "claimed_at"]), None, None, (2, 2, 2)),
+        (decision_frame([]), SESSIONS, None, (3, 0, 0, 0, 0)),
+        (decision_frame([]), SESSIONS, "device", (3, 0, 0, 0, 0)),
+    ],
+)
+def test_the_funnel_counts_sessions_or_devices(
+    decisions: pd.DataFrame, sessions: pd.DataFrame | None, unit: Any, expected: tuple[int, ...]
+) -> None:
+    names = ["session", "moment", "rewarded", "shown", "claimed"][: len(expected)]
+    assert steps(funnel(decisions, sessions, unit=unit)) == dict(zip(names, expected, strict=True))
 
 
-def test_a_moment_outside_of_a_session_counts_nowhere() -> None:
-    outside = decision_frame([row("2026-03-29T02:00:00Z", "d9", reason="NO_SESSION", session_id=None)])
-    decisions = pd.concat([DECISIONS, outside], ignore_index=True)
-    assert steps(funnel(decisions, SESSIONS)) == steps(funnel(DECISIONS, SESSIONS))
-    assert steps(funnel(decisions, unit="device"))["moment"] == 2
+@pytest.mark.parametrize(
+    ("decisions", "sessions", "unit"),
+    [
+        (DECISIONS.drop(columns="session_id"), None, "device"),
+        (WITHOUT_IDS, None, "device"),
+        # These sessions are not those of the moments.
+        (DECISIONS, SESSIONS.head(1), "session"),
+        (DECISIONS, SESSIONS.assign(device="other"), "session"),
+        (DECISIONS, SESSIONS.head(0), "session"),
+    ],
+)
+def test_the_session_step_is_left_out_without_data(
+    decisions: pd.DataFrame, sessions: pd.DataFrame | None, unit: str
+) -> None:
+    table = funnel(decisions, sessions)
+    assert table.attrs["unit"] == unit
+    assert steps(table) == {"moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
 
 
-@pytest.mark.parametrize("absent", ["no column", "all missing", "one reward's missing"])
-def test_the_session_step_is_left_out_without_data(absent: str) -> None:
-    decisions = {
-        "no column": DECISIONS.drop(columns="session_id"),
-        "all missing": DECISIONS.assign(session_id=pd.array([None] * 5, dtype="str")),
-        "one reward's missing": DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"]),
-    }[absent]
-    table = funnel(decisions)
-    assert table.attrs["unit"] == "device"
+def test_devices_are_counted_if_a_reward_has_no_session() -> None:
+    decisions = DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"])
     # A device of which another moment names a session is known to have had one.
-    session = {"session": 2} if absent == "one reward's missing" else {}
-    assert steps(table) == {**session, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    with pytest.raises(InvalidArgument, match="unit='device'"):
-        funnel(decisions, unit="session")
-
-
-def test_sessions_that_are_not_those_of_the_moments_are_left_out() -> None:
-    assert "session" not in steps(funnel(DECISIONS, SESSIONS.head(1)))
-    assert "session" not in steps(funnel(DECISIONS, SESSIONS.assign(device="other")))
-    assert "session" not in steps(funnel(DECISIONS, SESSIONS.head(0)))
-
-
-def test_pages_are_left_out_of_the_funnel_without_data() -> None:
-    assert list(steps(funnel(DECISIONS.drop(columns=["shown_at", "claimed_at"])))) == ["session", "moment", "rewarded"]
-
-
-def test_equal_session_ids_of_two_gateways_are_two_sessions() -> None:
-    both = pd.concat([DECISIONS, DECISIONS.assign(device="of another partner")], ignore_index=True)
-    assert steps(funnel(both))["session"] == 4
+    assert steps(funnel(decisions)) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
+    assert funnel(decisions).attrs["unit"] == "device"
+    for incomplete in (decisions, WITHOUT_IDS):
+        with pytest.raises(InvalidArgument, match="unit='device'"):
+            funnel(incomplete, unit="session")
 
 
 def test_events_without_sessions_make_no_session_step() -> None:
@@ -166,11 +174,8 @@ def test_the_funnel_by_a_column() -> None:
         funnel(DECISIONS.assign(step="a"), by="step")
 
 
-def test_a_funnel_without_moments_has_zeros() -> None:
+def test_a_funnel_of_nothing_has_zeros() -> None:
     assert steps(funnel(decision_frame([]))) == {"moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
-    only_sessions = {"session": 3, "moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
-    assert steps(funnel(decision_frame([]), SESSIONS, unit="device")) == only_sessions
-    assert steps(funnel(decision_frame([]), SESSIONS)) == only_sessions
 
 
 def test_the_funnel_takes_zeros_and_ones() -> None:
@@ -183,11 +188,6 @@ def test_the_funnel_refuses_what_is_not_true_or_false(values: list[Any]) -> None
     frame = pd.DataFrame({"device": ["a", "b"], "rewarded": values})
     with pytest.raises(InvalidArgument, match="^the column rewarded must be true or false in every row$"):
         funnel(frame)
-
-
-def test_the_funnel_refuses_an_unknown_unit() -> None:
-    with pytest.raises(InvalidArgument, match="unit is 'session' or 'device' or None, not 'moment'"):
-        funnel(DECISIONS, unit="moment")
 
 
 def test_rates_by_moment() -> None:
