@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.identity.conftest import MOBILE, PHONE, Answer, Lab, Wire, people
+from tests.identity.conftest import Answer, Lab, Wire, people
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.service.mobile_authentication import fresh_token
@@ -179,13 +179,6 @@ def test_s16_pkce_is_needed_exactly_where_a_challenge_was_sent(wire: Wire) -> No
     for text, refused in refusals.items():
         assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, text)
     assert wire.finish(final, CodeVerifier=VERIFIER).status == 0, "a wrong verifier is not a use"
-
-
-@pytest.mark.parametrize("challenge", ["plain", "", "x" * 42, "x" * 44, "x" * 42 + "=", 43, None, True])
-def test_s16_only_s256_challenges_are_taken(wire: Wire, challenge: object) -> None:
-    body = {"DeviceIp": PHONE, "FinalTargetUrl": "http://127.0.0.1/done", "CodeChallenge": challenge}
-    expected = 0 if challenge is None else 1000
-    assert wire.post(MOBILE + "authenticateByRedirect", **body).status == expected
 
 
 def test_s17_a_code_is_bound_to_client_and_alias_and_all_mismatches_look_the_same(lab: Lab) -> None:

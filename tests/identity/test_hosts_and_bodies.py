@@ -190,13 +190,6 @@ def test_s36_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes)
     assert answer.json["RequestId"] is None
 
 
-def test_s36_a_deeply_nested_body_is_refused(wire: Wire) -> None:
-    answer = wire.send("POST", ECHO, b'{"a":' * 2_300 + b"1" + b"}" * 2_300)
-    # Newer versions of Python read as many levels, and then there is no such client.
-    assert (answer.http, answer.status) in [(400, 2), (401, 1005)]
-    assert answer.json["RequestId"] is None
-
-
 def test_s36_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     assert wire.send("POST", ECHO, body.ljust(16 * 1024)).status == 0
@@ -217,34 +210,6 @@ def test_s36_only_json_is_taken(wire: Wire, content_type: str, http: int) -> Non
     assert http == 200 or answer.json["AdditionalInfo"] == "Content-Type must be application/json."
 
 
-@pytest.mark.parametrize(
-    "message", ["", "😀", '"\\/', "</script>", "\n\r\t\u2028", "\x00", "x" * 1024, "𝕏" * 1024, "{}"]
-)
-def test_echo_returns_every_text_unchanged(wire: Wire, message: str) -> None:
-    answer = wire.echo(message)
-    assert answer.response == {"EchoMessage": message, "ApiVersion": "2014/07/25"}
-    assert answer.raw.isascii()
-
-
-@pytest.mark.parametrize("message", ["x" * 1025, None, 5, True, [], {}, 1.0])
-def test_echo_takes_a_short_text_only(wire: Wire, message: object) -> None:
-    refused = wire.echo(message)
-    assert (refused.http, refused.status) == (400, 1000)
-    assert refused.json["AdditionalInfo"] == "EchoMessage must be a string of at most 1024 characters."
-
-
-@pytest.mark.parametrize("request_id", ["", "x" * 65, "é", "a b", "a\n", 5, None, True, ["a"]])
-def test_request_ids_are_short_and_plain(wire: Wire, request_id: object) -> None:
-    refused = wire.echo(RequestId=request_id)
-    assert (refused.status, refused.json["RequestId"]) == (1000, None)
-
-
-@pytest.mark.parametrize("request_id", ["a", "x" * 64, "A-Z.0_9:x"])
-def test_request_ids_are_reflected_on_success_and_failure(wire: Wire, request_id: str) -> None:
-    assert wire.echo(RequestId=request_id).json["RequestId"] == request_id
-    assert wire.echo(5, RequestId=request_id).json["RequestId"] == request_id
-
-
 @pytest.mark.parametrize("key", [None, "", "unknown", "disabled-client", 5, True, ["x"], "é", SHOP + " ", SHOP.upper()])
 def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) -> None:
     refused = wire.echo(ApiClientId=key)
@@ -252,32 +217,6 @@ def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) ->
         401,
         {"RequestId": "req-1", "Status": 1005, "Description": "The client is not enabled."},
     )
-
-
-def test_unknown_fields_are_refused_without_naming_them(wire: Wire) -> None:
-    refused = wire.echo(Extra=1)
-    assert (refused.status, refused.json["AdditionalInfo"]) == (1000, "A field is not known.")
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        True,
-        3405803783,
-        1.0,
-        "",
-        "203.0.113.07",
-        "203.0.113",
-        "203.0.113.7/32",
-        "fe80::1%eth0",
-        " 203.0.113.7",
-        "0x7f.1",
-        "٢",
-    ],
-)
-def test_device_ips_are_literal_addresses(wire: Wire, address: object) -> None:
-    refused = wire.start(DeviceIp=address)
-    assert (refused.status, refused.json["AdditionalInfo"]) == (1000, "DeviceIp must be an IPv4 or IPv6 address.")
 
 
 def test_a_mapped_address_is_the_one_it_maps(wire: Wire) -> None:
@@ -303,9 +242,6 @@ def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
         ({"DeviceIp": None, "CarrierShortCode": "OLD"}, 1003, "No carrier has this CarrierShortCode."),
         ({"DeviceIp": None, "CarrierShortCode": "NOBODY"}, 1003, "No carrier has this CarrierShortCode."),
         ({"CarrierShortCode": "NWT"}, 1038, "DeviceIp and CarrierShortCode belong to different carriers."),
-        ({"CarrierShortCode": "cmb"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
-        ({"CarrierShortCode": "CMB\n"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
-        ({"CarrierShortCode": "C"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
     ],
 )
 def test_carriers_are_found_by_address_or_code(wire: Wire, fields: dict[str, Any], status: int, info: str) -> None:

@@ -179,10 +179,6 @@ def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeyp
         with toolkit.Gateway.demo() as demo, toolkit.connect(demo) as tried:
             assert len(tried.rewards.start_session(DEVICE)) == 1
             assert tried.identity
-        monkeypatch.setenv("TOOLKIT_GATEWAYKEY", "partner-key")
-        monkeypatch.setenv("TOOLKIT_APP_KEY", "app")
-        with toolkit.connect() as tk:
-            assert tk.rewards
 
 
 def test_the_demo_world_brings_its_keys_and_repeats() -> None:
