@@ -264,29 +264,6 @@ def test_s28_details_come_in_the_order_asked(wire: Wire) -> None:
     assert told[1]["MaskedAccountNumber"] == "411111******1111"
 
 
-def test_every_preset_comes_to_what_it_says(lab: Lab) -> None:
-    results = {}
-    for preset in lab.gateway.presets:
-        results[preset] = last_status(lab.wire, lab.gateway.handset(preset))
-    assert results == {
-        "happy": 0,
-        "no_challenge": 0,
-        "prepaid": 1010,
-        "business": 1010,
-        "no_record": 1010,
-        "opted_out": 1010,
-        "suspended": 1006,
-        "deactivated": 1007,
-        "wifi": 1001,
-        "carrier_mismatch": 1038,
-        "unsupported": 1003,
-        "no_cards": 0,
-        "no_crm": 1012,
-        "locked_challenge": 2023,
-        "ported": 1038,
-    }
-
-
 def last_status(wire: Wire, handset: object) -> int:
     """Go as far as this phone gets and return the last status."""
     begun = wire.start(DeviceIp=handset.device_ip, CarrierShortCode=handset.carrier_short_code)

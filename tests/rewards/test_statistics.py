@@ -15,7 +15,7 @@ import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
-from toolkit.rewards.analysis.experiments import ab, newcombe_interval, t_quantile
+from toolkit.rewards.analysis.experiments import ab, t_quantile
 from toolkit.rewards.analysis.explanation import explain
 from toolkit.rewards.analysis.funnels import funnel
 from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson_interval
@@ -24,20 +24,17 @@ from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wil
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
 @pytest.mark.parametrize(
     ("hits", "n", "low", "high"),
-    [(0, 12, 0.0, 0.2425), (3, 10, 0.1078, 0.6032), (30, 100, 0.2189, 0.3958), (300, 1000, 0.2724, 0.3291)],
+    [
+        (0, 0, 0.0, 1.0),
+        (0, 12, 0.0, 0.2425),
+        (3, 10, 0.1078, 0.6032),
+        (30, 100, 0.2189, 0.3958),
+        (300, 1000, 0.2724, 0.3291),
+    ],
 )
 def test_wilson(hits: int, n: int, low: float, high: float) -> None:
     assert wilson_interval(hits, n) == pytest.approx((low, high), abs=5e-5)
     assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
-
-
-def test_wilson_of_nothing_says_nothing() -> None:
-    assert wilson_interval(0, 0) == (0.0, 1.0)
-
-
-def test_newcombe_as_published() -> None:
-    # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
-    assert newcombe_interval(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
 
 # scipy.stats.t.ppf(0.975, degrees)
@@ -271,6 +268,7 @@ def test_ab_of_shares_has_the_interval_of_newcombe(outcome: str) -> None:
     (line,) = ab(frame, outcome).to_dict("records")
     assert list(line) == ["a", "b", "n_a", "n_b", "mean_a", "mean_b", "difference", "low", "high"]
     assert [line[name] for name in ("a", "b", "n_a", "n_b", "mean_a", "mean_b")] == ["A", "B", 80, 70, 0.6, 0.8]
+    # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
     assert [line[name] for name in ("difference", "low", "high")] == pytest.approx([0.2, 0.0524, 0.3339], abs=5e-5)
 
 
