@@ -52,12 +52,18 @@ def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
 
 
 def called_from_elsewhere(
-    lab: Lab, method: str, path: str, host: str, body: bytes = b"", query: str = "", public_url: str | None = None
+    lab: Lab,
+    method: str,
+    path: str,
+    host: str,
+    *,
+    body: bytes = b"",
+    query: str = "",
+    on_loopback: bool = False,
+    public_url: str | None = None,
 ) -> Response:
-    """Return the response of a gateway that others can reach, without listening anywhere."""
-    routes = IdentityRoutes(
-        lab.services.identity, on_loopback=host == "127.0.0.1" and "vfp" in query, public_url=public_url
-    )
+    """Return the response to a caller at another machine, without listening anywhere."""
+    routes = IdentityRoutes(lab.services.identity, on_loopback=on_loopback, public_url=public_url)
     headers = {b"host": host.encode(), b"content-type": b"application/json", b"x-simulated-device-ip": PHONE.encode()}
     request = Request(method, path.encode(), query.encode(), headers, "198.18.0.9")
     request.body = body
@@ -81,15 +87,15 @@ def test_s35_an_exposed_gateway_serves_its_public_name_only(
     lab: Lab, public_url: str | None, host: str, http: int
 ) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
-    assert called_from_elsewhere(lab, "POST", ECHO, host, body, public_url=public_url).status == http
+    assert called_from_elsewhere(lab, "POST", ECHO, host, body=body, public_url=public_url).status == http
 
 
-@pytest.mark.parametrize(
-    ("host", "public_url"), [("identity.example", "https://identity.example"), ("127.0.0.1", None)]
-)
-def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab, host: str, public_url: str | None) -> None:
+@pytest.mark.parametrize("on_loopback", [False, True])
+def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab, on_loopback: bool) -> None:
     query, path = f"vfp={lab.wire.first()}&r=f", MOBILE + "deviceAuthenticate"
-    opened = called_from_elsewhere(lab, "GET", path, host, query=query, public_url=public_url)
+    reached = {"on_loopback": on_loopback, "public_url": None if on_loopback else "https://identity.example"}
+    host = "127.0.0.1" if on_loopback else "identity.example"
+    opened = called_from_elsewhere(lab, "GET", path, host, query=query, **reached)
     assert opened.status == 200
     assert lab.wire.finish(json.loads(opened.body)["vfp"]).status == 1001, "the header is ignored"
 
