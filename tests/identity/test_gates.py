@@ -12,7 +12,7 @@ from tests.identity.conftest import ACCOUNT, MOBILE, Answer, Lab, Wire
 from tests.identity.test_fingerprints_and_codes import at_once
 from toolkit.gateway import access
 
-WRONG = "00000"
+RIGHT, WRONG = "97024", "00000"
 
 
 def answered(wire: Wire, pair: dict[str, str], challenge_id: str, answer: str = "97024") -> Answer:
@@ -90,39 +90,53 @@ def test_s22_fifty_guesses_at_once_learn_no_more_than_three(wire: Wire) -> None:
     assert (statuses.count(2022), statuses.count(2023)) == (2, 48)
 
 
-def test_s22_the_lock_ends_after_fifteen_minutes(lab: Lab) -> None:
-    pair, challenge_id = lab.wire.challenged()
-    for _ in range(3):
-        answered(lab.wire, pair, challenge_id, WRONG)
-    lab.clock.advance(seconds=899)
-    assert lab.wire.eligibility(lab.wire.pair()).response["Challenge"]["AttemptsLeft"] == 0
-    lab.clock.advance(seconds=1)
-    pair, challenge_id = lab.wire.challenged()
-    assert lab.wire.eligibility(pair).response["Challenge"]["AttemptsLeft"] == 3
-    assert answered(lab.wire, pair, challenge_id).status == 0
+#: What a person with this phone does: asks for the question with the same code or a fresh one and is told how many
+#: attempts are left, answers and gets a status, or waits for some seconds.
+ATTEMPTS: dict[str, tuple[str, list[tuple[str | int, int]]]] = {
+    "a lock ends after fifteen minutes": (
+        "happy",
+        [("fresh", 3), (WRONG, 2022), (WRONG, 2022), (WRONG, 2023), ("same", 0), (899, 0), ("fresh", 0), (RIGHT, 2023),
+         (1, 0), ("fresh", 3), (RIGHT, 0)],
+    ),
+    "a second question and a fresh code bring no attempts": (
+        "happy",
+        [("fresh", 3), (WRONG, 2022), ("same", 2), (WRONG, 2022), ("fresh", 1), (WRONG, 2023)],
+    ),
+    "at most ten wrong answers an hour": (
+        "happy",
+        [*[("fresh", 3), (WRONG, 2022), (WRONG, 2022), (WRONG, 2023), (900, 0)] * 3, ("fresh", 1), (WRONG, 2023),
+         (899, 0), ("fresh", 0), (1, 0), ("fresh", 2)],
+    ),
+    "a right answer ends the row but not the hour": (
+        "happy",
+        [*[("fresh", 3), (WRONG, 2022), (WRONG, 2022), (RIGHT, 0)] * 3, ("fresh", 3), (WRONG, 2022), (WRONG, 2022),
+         (WRONG, 2023)],
+    ),
+    "wrong answers on file count once": (
+        "locked_challenge",
+        [("fresh", 0), (RIGHT, 2023), (901, 0), ("fresh", 3), (RIGHT, 0), (3_601, 0), ("fresh", 3), (RIGHT, 0)],
+    ),
+}  # fmt: skip
 
 
-def test_s23_attempts_survive_a_second_question_and_a_fresh_code(wire: Wire) -> None:
-    pair, challenge_id = wire.challenged()
-    assert answered(wire, pair, challenge_id, WRONG).json["AdditionalInfo"] == "2 attempts left."
-    again = wire.eligibility(pair).response["Challenge"]
-    assert (again["ChallengeId"], again["AttemptsLeft"]) == (challenge_id, 2)
-    assert answered(wire, pair, challenge_id, WRONG).json["AdditionalInfo"] == "1 attempt left."
-    fresh, other_id = wire.challenged()
-    assert other_id != challenge_id
-    assert wire.eligibility(fresh).response["Challenge"]["AttemptsLeft"] == 1
-    assert answered(wire, fresh, other_id, WRONG).status == 2023
-
-
-def test_s23_wrong_answers_on_file_count_once(lab: Lab) -> None:
-    phone, alias = lab.address_of("locked_challenge"), ""
-    for seconds in (0, 901, 3_601):
-        lab.clock.advance(seconds=seconds)
-        pair, challenge_id = lab.wire.challenged(phone)
-        alias = pair["ServiceAlias"]
-        assert answered(lab.wire, pair, challenge_id).status == (0 if seconds else 2023)
-    with toolkit.connect(lab.gateway) as tk:
-        assert tk.operator.reset_user(alias) == ["the code is revoked"]
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_s22_s23_attempts_are_counted_for_a_person(lab: Lab, name: str) -> None:
+    preset, steps = ATTEMPTS[name]
+    told: list[tuple[str | int, int]] = []
+    for step, _ in steps:
+        if isinstance(step, int):
+            lab.clock.advance(seconds=step)
+            told.append((step, 0))
+            continue
+        if step == "fresh":
+            pair, challenge_id = lab.wire.challenged(lab.address_of(preset))
+        if step in ("fresh", "same"):
+            challenge = lab.wire.eligibility(pair).response["Challenge"]
+            assert challenge["ChallengeId"] == challenge_id
+            told.append((step, challenge["AttemptsLeft"]))
+        else:
+            told.append((step, answered(lab.wire, pair, challenge_id, step).status))
+    assert told == steps
 
 
 def test_s23_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
@@ -133,30 +147,9 @@ def test_s23_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
     for _ in range(2):
         pair, challenge_id = lab.wire.challenged(phone)
         assert answered(lab.wire, pair, challenge_id).status == 0
+        with toolkit.connect(lab.gateway) as tk:
+            assert tk.operator.reset_user(pair["ServiceAlias"]) == ["the code is revoked"]
         lab.clock.advance(seconds=3_601)
-
-
-def test_s23_at_most_ten_wrong_answers_an_hour(lab: Lab) -> None:
-    told: list[int] = []
-    for _ in range(4):
-        pair, challenge_id = lab.wire.challenged()
-        told += [answered(lab.wire, pair, challenge_id, WRONG).status for _ in range(3)]
-        lab.clock.advance(seconds=899)
-        lab.clock.advance(seconds=1)
-    # Three rows of three, then the tenth locks until the first one is an hour old.
-    assert told == [2022, 2022, 2023] * 3 + [2023, 2023, 2023]
-
-
-def test_s23_a_right_answer_ends_the_row_but_not_the_hour(lab: Lab) -> None:
-    wire = lab.wire
-    for _ in range(3):
-        pair, challenge_id = wire.challenged()
-        assert answered(wire, pair, challenge_id, WRONG).json["AdditionalInfo"] == "2 attempts left."
-        assert answered(wire, pair, challenge_id, WRONG).json["AdditionalInfo"] == "1 attempt left."
-        assert answered(wire, pair, challenge_id).status == 0
-    pair, challenge_id = wire.challenged()
-    statuses = [answered(wire, pair, challenge_id, WRONG).status for _ in range(3)]
-    assert statuses == [2022, 2022, 2023]
 
 
 def test_s23_the_counter_survives_a_restart(make_lab: Callable[..., Lab], tmp_path: object) -> None:
