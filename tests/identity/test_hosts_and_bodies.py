@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import raw_exchange
-from tests.identity.conftest import ACCOUNT, CARRIERS, DONE, MOBILE, PEOPLE, PHONE, SHOP, Lab, Wire, people
+from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire, people
 from toolkit.errors import InvalidArgument, ServiceError, StoreUnavailable
 from toolkit.gateway import Gateway
 from toolkit.gateway.exchange import Request, Response
@@ -149,11 +149,6 @@ def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFi
     assert not caplog.records
 
 
-def test_s35_a_public_url_is_an_https_origin() -> None:
-    with pytest.raises(InvalidArgument, match="public_url"):
-        Gateway(config={"gateway": {"public_url": "http://identity.example"}})
-
-
 BODIES = {
     b"": 400,
     b" ": 400,
@@ -253,13 +248,6 @@ def test_an_empty_table_switches_identity_off() -> None:
     with Gateway(config={"identity": {}}) as gateway:
         assert Wire(gateway.base_url).echo().status == 1005
         assert "ApiClientId" not in gateway.credentials
-
-
-def test_own_subscribers_have_no_handsets_of_the_demo_world() -> None:
-    with Gateway(config={"identity": {"carriers": CARRIERS, "subscribers": PEOPLE[20:22]}}) as gateway:
-        assert gateway.presets == {}
-        with pytest.raises(InvalidArgument, match="demo"):
-            gateway.handset("happy")
 
 
 def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:

@@ -35,6 +35,8 @@ def test_it_needs_the_phones_of_the_demo_world() -> None:
     with Gateway(config={"identity": identity}) as gateway, toolkit.connect(gateway, credentials=credentials) as tk:
         with pytest.raises(InvalidArgument, match="demo"):
             IdentityWalkthrough(tk)
+        with pytest.raises(InvalidArgument, match="demo"):
+            gateway.handset("happy")
 
 
 def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
