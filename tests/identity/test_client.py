@@ -1,4 +1,4 @@
-"""N09 to N20: the client as a person uses it, against the real gateway and against a hostile one."""
+"""The client as a person uses it, against the real gateway and against a hostile one."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_session_never_asks_about_the_phone_before(lab: Lab, identity: Identit
 
 
 @pytest.mark.parametrize("is_failing", [False, True])
-def test_n09_a_session_forgets_and_says_so(lab: Lab, identity: IdentityClient, is_failing: bool) -> None:
+def test_a_session_forgets_and_says_so(lab: Lab, identity: IdentityClient, is_failing: bool) -> None:
     phone = lab.gateway.handset("happy")
     with suppress(RuntimeError), identity.session() as session:
         user = session.authenticate(phone)
@@ -207,7 +207,7 @@ def test_n09_a_session_forgets_and_says_so(lab: Lab, identity: IdentityClient, i
 
 
 @pytest.mark.parametrize("work", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
-def test_n02_what_holds_secrets_is_neither_copied_nor_stored(
+def test_a_holder_of_secrets_is_neither_copied_nor_stored(
     lab: Lab, identity: IdentityClient, work: Callable[[object], object]
 ) -> None:
     phone = lab.gateway.handset("happy")
@@ -218,7 +218,7 @@ def test_n02_what_holds_secrets_is_neither_copied_nor_stored(
             work(holder)
 
 
-def test_n10_a_redirect_is_not_followed(hostile: Callable) -> None:
+def test_a_redirect_is_not_followed(hostile: Callable) -> None:
     trap, _ = hostile(lambda path, body: (200, {}, b"{}"))
     server, identity = hostile(lambda path, body: (302, {"Location": trap.base_url + path}, b""))
     with pytest.raises(UnexpectedReply, match="redirect"):
@@ -226,12 +226,12 @@ def test_n10_a_redirect_is_not_followed(hostile: Callable) -> None:
     assert (len(server.requests), len(trap.requests)) == (1, 0)
 
 
-def test_n10_target_url_is_never_opened_by_itself(lab: Lab, identity: IdentityClient) -> None:
+def test_target_url_is_never_opened_by_itself(lab: Lab, identity: IdentityClient) -> None:
     identity.start_authentication(lab.gateway.handset("happy"), final_target_url="http://127.0.0.1:1/done")
     assert identity.trace()["operation"].tolist() == ["authenticateByRedirect"]
 
 
-def test_n11_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: IdentityClient) -> None:
+def test_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: IdentityClient) -> None:
     phone = lab.gateway.handset("happy")
     with identity.session() as session, identity.session() as attacker:
         attacker.start_authentication(phone)
@@ -243,7 +243,7 @@ def test_n11_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: Iden
         assert len(identity.trace()) == calls
 
 
-def test_n11_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityClient) -> None:
+def test_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityClient) -> None:
     transaction = identity.start_authentication(lab.gateway.handset("happy"))
     planted = PhoneProof(transaction, toolkit.Secret(lab.wire.final()))
     with pytest.raises(ToolkitError, match="CodeVerifier") as caught:
@@ -251,7 +251,7 @@ def test_n11_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityCli
     assert caught.value.code == 1000
 
 
-def test_n13_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLKIT_APICLIENTID", raising=False)
     gateway = Gateway(config={"identity": {}})
     with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="TOOLKIT_APICLIENTID"):
@@ -264,7 +264,7 @@ def test_n13_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("fault", [None, (500, {}, b"{}"), (503, {}, b""), (429, {}, b"{}")])
-def test_n14_nothing_is_ever_sent_twice(lab: Lab, hostile: Callable, fault: Reply | None) -> None:
+def test_nothing_is_ever_sent_twice(lab: Lab, hostile: Callable, fault: Reply | None) -> None:
     answers: list[Reply | None] = []
 
     def answer(path: str, body: bytes) -> Reply | None:
@@ -286,7 +286,7 @@ def test_n14_nothing_is_ever_sent_twice(lab: Lab, hostile: Callable, fault: Repl
     assert len(server.requests) == 4
 
 
-def test_n15_proxies_and_netrc_are_ignored_on_this_machine(
+def test_proxies_and_netrc_are_ignored_on_this_machine(
     lab: Lab, hostile: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     trap, _ = hostile(lambda path, body: (200, {}, b"{}"))
@@ -355,7 +355,7 @@ def spoiled_client(hostile: Callable) -> Callable[[str, object], IdentityClient]
     return make
 
 
-def test_n16_a_right_server_of_anybody_is_taken(spoiled_client: Callable) -> None:
+def test_a_right_server_of_anybody_is_taken(spoiled_client: Callable) -> None:
     assert walk(spoiled_client("", None))["payment_id"].tolist() == [GUID]
 
 
@@ -397,7 +397,7 @@ def test_n16_a_right_server_of_anybody_is_taken(spoiled_client: Callable) -> Non
         ("MaskedAccountNumber", "9" * 16),
     ],
 )
-def test_n16_answers_that_break_the_contract_are_refused(spoiled_client: Callable, name: str, value: object) -> None:
+def test_answers_that_break_the_contract_are_refused(spoiled_client: Callable, name: str, value: object) -> None:
     with pytest.raises(UnexpectedReply) as caught:
         walk(spoiled_client(name, value))
     assert str(value) not in str(caught.value) or value in (None, 0, 1, 2, 5, 7, "")
@@ -418,13 +418,13 @@ def test_n16_answers_that_break_the_contract_are_refused(spoiled_client: Callabl
         b"[" * 100_000,
     ],
 )
-def test_n16_envelopes_that_are_none_are_refused(hostile: Callable, payload: bytes) -> None:
+def test_envelopes_that_are_none_are_refused(hostile: Callable, payload: bytes) -> None:
     _, identity = hostile(lambda path, body: (200, {}, payload))
     with pytest.raises(UnexpectedReply):
         identity.echo("x")
 
 
-def test_n17_server_text_is_text_in_every_table(spoiled_client: Callable) -> None:
+def test_server_text_is_text_in_every_table(spoiled_client: Callable) -> None:
     evil = "<script>alert(1)</script>"
     question = {"ChallengeId": GUID, "QuestionType": evil, "Question": evil, "AnswerFormat": evil, "AttemptsLeft": 3}
     question["ExpiresAt"] = "2999-01-01T00:00:00Z"
@@ -437,7 +437,7 @@ def test_n17_server_text_is_text_in_every_table(spoiled_client: Callable) -> Non
     assert "&lt;script&gt;" in shown
 
 
-def test_n19_an_expired_code_is_told_before_the_call(lab: Lab, identity: IdentityClient) -> None:
+def test_an_expired_code_is_told_before_the_call(lab: Lab, identity: IdentityClient) -> None:
     with identity.session() as session:
         user = session.authenticate(lab.gateway.handset("happy"))
         session.eligibility()

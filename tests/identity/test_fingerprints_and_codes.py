@@ -1,4 +1,4 @@
-"""S01 to S08 and S14 to S19: what is good once, for how long, and for whom."""
+"""What is good once, for how long, and for whom."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 
 
-def test_s01_fingerprints_and_codes_are_256_bits_of_the_operating_system(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_256_bits_of_the_operating_system(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a secret must not come from random")
 
@@ -38,7 +36,7 @@ def test_s01_fingerprints_and_codes_are_256_bits_of_the_operating_system(
     assert len({fresh_token() for _ in range(10_000)}) == 10_000
 
 
-def test_s02_only_hashes_are_held_and_any_characters_may_be_sent(lab: Lab) -> None:
+def test_only_hashes_are_held_and_any_characters_may_be_sent(lab: Lab) -> None:
     wire = lab.wire
     first = wire.first()
     final = wire.open(first).json["vfp"]
@@ -53,7 +51,7 @@ def test_s02_only_hashes_are_held_and_any_characters_may_be_sent(lab: Lab) -> No
         assert wire.finish(code).status == 2001
 
 
-def test_s03_the_first_fingerprint_works_once(lab: Lab) -> None:
+def test_the_first_fingerprint_works_once(lab: Lab) -> None:
     first = lab.wire.first()
     assert lab.wire.open(first).http == 200
     before = lab.kept().count(b"proof:")
@@ -62,7 +60,7 @@ def test_s03_the_first_fingerprint_works_once(lab: Lab) -> None:
     assert lab.kept().count(b"proof:") == before
 
 
-def test_s05_the_two_fingerprints_are_not_each_other(wire: Wire) -> None:
+def test_the_two_fingerprints_are_not_each_other(wire: Wire) -> None:
     first = wire.first()
     early = wire.finish(first)
     assert (early.http, early.status) == (409, 1039)
@@ -80,7 +78,7 @@ def test_s05_the_two_fingerprints_are_not_each_other(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["one millisecond before", "exactly at the end"])
-def test_s06_each_life_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
+def test_each_life_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
     wire, missing = lab.wire, 0.0 if late else 0.001
 
     first = wire.first()
@@ -103,12 +101,12 @@ def test_s06_each_life_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
 
 @pytest.mark.parametrize("name", ["first_life", "final_life", "code_life"])
 @pytest.mark.parametrize("seconds", [0, -1, 601])
-def test_s06_lives_above_ten_minutes_are_refused_at_the_start(name: str, seconds: int) -> None:
+def test_lives_above_ten_minutes_are_refused_at_the_start(name: str, seconds: int) -> None:
     with pytest.raises(InvalidArgument, match=name):
         Gateway(config={"identity": {name: seconds}})
 
 
-def test_s04_s07_reusing_the_final_fingerprint_revokes_its_code(wire: Wire) -> None:
+def test_reusing_the_final_fingerprint_revokes_its_code(wire: Wire) -> None:
     final = wire.final()
     response = wire.finish(final).response
     pair = {name: response[name] for name in ("ServiceAlias", "AuthenticationCode")}
@@ -119,7 +117,7 @@ def test_s04_s07_reusing_the_final_fingerprint_revokes_its_code(wire: Wire) -> N
     assert [wire.eligibility(pair).status, wire.payment_list(pair).status] == [2012, 2012]
 
 
-def test_s07_reuse_does_not_revoke_a_newer_code(wire: Wire) -> None:
+def test_reuse_does_not_revoke_a_newer_code(wire: Wire) -> None:
     stolen = wire.final()
     assert wire.finish(stolen).status == 0
     newer = wire.pair()
@@ -127,7 +125,7 @@ def test_s07_reuse_does_not_revoke_a_newer_code(wire: Wire) -> None:
     assert wire.eligibility(newer).status == 0
 
 
-def test_s08_a_newer_code_revokes_the_older_one(lab: Lab) -> None:
+def test_a_newer_code_revokes_the_older_one(lab: Lab) -> None:
     older, of_books, newer = lab.wire.pair(), lab.books.pair(), lab.wire.pair()
     assert older["ServiceAlias"] == newer["ServiceAlias"]
     statuses = [lab.wire.eligibility(older).status, lab.wire.eligibility(newer).status]
@@ -136,7 +134,7 @@ def test_s08_a_newer_code_revokes_the_older_one(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "POST", "PUT"])
-def test_s14_only_get_uses_a_fingerprint(wire: Wire, method: str) -> None:
+def test_only_get_uses_a_fingerprint(wire: Wire, method: str) -> None:
     first = wire.first()
     looked = wire.open(first, method=method)
     assert looked.http == 405
@@ -145,7 +143,7 @@ def test_s14_only_get_uses_a_fingerprint(wire: Wire, method: str) -> None:
     assert wire.open(first).http == 200
 
 
-def test_s15_a_proof_is_bound_to_client_and_phone(lab: Lab) -> None:
+def test_a_proof_is_bound_to_client_and_phone(lab: Lab) -> None:
     final = lab.wire.final()
     foreign = lab.books.finish(final)
     assert (foreign.http, foreign.status) == (404, 2001)
@@ -160,7 +158,7 @@ def test_s15_a_proof_is_bound_to_client_and_phone(lab: Lab) -> None:
     assert refused.json["AdditionalInfo"] == "The phone was not authenticated by its network."
 
 
-def test_s15_a_start_by_carrier_takes_any_of_its_phones_and_no_other(lab: Lab) -> None:
+def test_a_start_by_carrier_takes_any_of_its_phones_and_no_other(lab: Lab) -> None:
     wire = lab.wire
     ours = next(one for one in people()[20:] if one.carrier == "CMB")
     theirs = next(one for one in people()[20:] if one.carrier == "NWT")
@@ -169,7 +167,7 @@ def test_s15_a_start_by_carrier_takes_any_of_its_phones_and_no_other(lab: Lab) -
     assert wire.finish(wire.open(wire.first(**by_carrier), theirs.device_ip).json["vfp"]).status == 1001
 
 
-def test_s16_pkce_is_needed_exactly_where_a_challenge_was_sent(wire: Wire) -> None:
+def test_pkce_is_needed_exactly_where_a_challenge_was_sent(wire: Wire) -> None:
     final = wire.final(CodeChallenge=CHALLENGE)
     refusals = {
         "CodeVerifier is required: a CodeChallenge was sent.": wire.finish(final),
@@ -181,7 +179,7 @@ def test_s16_pkce_is_needed_exactly_where_a_challenge_was_sent(wire: Wire) -> No
     assert wire.finish(final, CodeVerifier=VERIFIER).status == 0, "a wrong verifier is not a use"
 
 
-def test_s17_a_code_is_bound_to_client_and_alias_and_all_mismatches_look_the_same(lab: Lab) -> None:
+def test_mismatches_of_code_client_and_alias_look_the_same(lab: Lab) -> None:
     pair, other = lab.wire.pair(), lab.wire.pair(lab.address_of("prepaid"))
     code, alias = pair["AuthenticationCode"], pair["ServiceAlias"]
     ids = [str(uuid4())]
@@ -220,7 +218,7 @@ def at_once(calls: int, work: Callable[[], Answer]) -> list[Answer]:
 
 
 @pytest.mark.parametrize("limits", [{}, {"failures_a_minute": 60, "calls_a_minute": 600}], ids=["none", "default"])
-def test_s18_of_fifty_finishes_at_once_one_wins_and_its_code_is_revoked(
+def test_of_fifty_finishes_at_once_one_wins_and_is_revoked(
     make_lab: Callable[..., Lab], limits: dict[str, int]
 ) -> None:
     wire = make_lab(**limits).wire
@@ -232,7 +230,7 @@ def test_s18_of_fifty_finishes_at_once_one_wins_and_its_code_is_revoked(
     assert wire.eligibility(pair).status == 2012
 
 
-def test_s19_of_fifty_openings_at_once_one_wins(wire: Wire) -> None:
+def test_of_fifty_openings_at_once_one_wins(wire: Wire) -> None:
     first = wire.first()
     answers = at_once(50, lambda: wire.open(first))
     assert Counter(answer.http for answer in answers) == {200: 1, 410: 49}

@@ -1,4 +1,4 @@
-"""S20 to S26 and S28: the order of checks, eligibility, the challenge, the limits."""
+"""The order of checks, eligibility, the challenge, the limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def answered(wire: Wire, pair: dict[str, str], challenge_id: str, answer: str = 
     return wire.payment_list(pair, ChallengeId=challenge_id, ChallengeAnswer=answer)
 
 
-def test_s20_the_order_of_checks_is_fixed(lab: Lab) -> None:
+def test_the_order_of_checks_is_fixed(lab: Lab) -> None:
     wire = Wire(lab.gateway.base_url, "nobody")
     assert wire.send("POST", ACCOUNT + "accountEcho", b"{").status == 2, "parse comes before client"
     assert wire.post(ACCOUNT + "accountEcho", EchoMessage=5).status == 1005, "client before shapes"
@@ -34,13 +34,13 @@ def test_s20_the_order_of_checks_is_fixed(lab: Lab) -> None:
     assert lab.wire.payment_details(pair, [str(uuid4())]).status == 2021, "challenge before payments"
 
 
-def test_s20_shapes_come_before_the_rate_limit(make_lab: Callable[..., Lab]) -> None:
+def test_shapes_come_before_the_rate_limit(make_lab: Callable[..., Lab]) -> None:
     wire = make_lab(calls_a_minute=1).wire
     assert wire.echo().status == 0
     assert [wire.echo().status, wire.echo(5).status] == [2040, 1000]
 
 
-def test_s20_nothing_about_an_alias_is_told_before_authentication(lab: Lab) -> None:
+def test_nothing_about_an_alias_is_told_before_authentication(lab: Lab) -> None:
     ours, theirs = lab.wire.pair(), lab.books.pair()
     ineligible = lab.wire.pair(lab.address_of("prepaid"))
     lab.wire.eligibility(ineligible)
@@ -59,7 +59,7 @@ def test_s20_nothing_about_an_alias_is_told_before_authentication(lab: Lab) -> N
         ("opted_out", "OPTED_OUT"),
     ],
 )
-def test_s21_not_eligible_is_an_answer_and_blocks_the_payment_calls(lab: Lab, preset: str, reason: str) -> None:
+def test_not_eligible_is_an_answer_and_blocks_the_payment_calls(lab: Lab, preset: str, reason: str) -> None:
     pair = lab.wire.pair(lab.address_of(preset))
     assert lab.wire.eligibility(pair).response == {"Eligible": False, "IneligibleReason": reason}
     with_answer = lab.wire.payment_list(pair, ChallengeId=str(uuid4()), ChallengeAnswer="97024")
@@ -67,7 +67,7 @@ def test_s21_not_eligible_is_an_answer_and_blocks_the_payment_calls(lab: Lab, pr
         assert (blocked.http, blocked.status) == (403, 1010)
 
 
-def test_s22_s25_three_wrong_answers_lock_the_challenge_for_the_right_one_too(lab: Lab) -> None:
+def test_three_wrong_answers_lock_out_the_right_one(lab: Lab) -> None:
     pair, challenge_id = lab.wire.challenged()
     told = [answered(lab.wire, pair, challenge_id, answer) for answer in (WRONG, WRONG, WRONG, "97024")]
     assert [(one.http, one.status, one.json["AdditionalInfo"]) for one in told] == [
@@ -83,7 +83,7 @@ def test_s22_s25_three_wrong_answers_lock_the_challenge_for_the_right_one_too(la
     assert (later.headers["retry-after"], later.json["AdditionalInfo"]) == ("890", "Retry after 890 seconds.")
 
 
-def test_s22_fifty_guesses_at_once_learn_no_more_than_three(wire: Wire) -> None:
+def test_fifty_guesses_at_once_learn_no_more_than_three(wire: Wire) -> None:
     pair, challenge_id = wire.challenged()
     answers = at_once(50, lambda: answered(wire, pair, challenge_id, WRONG))
     statuses = [answer.status for answer in answers]
@@ -120,7 +120,7 @@ ATTEMPTS: dict[str, tuple[str, list[tuple[str | int, int]]]] = {
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
-def test_s22_s23_attempts_are_counted_for_a_person(lab: Lab, name: str) -> None:
+def test_attempts_are_counted_for_a_person(lab: Lab, name: str) -> None:
     preset, steps = ATTEMPTS[name]
     told: list[tuple[str | int, int]] = []
     for step, _ in steps:
@@ -139,7 +139,7 @@ def test_s22_s23_attempts_are_counted_for_a_person(lab: Lab, name: str) -> None:
     assert told == steps
 
 
-def test_s23_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
+def test_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
     phone = lab.address_of("locked_challenge")
     pair, challenge_id = lab.wire.challenged(phone)
     with toolkit.connect(lab.gateway) as tk:
@@ -152,7 +152,7 @@ def test_s23_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
         lab.clock.advance(seconds=3_601)
 
 
-def test_s23_the_counter_survives_a_restart(make_lab: Callable[..., Lab], tmp_path: object) -> None:
+def test_the_counter_survives_a_restart(make_lab: Callable[..., Lab], tmp_path: object) -> None:
     lab = make_lab(tmp_path)
     pair, challenge_id = lab.wire.challenged()
     answered(lab.wire, pair, challenge_id, WRONG)
@@ -165,25 +165,25 @@ def test_s23_the_counter_survives_a_restart(make_lab: Callable[..., Lab], tmp_pa
 @pytest.mark.parametrize(
     "answer", ["97024", " 97024 ", "97024-1234", "970241234", "\t97024\n", "９７０２４", "\u00a097024"]
 )
-def test_s24_the_right_answer_is_right_however_it_is_typed(wire: Wire, answer: str) -> None:
+def test_the_right_answer_is_right_however_it_is_typed(wire: Wire, answer: str) -> None:
     assert answered(wire, *wire.challenged(), answer).status == 0
 
 
 @pytest.mark.parametrize(
     "answer", ["", " ", "9702", "970245", "97024-", "97024-12", "٩٧٠٢٤", "97o24", "97024\x00", "é", "9" * 64, "-97024"]
 )
-def test_s24_every_other_answer_is_wrong_and_never_a_failure_of_ours(wire: Wire, answer: str) -> None:
+def test_every_other_answer_is_wrong(wire: Wire, answer: str) -> None:
     assert answered(wire, *wire.challenged(), answer).status == 2022
 
 
-def test_s24_an_answer_to_another_challenge_is_none_and_costs_nothing(wire: Wire) -> None:
+def test_an_answer_to_another_challenge_costs_nothing(wire: Wire) -> None:
     pair, challenge_id = wire.challenged()
     assert wire.payment_list(pair, ChallengeId=str(uuid4()), ChallengeAnswer="97024").status == 2021
     assert wire.eligibility(pair).response["Challenge"]["AttemptsLeft"] == 3
     assert answered(wire, pair, challenge_id.upper()).status == 0
 
 
-def test_s26_the_61st_wrong_fingerprint_a_minute_is_refused(make_lab: Callable[..., Lab]) -> None:
+def test_the_61st_wrong_fingerprint_a_minute_is_refused(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(failures_a_minute=60)
     assert {lab.wire.open(f"bad-{n}").http for n in range(60)} == {404}
     over = lab.wire.open("bad-61")
@@ -195,14 +195,14 @@ def test_s26_the_61st_wrong_fingerprint_a_minute_is_refused(make_lab: Callable[.
     assert lab.wire.open("bad-63").http == 404
 
 
-def test_s26_wrong_fingerprints_limit_neither_clients_nor_phones(make_lab: Callable[..., Lab]) -> None:
+def test_wrong_fingerprints_limit_neither_clients_nor_phones(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(failures_a_minute=3)
     assert [lab.wire.open(f"bad-{n}").http for n in range(4)] == [404] * 3 + [429]
     assert lab.wire.echo().status == 0, "an authenticated client at the same address"
     assert lab.wire.finish(lab.wire.final()).status == 0, "a phone with the right fingerprint, too"
 
 
-def test_s26_wrong_fingerprints_at_finish_limit_only_themselves(make_lab: Callable[..., Lab]) -> None:
+def test_wrong_fingerprints_at_finish_limit_only_themselves(make_lab: Callable[..., Lab]) -> None:
     wire = make_lab(failures_a_minute=60).wire
     assert {wire.finish(f"bad-{n}").status for n in range(60)} == {2001}
     over = wire.finish("bad-61")
@@ -211,7 +211,7 @@ def test_s26_wrong_fingerprints_at_finish_limit_only_themselves(make_lab: Callab
     assert wire.finish(wire.final()).status == 0, "a user who plants wrong ones locks no other user out"
 
 
-def test_s26_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) -> None:
+def test_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) -> None:
     wire = make_lab(failures_a_minute=3).wire
     assert {wire.echo().status for _ in range(10)} == {0}
     wrong = {"ServiceAlias": str(uuid4()), "AuthenticationCode": "x"}
@@ -219,7 +219,7 @@ def test_s26_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) 
     assert wire.echo().status == 2040
 
 
-def test_s26_wrong_client_keys_lock_no_client_out(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_client_keys_lock_no_client_out(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     stranger = Wire(lab.gateway.base_url, "guess-at-a-key")
     statuses = [stranger.echo().status for _ in range(access.WRONG_KEYS_AT_ONCE)]
     while statuses[-1] == 1005:
@@ -230,13 +230,13 @@ def test_s26_wrong_client_keys_lock_no_client_out(lab: Lab, caplog: pytest.LogCa
     assert lab.books.echo().status == 0, "a right key, though it never called from there before"
 
 
-def test_s26_calls_are_limited_too(make_lab: Callable[..., Lab]) -> None:
+def test_calls_are_limited_too(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(calls_a_minute=5)
     assert [lab.wire.echo().status for _ in range(6)] == [0] * 5 + [2040]
     assert lab.books.echo().status == 0, "another client has its own"
 
 
-def test_s28_payment_ids_belong_to_one_alias(lab: Lab) -> None:
+def test_payment_ids_belong_to_one_alias(lab: Lab) -> None:
     pair, ids = lab.wire.unlocked()
     _, foreign = lab.books.unlocked()
     assert not set(ids) & set(foreign), "the same cards of the same person, yet other ids"
@@ -250,7 +250,7 @@ def test_s28_payment_ids_belong_to_one_alias(lab: Lab) -> None:
     assert refusals[0].json["AdditionalInfo"] == "At least one PaymentId is not on file for this alias."
 
 
-def test_s28_details_come_in_the_order_asked(wire: Wire) -> None:
+def test_details_come_in_the_order_asked(wire: Wire) -> None:
     pair, ids = wire.unlocked()
     told = wire.payment_details(pair, [ids[1].upper(), ids[0]]).response["Payments"]
     assert [one["PaymentId"] for one in told] == [ids[1], ids[0]]

@@ -1,4 +1,4 @@
-"""S35 and S36: by which name the gateway may be reached, and bodies made to break parsers."""
+"""By which name the gateway may be reached, and bodies made to break parsers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def lab(shared_lab: Lab) -> Lab:
     return shared_lab
 
 
-def test_s35_a_call_to_another_host_name_is_misdirected(wire: Wire) -> None:
+def test_a_call_to_another_host_name_is_misdirected(wire: Wire) -> None:
     first = wire.first()
     opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": "evil.example"})
     assert (opened.http, opened.json) == (421, {"error": "This host is not served here."})
     assert wire.open(first).http == 200, "and nothing was used up"
 
 
-def test_s35_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
+def test_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
     raw = raw_exchange(wire.base_url, f"POST {ECHO} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
     assert b" 421 " in raw.splitlines()[0]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:1234", "localhost:80", "LOCALHOST", "[::1]:99"])
-def test_s35_loopback_names_are_served_and_the_target_is_where_the_call_went(wire: Wire, host: str) -> None:
+def test_the_target_url_has_the_loopback_name_of_the_call(wire: Wire, host: str) -> None:
     body = {"RequestId": "r", "ApiClientId": SHOP, "DeviceIp": PHONE, "FinalTargetUrl": DONE}
     answer = wire.send("POST", MOBILE + "authenticateByRedirect", json.dumps(body).encode(), {"Host": host})
     assert answer.response["TargetUrl"].startswith(f"http://{host.lower()}{MOBILE}deviceAuthenticate?vfp=")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
-def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
+def test_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
     with pytest.raises(InvalidArgument, match="exposed=True"):
         Gateway(host=host)
     with pytest.raises(InvalidArgument, match="exposed=True"):
@@ -83,15 +83,13 @@ def called_from_elsewhere(
         ("https://identity.example", "identity.example", 200),
     ],
 )
-def test_s35_an_exposed_gateway_serves_its_public_name_only(
-    lab: Lab, public_url: str | None, host: str, http: int
-) -> None:
+def test_an_exposed_gateway_serves_its_public_name_only(lab: Lab, public_url: str | None, host: str, http: int) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     assert called_from_elsewhere(lab, "POST", ECHO, host, body=body, public_url=public_url).status == http
 
 
 @pytest.mark.parametrize("on_loopback", [False, True])
-def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab, on_loopback: bool) -> None:
+def test_a_caller_elsewhere_simulates_no_phone(lab: Lab, on_loopback: bool) -> None:
     query, path = f"vfp={lab.wire.first()}&r=f", MOBILE + "deviceAuthenticate"
     reached = {"on_loopback": on_loopback, "public_url": None if on_loopback else "https://identity.example"}
     host = "127.0.0.1" if on_loopback else "identity.example"
@@ -116,7 +114,7 @@ def opened_with(wire: Wire, headers: dict[str, str]) -> int:
         {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"},
     ],
 )
-def test_s35_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
+def test_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
     assert opened_with(make_lab(public_url="https://identity.example").wire, headers) == 1001
 
 
@@ -130,12 +128,12 @@ ADDRESSES = ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.
         *({"X-Simulated-Device-Ip": address} for address in ADDRESSES),
     ],
 )
-def test_s35_a_proxy_or_a_wrong_address_identifies_nobody(wire: Wire, headers: dict[str, str]) -> None:
+def test_a_proxy_or_a_wrong_address_identifies_nobody(wire: Wire, headers: dict[str, str]) -> None:
     assert opened_with(wire, {}) == 0
     assert opened_with(wire, headers) == 1001
 
 
-def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     identity = {"clients": [{"name": "mine", "api_client_id": "key"}]}
     Gateway(config={"identity": identity}).close()
     assert [record.getMessage() for record in caplog.records] == [
@@ -178,14 +176,14 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
-def test_s36_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> None:
+def test_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> None:
     answer = wire.send("POST", ECHO, body)
     assert answer.http == BODIES[body]
     assert answer.status == (1005 if answer.http == 401 else 2)
     assert answer.json["RequestId"] is None
 
 
-def test_s36_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
+def test_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     assert wire.send("POST", ECHO, body.ljust(16 * 1024)).status == 0
     assert wire.send("POST", ECHO, body.ljust(16 * 1024 + 1)).http == 413
@@ -198,7 +196,7 @@ def test_s36_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
         *((other, 415) for other in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp")),
     ],
 )
-def test_s36_only_json_is_taken(wire: Wire, content_type: str, http: int) -> None:
+def test_only_json_is_taken(wire: Wire, content_type: str, http: int) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     answer = wire.send("POST", ECHO, body, {"Content-Type": content_type})
     assert (answer.http, answer.status) == (http, 0 if http == 200 else 2)

@@ -1,4 +1,4 @@
-"""S27, S29 to S34 and S37 to S39: what is never shown, never kept, and never the same."""
+"""What is never shown, never kept, and never the same."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def whole_flow(lab: Lab) -> Wire:
     return lab.wire
 
 
-def test_s27_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
+def test_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make_lab(tmp_path)
     of_shop, of_books = lab.wire.pair()["ServiceAlias"], lab.books.pair()["ServiceAlias"]
     assert of_shop != of_books
@@ -45,7 +45,7 @@ def test_s27_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., 
     assert restarted.books.pair()["ServiceAlias"] == of_books
 
 
-def test_s29_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
+def test_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
     finished = lab.wire.finish(lab.wire.final()).response
     assert finished["MobileNumber"] == "*********00"
     for raw in whole_flow(lab).seen:
@@ -54,7 +54,7 @@ def test_s29_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
         assert not re.search(rb"\+?1?[0-9]{10}", without_tokens)
 
 
-def test_s30_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
+def test_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
     declared = [field.name for operation in identity_wire.OPERATIONS for field in operation.fields]
     records = [
         record
@@ -73,7 +73,7 @@ def card_numbers(text: str) -> list[str]:
     return [match.group() for match in CARD.finditer(text) if is_card_number(match.group())]
 
 
-def test_s31_no_answer_log_or_state_holds_a_full_card_number(
+def test_no_answer_log_or_state_holds_a_full_card_number(
     make_lab: Callable[..., Lab], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -86,16 +86,14 @@ def test_s31_no_answer_log_or_state_holds_a_full_card_number(
     assert card_numbers(seen + kept + caplog.text) == []
 
 
-def test_s31_cards_on_file_are_first_six_and_last_four() -> None:
+def test_cards_on_file_are_first_six_and_last_four() -> None:
     cards = [payment for person in people() for payment in person.payments if payment.payment_type != "CARRIER_BILL"]
     assert all(len(f"{card.first_six}{card.last_four}") == 10 < card.digits for card in cards)
     assert len(cards) > 100
     assert card_numbers(repr(people())) == []
 
 
-def test_s32_the_access_log_has_no_query(
-    lab: Lab, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
-) -> None:
+def test_the_access_log_has_no_query(lab: Lab, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture) -> None:
     log_requests(lab, caplog)
     lab.wire.open(CANARY)
     lab.wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={CANARY}&r=f&key={CANARY}")
@@ -124,7 +122,7 @@ SECRET_BODIES = [
 
 
 @pytest.mark.parametrize(("path", "fields"), SECRET_BODIES)
-def test_s33_errors_hold_nothing_that_was_sent(
+def test_errors_hold_nothing_that_was_sent(
     lab: Lab, caplog: pytest.LogCaptureFixture, path: str, fields: dict[str, object]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -133,7 +131,7 @@ def test_s33_errors_hold_nothing_that_was_sent(
     assert CANARY not in answer.raw.decode() + repr(answer.headers) + caplog.text
 
 
-def test_s33_a_failure_of_ours_tells_nothing_either(
+def test_a_failure_of_ours_tells_nothing_either(
     lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -154,9 +152,7 @@ def test_s33_a_failure_of_ours_tells_nothing_either(
         assert secret not in said
 
 
-def test_s34_codes_end_with_the_gateway_and_nothing_secret_reaches_a_disk(
-    make_lab: Callable[..., Lab], tmp_path: Path
-) -> None:
+def test_codes_end_with_the_gateway_and_reach_no_disk(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make_lab(tmp_path)
     first = lab.wire.first()
     final = lab.wire.open(first).json["vfp"]
@@ -176,7 +172,7 @@ def test_s34_codes_end_with_the_gateway_and_nothing_secret_reaches_a_disk(
     assert restarted.wire.finish(unused).status == 2001
 
 
-def test_s38_every_route_says_what_it_sends(lab: Lab) -> None:
+def test_every_route_says_what_it_sends(lab: Lab) -> None:
     wire = lab.wire
     pair, ids = wire.unlocked()
     answers = [
@@ -201,7 +197,7 @@ def test_s38_every_route_says_what_it_sends(lab: Lab) -> None:
         assert not any(name.startswith("access-control") or name == "location" for name in answer.headers)
 
 
-def test_s39_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> None:
+def test_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> None:
     told = []
     for lab in (make_lab(seed=7), make_lab(seed=7)):
         final = lab.wire.final()

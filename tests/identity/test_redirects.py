@@ -1,4 +1,4 @@
-"""S09 to S13: where a phone may be sent to, and how."""
+"""Where a phone may be sent to, and how."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ OTHER_FORMS = [
 
 
 @pytest.mark.parametrize("url", ATTACKS + OTHER_FORMS)
-def test_s09_s10_a_target_of_another_form_is_refused(wire: Wire, url: object) -> None:
+def test_a_target_of_another_form_is_refused(wire: Wire, url: object) -> None:
     refused = wire.start(FinalTargetUrl=url)
     assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, FORM)
 
@@ -98,23 +98,23 @@ def test_s09_s10_a_target_of_another_form_is_refused(wire: Wire, url: object) ->
         "https://bookshop.example/checkout?step=2",
     ],
 )
-def test_s11_the_target_is_registered_letter_by_letter(wire: Wire, url: str) -> None:
+def test_the_target_is_registered_letter_by_letter(wire: Wire, url: str) -> None:
     refused = wire.start(FinalTargetUrl=url)
     assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, UNREGISTERED)
 
 
 @pytest.mark.parametrize("port", ["", ":1", ":8890", ":65535"])
-def test_s11_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: str) -> None:
+def test_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: str) -> None:
     assert wire.start(FinalTargetUrl=f"http://127.0.0.1{port}/done").status == 0
 
 
-def test_s11_what_cannot_be_a_target_cannot_be_registered() -> None:
+def test_what_cannot_be_a_target_cannot_be_registered() -> None:
     shop = {"name": "shop", "api_client_id": "key", "final_targets": ["http://127.0.0.1/", "http://localhost/done"]}
     with pytest.raises(InvalidArgument, match=r"identity.clients\[0\].final_targets\[1\]: expected https, or http to"):
         Gateway(config={"identity": {"clients": [shop]}})
 
 
-def test_s12_an_error_never_redirects(lab: Lab) -> None:
+def test_an_error_never_redirects(lab: Lab) -> None:
     wire = lab.wire
     used = wire.first()
     wire.open(used)
@@ -148,7 +148,7 @@ def test_s12_an_error_never_redirects(lab: Lab) -> None:
         ("books", "https://bookshop.example/checkout?step=2"),
     ],
 )
-def test_s13_the_redirect_is_a_302_that_leaves_no_trace(lab: Lab, client: str, target: str) -> None:
+def test_the_redirect_is_a_302_that_leaves_no_trace(lab: Lab, client: str, target: str) -> None:
     wire: Wire = getattr(lab, client)
     first = wire.first(FinalTargetUrl=target)
     sent = wire.send(

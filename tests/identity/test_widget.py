@@ -1,4 +1,4 @@
-"""IdentityWalkthrough: steps, every state, drawn requests, attacks refused by their rules, no secret saved."""
+"""IdentityWalkthrough: steps, every state, drawn requests, and attacks refused by their rules."""
 
 from __future__ import annotations
 
