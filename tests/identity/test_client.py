@@ -34,7 +34,6 @@ from toolkit.gateway import Gateway
 from toolkit.identity.client.identity import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS, IdentityClient
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS
 from toolkit.identity.client.session import PhoneProof
-from toolkit.identity.flow import State
 
 ZIP = "97024"
 GUID = "918dabaf-876a-59ff-83bc-1985074aff14"
@@ -457,16 +456,6 @@ def test_a_server_without_identity_is_told_apart(hostile: Callable) -> None:
     _, identity = hostile(lambda path, body: envelope(body, None, Status=1, Description="x"))
     with pytest.raises(ServiceFailure):
         identity.echo("x")
-
-
-def test_a_person_cannot_see_more_than_where_the_flow_may_stand(lab: Lab, identity: IdentityClient) -> None:
-    phone = lab.gateway.handset("wifi")
-    proof = identity.authenticate_device(identity.start_authentication(phone), phone)
-    assert proof.states == {State.PROVEN, State.FAILED}
-    assert "failed or proven" in repr(proof)
-    with pytest.raises(NotAuthenticated):
-        identity.finish_authentication(proof)
-    assert proof.state == "refused"
 
 
 def test_payment_details_take_rows_a_series_and_one_id(lab: Lab, identity: IdentityClient) -> None:
