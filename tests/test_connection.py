@@ -181,7 +181,7 @@ def test_a_missing_key_is_told_at_the_call_that_needs_it(gateway: Gateway) -> No
         with pytest.raises(InvalidArgument, match="ApiClientId is missing"):
             tk.identity.echo("hello")
         decisions = pd.DataFrame({"device": ["a"], "rewarded": [True]})
-        assert len(tk.rewards.funnel(decisions)) == 2  # analysis needs no key
+        assert len(toolkit.rewards.funnel(decisions)) == 2  # analysis needs no key
 
 
 def test_a_recorder_ends_when_its_connection_is_closed(

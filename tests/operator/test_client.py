@@ -138,7 +138,7 @@ def test_decisions_sessions_and_rules_reach_a_url_client() -> None:
             tk.rewards.start_session(DEVICE)
             tk.rewards.moment(DEVICE, "run")
             decisions, sessions = tk.operator.decisions(), tk.operator.reward_sessions()
-            again = tk.rewards.simulate(tk.operator.reward_configuration(), decisions)
+            again = toolkit.rewards.simulate(tk.operator.reward_configuration(), decisions)
         assert columns_of(decisions) == DECISION_COLUMNS
         assert columns_of(sessions) == SESSION_COLUMNS
         assert sessions["session_id"].tolist() == decisions["session_id"].tolist()

@@ -172,8 +172,8 @@ class OperatorClient(PublicNames):
         -------
         DataFrame
             By number: ``decision_id``, ``at`` (UTC), ``device`` (a label), ``moment_id``, ``rewarded``, ``reason``,
-            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; `tk.rewards.funnel` and the
-            other analyses take this frame.
+            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; the functions of
+            `toolkit.rewards`, such as ``funnel``, take this frame.
         """
         return decision_frame(self._call(wire.GET_DECISIONS, "decisions", _ROWS))
 
