@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
-from tqdm import tqdm
 
 from toolkit.cli.options import FOLDER
 
@@ -23,6 +21,10 @@ def move(folder: Path, store: str) -> None:
 
     The folder is not changed. Do not start a gateway on it afterwards: its dweets would not come to Redis.
     """
+    import asyncio
+
+    from tqdm import tqdm
+
     from toolkit.errors import InvalidArgument
     from toolkit.outside_world import SystemClock
     from toolkit.stores.embedded import EmbeddedStore
