@@ -17,7 +17,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit.stores import Journals, Records
 from toolkit.stores.embedded_database import Change, Database
 from toolkit.stores.embedded_journals import EmbeddedJournals
-from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords
+from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords, Row
 from toolkit.stores.group_commit import GroupCommit
 
 # A batch is prepared on the event loop, this many rows at a time: they take some milliseconds.
@@ -59,6 +59,10 @@ class EmbeddedStore:
             self.records: Records = self._records
             self.ephemeral: Records = EmbeddedRecords(self._now)
             self._opened = opened.pop_all()
+
+    def durable_rows(self) -> list[Row]:
+        """Return all durable records that have not expired, by space and key."""
+        return self._records.rows()
 
     async def close(self) -> None:
         """Commit the changes submitted so far, and close the folder."""

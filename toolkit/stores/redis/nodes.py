@@ -45,8 +45,10 @@ _TAGS = 256
 _SECONDS_BETWEEN_REFRESHES = 0.1
 
 # All keys of one call have the same hash tag and so the same slot, as a cluster requires.
-_SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua")]
-APPEND, RECORDS, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
+_SCRIPTS = [
+    files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua", "copy.lua")
+]
+APPEND, RECORDS, BEAT, COPY = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
 
 
 class Command(Request[Any]):

@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 from toolkit.errors import StoreUnavailable
 from toolkit.stores import Journals, Records
 from toolkit.stores.redis.address import UNREACHABLE, RedisAddress, reason_of
+from toolkit.stores.redis.copying import RedisCopying
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.nodes import Node, Topology
 from toolkit.stores.redis.records import RedisRecords
@@ -30,10 +31,15 @@ class RedisStore:
     def __repr__(self) -> str:
         return self.address.shown_url
 
-    async def open(self) -> None:
-        """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user."""
+    async def open(self, *, is_move_target: bool = False) -> None:
+        """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user.
+
+        A Redis with an unfinished move opens only as the target of a move.
+        """
         self.topology = Topology(self.address)
-        self.journals: Journals = RedisJournals(self.topology)
+        journals = RedisJournals(self.topology)
+        self.journals: Journals = journals
+        self.copying = RedisCopying(self.topology, journals)
         self.records: Records = RedisRecords(self.topology, "records", self._now)
         self.ephemeral: Records = RedisRecords(self.topology, "ephemeral", self._now)
         try:
@@ -43,6 +49,10 @@ class RedisStore:
                 await self._examine(node)
                 # A user who may not write is refused here, before the gateway answers anybody.
                 await node.beat(tag, self.topology.key(tag, "epochs"))
+            if not is_move_target and await self.copying.marker() is not None:
+                raise StoreUnavailable(
+                    f"{self!r} has an unfinished move: run `toolkit move` again with the same folder and URL"
+                )
         except BaseException:
             await self.close()
             raise
