@@ -4,8 +4,7 @@ Read ``wire`` first (the protocol), then one of the folders: ``service`` (the ga
 ``analysis`` (of a history), ``widgets`` or ``archive`` (years of history). Gateway and client both use
 ``stream_format``, ``conditions`` and the ``content`` modules.
 
-A connection gives every DataFrame the accessor ``frame.dweets``; without a connection, the line
-``from toolkit.dweets import DweetAccessor`` does.
+``import toolkit`` gives every DataFrame the accessor ``frame.dweets``, a `DweetAccessor`.
 """
 
 from typing import TYPE_CHECKING

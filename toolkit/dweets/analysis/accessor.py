@@ -35,7 +35,6 @@ def _as_method(
     return method
 
 
-@pd.api.extensions.register_dataframe_accessor("dweets")
 class DweetAccessor:
     """Analysis of a history. Use it as ``history.dweets``.
 
