@@ -145,7 +145,7 @@ class Connection(PublicNames, Closable):
 
     @cached_property
     def operator(self) -> OperatorClient:
-        """For the person who runs the gateway: locks, reward decisions, alert mails, retention and clock."""
+        """For the person who runs the gateway: locks, reward decisions, alert mails and clock."""
         from toolkit.operator.client import OperatorClient
 
         if self.gateway is not None:

@@ -158,7 +158,7 @@ def test_a_json_file_may_begin_as_notepad_writes_it(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
     file.write_text('{"dweets": {"keep": 600}}', "utf-8-sig")
     with Gateway(config=file) as gateway:
-        assert operator_of(gateway).retention()["most"].iloc[0] == 600
+        assert raw_call(gateway.base_url, "GET", "/get/stats").headers["x-dweet-retention"] == "600"
 
 
 def test_arguments_replace_what_the_configuration_says(tmp_path: Path) -> None:

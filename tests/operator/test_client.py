@@ -100,7 +100,7 @@ def test_a_lock_is_issued_used_listed_and_revoked(gateway: Gateway, tk: toolkit.
     assert columns_of(tk.operator.locks()) == wire.LOCK_FIELDS
     assert locks.loc[issued.lock, ["thing", "state"]].tolist() == ["kitchen", "in use"]
     assert locks.loc[spare.lock, "state"] == "free"
-    assert locks.loc[spare.lock, ["thing", "damage"]].isna().all()
+    assert pd.isna(locks.loc[spare.lock, "thing"])
     assert tk.operator.revoke_lock(issued.lock) == "kitchen"
     assert tk.operator.revoke_lock(spare.lock) is None
     assert tk.operator.locks().empty
@@ -110,6 +110,19 @@ def test_a_lock_is_issued_used_listed_and_revoked(gateway: Gateway, tk: toolkit.
         tk.dweets.lock("kitchen", lock=issued.lock, key=issued.master_key)
     with pytest.raises(NotFound, match="there is no lock"):
         tk.operator.revoke_lock(issued.lock)
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong", "message"),
+    [
+        ("revoke_lock", [], "lock is a str, not a list"),
+        ("revoke_lock", "", "must not be empty"),
+        ("reset_user", "", "must not be empty"),
+    ],
+)
+def test_a_name_that_is_no_text_is_refused(method: str, wrong: object, message: str, tk: toolkit.Connection) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        getattr(tk.operator, method)(wrong)
 
 
 def test_a_mail_is_read_in_the_outbox(gateway: Gateway, tk: toolkit.Connection) -> None:
@@ -153,15 +166,6 @@ def test_the_rules_come_back_as_they_were_given() -> None:
         assert operator_of(gateway).reward_configuration() == Configuration.parse(CONFIGURATION)
 
 
-def test_the_retention_is_that_of_the_settings(tmp_path: object) -> None:
-    with Gateway(config={"dweets": {"keep": 777, "finished_mails": 5}}) as gateway:
-        frame = operator_of(gateway).retention()
-        rows = by_http(gateway, "retention")["retention"]
-    assert columns_of(frame) == wire.RETENTION_FIELDS
-    assert frame.set_index("kept").loc[["dweets of each thing", "finished alert mails"], "most"].tolist() == [777, 5]
-    assert frame.astype(object).where(frame.notna(), None).to_dict("records") == rows
-
-
 def test_the_clock_of_the_demo_gateway_is_read_and_advanced(demo: Gateway) -> None:
     operator = operator_of(demo)
     before = operator.clock()
@@ -177,16 +181,6 @@ def test_the_real_clock_cannot_be_advanced(tk: toolkit.Connection) -> None:
     assert before <= tk.operator.clock() <= pd.Timestamp.now("UTC")
     with pytest.raises(Conflict, match="real clock"):
         tk.operator.advance(1)
-
-
-def test_a_damaged_lock_is_listed_and_repaired(gateway: Gateway, tk: toolkit.Connection) -> None:
-    with pytest.raises(Conflict, match="nothing to repair"):
-        tk.operator.repair_lock("kitchen")
-    for wrong in ("", 5):
-        with pytest.raises(InvalidArgument):
-            tk.operator.repair_lock(wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="lock is a str, not a list"):
-        tk.operator.revoke_lock([])  # type: ignore[arg-type]
 
 
 # -- users ------------------------------------------------------------------------------------------------
@@ -216,8 +210,6 @@ def test_a_reset_revokes_the_code_and_forgets_answers(demo: Gateway) -> None:
 def test_a_reset_of_an_unknown_user_is_refused(tk: toolkit.Connection) -> None:
     with pytest.raises(NotFound, match="no user with this alias"):
         tk.operator.reset_user("3bd00683-97c7-4ea5-90ff-28dc4992f4f3")
-    with pytest.raises(InvalidArgument, match="must not be empty"):
-        tk.operator.reset_user("")
 
 
 # -- keys -------------------------------------------------------------------------------------------------

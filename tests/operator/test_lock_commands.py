@@ -72,11 +72,9 @@ def test_data_counts_more_than_the_store_of_the_environment(tmp_path: Path) -> N
     with Gateway(tmp_path) as gateway:
         assert ISSUED.fullmatch(lock("new", "--data", str(tmp_path), TOOLKIT_STORE=elsewhere).output)
         assert len(operator_of(gateway).locks()) == 1
-        said = lock("repair", "kitchen", "--data", str(tmp_path), TOOLKIT_STORE=elsewhere)
-    assert (said.exit_code, "there is nothing to repair" in said.output) == (1, True)
 
 
-@pytest.mark.parametrize("command", [["new"], ["list"], ["revoke", "door"], ["repair", "kitchen"]])
+@pytest.mark.parametrize("command", [["new"], ["list"], ["revoke", "door"]])
 def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], tmp_path: Path) -> None:
     missing = lock(*command)
     assert missing.exit_code == 2
@@ -87,7 +85,7 @@ def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], t
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [["list"], ["revoke", "door"], ["repair", "kitchen"]])
+@pytest.mark.parametrize("command", [["list"], ["revoke", "door"]])
 def test_a_folder_of_no_gateway_is_not_made_one(command: list[str], tmp_path: Path) -> None:
     said = lock(*command, "--data", str(tmp_path))
     assert (

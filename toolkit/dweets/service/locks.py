@@ -2,10 +2,9 @@
 
 The operator of the gateway issues locks, each with a master key (everything) and a read key (latest, history, listen).
 A lock fits one thing at a time. The store keeps only salted hashes of the keys. If a record cannot be read, its thing
-stays locked for everybody until the operator repairs it.
+stays locked for everybody until the operator revokes the lock.
 """
 
-import asyncio
 import contextlib
 import logging
 import secrets
@@ -74,13 +73,11 @@ class Locks:
         self._records = records
         self._on_lock = on_lock
         self._table = LockTable()
-        self._changed: set[str] = set()
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
         """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
         self._unsubscribe = await self._records.subscribe(storage.SPACE, self._mirror)
-        self._report()
 
     def close(self) -> None:
         self._unsubscribe()
@@ -115,8 +112,8 @@ class Locks:
 
     @storage.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        thing_record, lock_record = thing_key(wire.checked_thing(thing)), lock_key(lock)
-        thing_lock, given_lock = await self._read(thing_record), await self._read_lock(lock)
+        thing_record, lock_record = thing_key(thing), lock_key(lock)
+        thing_lock, given_lock = await self._read_thing(thing), await self._read_lock(lock)
         free = _checked_lock("locked" if thing_lock else "unlocked", "lock", given_lock, key, Fit.IN_USE)
         locked = storage.encode_record(replace(free.record, thing=thing))
         expected = {lock_record: free.version, thing_record: None}
@@ -125,7 +122,7 @@ class Locks:
     @storage.retry_while_changed
     async def unlock(self, thing: str, key: str | None) -> str:
         """Unlock the thing and remove its alert; return the thing."""
-        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        stored = await self._read_thing(thing)
         await self._detach(_checked_lock("locked" if stored else "unlocked", "unlock", stored, key, Fit.FITS), thing)
         return thing
 
@@ -136,13 +133,13 @@ class Locks:
         thing = stored.record.thing if stored is not None else None
         checked = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, Fit.FITS)
         assert thing is not None
-        await self._read(thing_key(thing))  # raises KeyRejected if the record of the thing is damaged
+        await self._read_thing(thing)  # raises KeyRejected if its record is damaged
         await self._detach(checked, thing)
         return lock
 
     async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
-        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        stored = await self._read_thing(thing)
         if stored is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         if not stored.record.is_master(_required_key(key)):
@@ -150,20 +147,25 @@ class Locks:
         return stored
 
     def _lock_on(self, thing: str) -> LockRecord:
-        state = self._table.state_of_thing(thing)
-        if not isinstance(state, LockRecord):
+        record = self._table.lock_on(thing)
+        if record is None:
             raise KeyRejected(wire.LOCK_DAMAGED)
-        return state
+        return record
+
+    async def _read_thing(self, thing: str) -> storage.Versioned[LockRecord] | None:
+        """Return the lock on a thing, from the store, because another gateway may just have changed it."""
+        if wire.checked_thing(thing) in self._table.locked:
+            self._lock_on(thing)  # raises KeyRejected if it is damaged
+        return await self._read(thing_key(thing))
 
     async def _read_lock(self, lock: str) -> storage.Versioned[LockRecord] | None:
         return await self._read(lock_key(lock)) if wire.is_name(lock) else None
 
     async def _read(self, key: str) -> storage.Versioned[LockRecord] | None:
-        """Read a record from the store, as another gateway may just have changed it; KeyRejected if it is damaged."""
-        if self._table.damage_at(key) is None:
-            with contextlib.suppress(DamagedRecord):
-                return await storage.read(self._records, LockRecord, key)
-        raise KeyRejected(wire.LOCK_DAMAGED)
+        try:
+            return await storage.read(self._records, LockRecord, key)
+        except DamagedRecord:
+            raise KeyRejected(wire.LOCK_DAMAGED) from None
 
     async def _add(self, lock: str, master_key: str, read_key: str) -> None:
         """Add a lock, or raise RecordChanged if its name exists."""
@@ -183,23 +185,13 @@ class Locks:
         kind, _, name = key.partition(":")
         if kind not in ("lock", "thing"):
             return
-        if not self._changed:  # report later, when both records of a thing have arrived
-            asyncio.get_running_loop().call_soon(self._report)
-        self._changed |= self._table.apply(key, value)
-        if kind == "thing" and value is not None:
-            self._on_lock(name)
-
-    def _report(self) -> None:
-        """Log damage in the changed records, and call `on_lock` with the things that are locked by damage."""
-        changed, self._changed = self._changed, set()
-        for key in changed:
-            if (damage := self._table.damage_at(key)) is not None:
-                kind, _, name = key.partition(":")
-                subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                advice = "`toolkit lock repair` unlocks it" if kind == "thing" else "`toolkit lock revoke` removes it"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, advice)
-                if kind == "thing":
-                    self._on_lock(name)
+        thing = name if kind == "thing" else self._table.locked_by(key)
+        damage = self._table.apply(key, value)
+        if damage is not None:
+            subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
+            log.error("%s is damaged, so nobody can use it: %s; `toolkit lock revoke` removes it", subject, damage)
+        if thing is not None and (damage is not None or (kind == "thing" and value is not None)):
+            self._on_lock(thing)
 
 
 def _checked_lock(
