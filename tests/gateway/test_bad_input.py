@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import raw_call, raw_exchange
 from toolkit.gateway import Gateway
-from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.limits import LIMITS
 from toolkit.outside_world import Timings
 
 NOT_JSON = b'{"this":"failed","with":400,"because":"the body is not valid JSON"}'

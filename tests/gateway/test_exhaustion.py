@@ -22,8 +22,8 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
 from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application
-from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.exchange import Header, Request, Response, Route
+from toolkit.gateway.limits import LIMITS
 from toolkit.gateway.server import ServerThread
 
 MEGABYTE = 1024 * 1024

@@ -22,8 +22,8 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
 from toolkit.gateway import Gateway, exchange
 from toolkit.gateway.app import Application
-from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.exchange import Header, Request, Response, Route
+from toolkit.gateway.limits import LIMITS
 from toolkit.gateway.server import ServerThread
 
 GET = b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -303,9 +303,9 @@ class Counting(Application):
 
     parsed = 0
 
-    def begin(self, request: Request, *, is_url: bool = False) -> int:
+    def find_handler(self, request: Request, *, is_url: bool = False) -> int:
         self.parsed += 1
-        return super().begin(request, is_url=is_url)
+        return super().find_handler(request, is_url=is_url)
 
 
 def test_a_pipeline_is_not_parsed_while_many_wait() -> None:

@@ -29,7 +29,7 @@ from toolkit.dweets.service.dweets import DweetService
 from toolkit.errors import CannotServe, CannotStop, Conflict, InvalidArgument, StoreUnavailable, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application
-from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.limits import LIMITS
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.server import ServerThread
 from toolkit.outside_world import Timings

@@ -62,7 +62,7 @@ class Application:
         for routes in services:
             self.common_headers[routes] = header_lines([(b"x-content-type-options", b"nosniff"), *routes.headers])
 
-    def begin(self, request: Request, *, is_url: bool = False) -> int:
+    def find_handler(self, request: Request, *, is_url: bool = False) -> int:
         """Find the handler of a request whose head is complete, and return how many bytes its body may have."""
         if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
@@ -118,7 +118,7 @@ class Application:
         return request.routes.error_response(error, request)
 
     def _no_route(self, request: Request) -> Response:
-        assert request.routes is not None, "begin() has set it"
+        assert request.routes is not None, "find_handler() has set it"
         routes = [route for _, route in self._table if not route.for_browsers]
         fitting = [route for route in routes if route.endpoint.path_values(request.raw_path) is not None]
         allowed = sorted({method for route in fitting for method in route.methods})

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from toolkit.errors import ServiceError, StoreUnavailable
-from toolkit.gateway.connections import LIMITS, NEVER, Connections
+from toolkit.gateway.connections import Connections
 from toolkit.gateway.exchange import Stream
+from toolkit.gateway.limits import LIMITS, NEVER
 
 log = logging.getLogger("toolkit.gateway")
 
 
-class StreamWriter:
+class HttpStream:
     """Chunks go straight to the transport, whose buffer is the queue: a listener costs one write of shared bytes."""
 
     def __init__(self, transport: asyncio.Transport, connections: Connections, stream: Stream, chunked: bool) -> None:
@@ -98,7 +99,7 @@ class StreamWriter:
             if not self._is_over:
                 self._deadline = NEVER
 
-    def tick(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         if self._deadline <= now:
             self._transport.abort()
         elif self._stream.heartbeat and now - self._silent_since >= LIMITS.heartbeat_seconds:
