@@ -16,7 +16,7 @@ class Connections:
 
     def __init__(self, service_headers: Mapping[Routes | None, bytes]) -> None:
         self._service_headers = service_headers
-        self.open: dict[OpenConnection, None] = {}  # the oldest first
+        self.active: dict[OpenConnection, None] = {}  # the oldest first
         #: Connections whose callers do not read; the one that has waited longest comes first.
         self.slow: dict[OpenConnection, None] = {}
         self.is_stopping = False
@@ -37,13 +37,13 @@ class Connections:
         self.idle_deadline = now + LIMITS.idle_seconds
         date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
         self.common_headers = {routes: date + lines for routes, lines in self._service_headers.items()}
-        for connection in tuple(self.open):
+        for connection in tuple(self.active):
             connection.check_deadlines(now)
         self.limit_unread()
         self._limit_bodies()
 
     def _limit_bodies(self) -> None:
-        sizes = {connection: size for connection in self.open if (size := connection.body_bytes)}
+        sizes = {connection: size for connection in self.active if (size := connection.body_bytes)}
         surplus = sum(sizes.values()) - LIMITS.body_bytes
         for connection in sorted(sizes, key=lambda candidate: candidate.body_deadline) if surplus > 0 else ():
             if surplus > 0 and connection.body_deadline < NEVER:
@@ -70,14 +70,14 @@ class Connections:
     async def finish(self) -> None:
         """Wait up to `Limits.grace_seconds` for requests at hand and streams to end; then abort the rest."""
         self.is_stopping = True
-        for connection in tuple(self.open):
+        for connection in tuple(self.active):
             connection.finish()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + LIMITS.grace_seconds
-        while (self.open or self._tasks) and loop.time() < deadline:
+        while (self.active or self._tasks) and loop.time() < deadline:
             await asyncio.sleep(0.002)
         for task in tuple(self._tasks):
             task.cancel()
-        for connection in tuple(self.open):
+        for connection in tuple(self.active):
             connection.abort()
         await asyncio.sleep(0)

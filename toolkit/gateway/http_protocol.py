@@ -59,12 +59,12 @@ class HttpProtocol(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._reader = RequestReader(self._application, self._connections, peer[0] if peer else "")
         self._waiting = self._reader.complete
-        self._connections.open[self] = None
+        self._connections.active[self] = None
         if self._connections.is_stopping:  # accepted before the server closed its socket
             transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._connections.open.pop(self, None)
+        self._connections.active.pop(self, None)
         self._connections.slow.pop(self, None)
         # A handler that may not be cancelled goes on without its connection: a post is committed nevertheless.
         self._cancel_handlers()

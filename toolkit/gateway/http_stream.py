@@ -35,16 +35,18 @@ class HttpStream:
             self._starting = asyncio.ensure_future(self._start())
 
     async def _start(self) -> None:
+        is_broken = True
         try:
             self._stop = await self._stream.start(self)
-        except StoreUnavailable as error:  # the reader sees a broken stream; a listener reconnects and resumes
+            is_broken = False
+        except StoreUnavailable as error:
             log.error("%s", error)
-            self.abort()
         except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
             self.end()
-        except BaseException:  # a bug of the gateway: raise the error, but let no listener wait
-            self.abort()
-            raise
+            is_broken = False
+        finally:
+            if is_broken:  # also by a bug of the gateway: the reader must not wait. A listener reconnects and resumes.
+                self.abort()
 
     def write(self, *pieces: bytes) -> None:
         """Send the pieces without blocking; a reader who leaves too much unread is disconnected."""
