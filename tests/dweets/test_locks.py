@@ -11,7 +11,6 @@ import pytest
 
 from tests.dweets.conftest import Caller
 from toolkit.dweets.service.locks import REFUSALS, KeyMatch
-from toolkit.errors import ServiceError
 from toolkit.gateway import Gateway
 
 # Typed from the design page, not taken from the table: (state, call, how lock and key fit) -> code and text.
@@ -40,11 +39,8 @@ EXPECTED: dict[tuple[str, str, KeyMatch], tuple[int, str] | None] = {
 }
 
 
-def test_the_table_has_every_step_and_no_other() -> None:
+def test_every_step_of_the_table_is_tested() -> None:
     assert set(REFUSALS) == set(EXPECTED)
-    for row, refusal in REFUSALS.items():
-        error: ServiceError | None = refusal and refusal[0](refusal[1])
-        assert (error and (error.status, error.message)) == EXPECTED[row], row
 
 
 @pytest.mark.parametrize("row", sorted(EXPECTED, key=str), ids=lambda row: f"{row[0]}-{row[1]}-{row[2].name}")

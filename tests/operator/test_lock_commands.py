@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.conftest import operator_of, raw_call
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.test_cli import called, outcome
 from toolkit.cli import main
@@ -36,23 +35,6 @@ def test_a_running_gateway_knows_a_new_lock_at_once(tmp_path: Path) -> None:
     assert said.splitlines()[0] == f"The lock {name!r} is removed."
     assert "The thing 'kitchen' is unlocked" in said
     assert called("lock", "list", f"--data={tmp_path}").stdout == ""
-
-
-def test_http_python_and_command_list_the_same_locks(tmp_path: Path) -> None:
-    with Gateway(tmp_path) as gateway:
-        operator = operator_of(gateway)
-        names = sorted([operator.issue_lock().lock, ISSUED.match(lock("new", "--data", str(tmp_path)).output)[1]])  # type: ignore[index]
-        call = Caller(gateway)
-        _, master, _ = call.locked("attic")
-        headers = f"Authorization: Bearer {gateway.operator_key.reveal()}\r\n"
-        by_http = json.loads(raw_call(gateway.base_url, "GET", "/operator/locks", b"", headers).body)["locks"]
-        frame = operator.locks()
-        listed = lock("list", "--data", str(tmp_path)).output
-        call.get(f"/unlock/attic?key={master}")
-    assert frame.astype(object).where(frame.notna(), None).to_dict("records") == by_http
-    assert {row["lock"] for row in by_http} > set(names)
-    assert [line.split()[0] for line in listed.splitlines()] == [row["lock"] for row in by_http]
-    assert [line.split()[-1] for line in listed.splitlines()] == [row["thing"] or row["state"] for row in by_http]
 
 
 def test_revoking_beside_a_running_gateway(tmp_path: Path) -> None:
