@@ -25,7 +25,6 @@ from toolkit.dweets.service.lock_records import LockRecord, LockTable
 from toolkit.dweets.service.storage import SPACE, encode_record
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Records
 from toolkit.stores.embedded import EmbeddedStore
 
 DAMAGED = {
@@ -275,72 +274,38 @@ def test_no_single_changed_byte_opens_a_thing() -> None:
             assert table.lock_on("kitchen") is None, (key, at)
 
 
-# -- a store that does not do what is asked ----------------------------------------------------------------
+def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = 0
 
+    async def compare_and_set(space: str, expected: Changes, changes: Changes) -> bool:
+        nonlocal attempts
+        attempts += space == SPACE
+        return False
 
-class Broken:
-    """The records of a store, one of whose calls does something else."""
-
-    def __init__(self, records: Records, **calls: Callable[..., Any]) -> None:
-        self._records = records
-        self._calls = calls
-
-    def __getattr__(self, name: str) -> Any:
-        return self._calls.get(name) or getattr(self._records, name)
-
-
-def on_broken_store(work: Callable[[DweetService], Any], **calls: Callable[..., Any]) -> None:
     async def run() -> None:
+        nonlocal attempts
         store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
         await store.open()
         service = DweetService(store, OutsideWorld(), DweetSettings())
+        locks = service.locks
         try:
             await service.open()
-            await service.locks.adopt("kitchen-lock", "kitchen-key")
-            await service.locks.adopt("garage-lock", "garage-key")
-            await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
-            await service.close()
-            store.records = Broken(store.records, **calls)
-            service = DweetService(store, OutsideWorld(), DweetSettings())
-            await work(service)
+            await locks.adopt("kitchen-lock", "kitchen-key")
+            await locks.adopt("garage-lock", "garage-key")
+            await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+            monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
+            for change in (
+                locks.lock("garage", "garage-lock", "garage-key"),
+                locks.unlock("kitchen", "kitchen-key"),
+                locks.remove("kitchen-lock", "kitchen-key"),
+                service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
+            ):
+                attempts = 0
+                with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
+                    await change
+                assert attempts == 20
         finally:
             await service.close()
             await store.close()
 
     asyncio.run(run())
-
-
-def test_lock_that_others_keep_changing_is_unavailable() -> None:
-    lost = 0
-
-    async def compare_and_set(space: str, expected: Changes, changes: Changes) -> bool:
-        nonlocal lost
-        lost += space == SPACE
-        return False
-
-    async def work(service: DweetService) -> None:
-        nonlocal lost
-        await service.open()
-        for call in (
-            lambda: service.locks.lock("garage", "garage-lock", "garage-key"),
-            lambda: service.locks.unlock("kitchen", "kitchen-key"),
-            lambda: service.locks.remove("kitchen-lock", "kitchen-key"),
-            lambda: service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
-        ):
-            lost = 0
-            with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
-                await call()
-            assert lost == 20
-
-    on_broken_store(work, compare_and_set=compare_and_set)
-
-
-def test_gateway_that_cannot_read_its_locks_does_not_start() -> None:
-    async def subscribe(space: str, subscriber: Callable[..., None]) -> None:
-        raise StoreUnavailable("they cannot be read")
-
-    async def work(service: DweetService) -> None:
-        with pytest.raises(StoreUnavailable, match="they cannot be read"):
-            await service.open()
-
-    on_broken_store(work, subscribe=subscribe)

@@ -154,7 +154,7 @@ def test_a_key_on_an_unlocked_thing_is_ignored(call: Caller, thing: str) -> None
     assert call.get(f"/get/latest/dweet/for/{thing}?key=whatever")["this"] == "succeeded"
 
 
-def test_a_lock_fits_one_thing_at_a_time_and_is_free_again_after_each_way_out(call: Caller, thing: str) -> None:
+def test_lock_is_on_one_thing_until_it_is_taken_off(call: Caller, thing: str) -> None:
     lock, master, _ = call.locked(thing)
     for number, way_out in enumerate([f"/unlock/{{}}?key={master}", f"/remove/lock/{lock}?key={master}"] * 2):
         other = f"{thing}-{number}"

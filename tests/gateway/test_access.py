@@ -92,7 +92,7 @@ def test_many_spellings_of_a_name_use_bounded_memory(running: Gateway) -> None:
     assert raw.count(b'"this":"succeeded"') == 3_001
 
 
-def test_beyond_this_machine_any_name_is_served_unless_some_are_given() -> None:
+def test_exposed_gateway_serves_any_name_unless_some_are_given() -> None:
     with Gateway(host="0.0.0.0", exposed=True) as anybody:  # noqa: S104
         assert call(anybody, "GET", "/get/stats", "gateway.example").status == 200
     with Gateway(config={"gateway": {"host": "0.0.0.0", "allow_hosts": ["gateway.example"]}}) as named:

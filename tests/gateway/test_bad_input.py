@@ -190,14 +190,6 @@ def test_a_query_that_is_no_utf8_is_refused(running: Gateway) -> None:
     assert json.loads(reply.body) == {"this": "failed", "with": 400, "because": "names and values must be UTF-8"}
 
 
-def test_an_upgrade_nobody_offers_is_an_ordinary_request(running: Gateway) -> None:
-    headers = "Upgrade: websocket\r\nSec-WebSocket-Key: eHh4eHh4eHh4eHh4eHh4eA==\r\nSec-WebSocket-Version: 13\r\n"
-    head = f"GET /dweet/for/up?a=1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n{headers}\r\n"
-    with connect(running) as connection:
-        connection.sendall(head.encode())
-        assert b'"this":"succeeded"' in read_reply(connection)[1]
-
-
 def _send_a_hundred_megabytes(connection: socket.socket, piece: bytes) -> None:
     for _ in range(10_000):
         connection.sendall(piece)
@@ -347,20 +339,6 @@ def test_expect_100_continue(running: Gateway) -> None:
         top, body = read_reply(connection)
         assert top.startswith(b"HTTP/1.1 200 OK"), "refused before a byte of it is sent"
         assert body == TOO_LARGE
-
-
-@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
-def test_the_connection_is_kept_or_closed_as_asked(running: Gateway, version: bytes) -> None:
-    with connect(running) as connection:
-        connection.sendall(b"GET /get/stats HTTP/%b\r\nHost: localhost\r\n\r\n" % version)
-        head, _ = read_reply(connection)
-        assert (b"connection: close" in head) == (version == b"1.0")
-        if version == b"1.0":
-            assert connection.recv(1) == b""
-        else:
-            connection.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                connection.recv(1)
 
 
 def test_many_bad_ones_among_many_good_ones(running: Gateway) -> None:

@@ -71,7 +71,7 @@ def test_stopping_twice_is_fine_and_a_stopped_gateway_says_so() -> None:
                 call()
 
 
-def test_a_port_that_is_taken_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_taken_port_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
     before = own_threads()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -97,7 +97,7 @@ def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
         assert threads == ["gateway-store-reads", "gateway-store-writes"]
 
 
-def test_a_start_that_fails_after_the_store_is_open_lets_go_of_the_folder(tmp_path: Path) -> None:
+def test_folder_is_released_when_the_start_fails(tmp_path: Path) -> None:
     before = own_threads()
     with Gateway(tmp_path, locks={"l": "key"}):
         pass
@@ -124,7 +124,7 @@ def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytes
         assert len(tk.dweets.history("kitchen")) == 1
 
 
-def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_ends_streams_and_finishes_running_posts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "grace_seconds", 50)  # a busy machine is not cut off
     gateway = Gateway(timings=Timings(stop=60.0))
     streams = [socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=60) for _ in range(20)]
