@@ -282,7 +282,7 @@ def test_a_lock_that_has_another_key_already_is_one_line(tmp_path: Path) -> None
     assert refused.stderr == "Error: the lock 'door' exists with another master key\n"
 
 
-def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> None:
+def test_damaged_lock_is_logged_at_the_start_and_revoked(tmp_path: Path) -> None:
     async def damage() -> None:
         store = EmbeddedStore(tmp_path, lambda: 0)
         await store.open()
@@ -293,11 +293,8 @@ def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> No
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         url = url_of(process)
         assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == 403
-        repaired = called("lock", "repair", "front door", f"--data={tmp_path}")
-        assert repaired.stdout == (
-            "The lock of the thing 'front door' was damaged: its record is damaged: it is not JSON.\n"
-            "The thing is unlocked: everybody can read and write it until it is locked again.\n"
-        )
+        revoked = called("lock", "revoke", "front door", f"--data={tmp_path}")
+        assert "The thing 'front door' is unlocked: everybody can read and write it" in revoked.stdout
         assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == "succeeded"
         _, log = end(process)
     assert "the lock of the thing 'front door' is damaged" in log

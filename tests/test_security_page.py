@@ -12,7 +12,7 @@ from toolkit.dweets.conditions import FAULTS_TO_STOP
 from toolkit.dweets.service import things
 from toolkit.dweets.service.dweets import MAX_ACTIVE_THINGS, DweetSettings
 from toolkit.gateway import access
-from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.limits import LIMITS
 from toolkit.gateway.routes import pages
 from toolkit.handwriting import wire as handwriting
 from toolkit.handwriting.service.handwriting import MAX_KEY_CHARACTERS, HandwritingSettings

@@ -150,7 +150,7 @@ class Connection(PublicNames, Closable):
 
     @cached_property
     def operator(self) -> OperatorClient:
-        """For the person who runs the gateway: locks, reward decisions, alert mails, retention and clock."""
+        """For the person who runs the gateway: locks, reward decisions, alert mails and clock."""
         with interrupts_deferred():
             from toolkit.operator.client import OperatorClient
 
