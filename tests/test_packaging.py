@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import json
 import os
 import re
@@ -11,19 +9,16 @@ import signal
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from tests.conftest import ROOT, raw_call, required_program
 from tests.test_cli import TOOLKIT, call_lab, end, started_lab, url_of
-from tests.test_quality import committed_names
+from tests.test_scans import committed_names
 
+pytestmark = pytest.mark.wheel
 POST_AND_READ = """
 import toolkit
 with toolkit.connect() as tk:
@@ -40,54 +35,11 @@ def uv(*arguments: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-CALENDAR_VERSIONS = {"dask"}
-#: The clients of 2016 are tested as they were.
-PINNED = {"dweepy", "handwritingio"}
-
-
 @pytest.fixture(autouse=True)
 def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the bytecode of the environment that is made here in it, and import nothing of this checkout."""
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-
-
-def declared_requirements() -> list[Requirement]:
-    project = PROJECT["project"]
-    groups = [PROJECT["build-system"]["requires"], project["dependencies"]]
-    groups += [*project["optional-dependencies"].values(), *PROJECT["dependency-groups"].values()]
-    found = [Requirement(text) for group in groups for text in group if isinstance(text, str)]  # or an included group
-    return [requirement for requirement in found if requirement.name not in PINNED | {project["name"]}]
-
-
-def bounds_of(requirement: Requirement) -> tuple[Version, Version]:
-    bounds = {each.operator: Version(each.version) for each in requirement.specifier}
-    assert sorted(bounds) == ["<", ">="], f"{requirement} needs a lower and an upper bound"
-    return bounds[">="], bounds["<"]
-
-
-def bound_after(tested: Version) -> Version:
-    return Version(f"{tested.major}.{tested.minor + 1}" if tested.major == 0 else f"{tested.major + 1}")
-
-
-@pytest.mark.parametrize("requirement", declared_requirements(), ids=str)
-def test_a_dependency_has_bounds(requirement: Requirement) -> None:
-    lower, upper = bounds_of(requirement)
-    assert lower < upper
-    # A year counts as a major version: the bound of a calendar version is the year after.
-    assert upper.major > 2000 if requirement.name in CALENDAR_VERSIONS else upper.major < 2000
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # hatchling, which only builds
-        tested = Version(importlib.metadata.version(requirement.name))
-        assert lower <= tested
-        assert upper == bound_after(tested), f"tested with {tested}"
-
-
-def test_one_library_has_the_same_bounds_everywhere() -> None:
-    bounds: dict[str, set[SpecifierSet]] = {}
-    for requirement in declared_requirements():
-        bounds.setdefault(requirement.name, set()).add(requirement.specifier)
-    assert not {name: found for name, found in bounds.items() if len(found) > 1}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +57,8 @@ def wheel(distributions: Path) -> Path:
 
 
 def install(wheel: Path, programs: Path, extra: str = "") -> None:
-    uv("pip", "install", "--python", programs / "python", f"gateway-toolkit{extra} @ {wheel.as_uri()}")
+    requirement = f"gateway-toolkit{extra} @ {wheel.as_uri()}"
+    uv("pip", "install", "--python", programs / "python", requirement)
 
 
 @pytest.fixture(scope="module")
@@ -197,8 +150,7 @@ def test_the_doctor_names_the_missing_jupyter(programs: Path, tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def lab_programs(wheel: Path, programs: Path) -> Path:
     """The same environment, from here on with JupyterLab: another one would compile all modules again."""
-    # Every extra that a notebook may need.
-    install(wheel, programs, f"[{','.join(sorted(PROJECT['project']['optional-dependencies']))}]")
+    install(wheel, programs, "[archive,lab]")
     return programs
 
 

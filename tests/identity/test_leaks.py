@@ -24,7 +24,7 @@ import toolkit
 from tests.conftest import ROOT
 from tests.identity.conftest import CREDENTIALS, SHOP, Lab, log_requests
 from tests.identity.literal_server import LiteralServer, Reply, envelope
-from tests.test_architecture import REVEALERS
+from tests.test_scans import REVEALERS
 from toolkit.errors import ToolkitError
 from toolkit.identity.client.session import AuthenticatedUser, Handset, IdentitySession, StartedTransaction
 from toolkit.secret import Secret
