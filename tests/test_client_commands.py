@@ -494,17 +494,20 @@ def test_the_address_of_a_killed_gateway_is_not_used(no_gateway: Path) -> None:
     assert "Error: no gateway runs in " in called("post", "kitchen", "n=1", code=1).stderr
 
 
-@pytest.mark.parametrize("arguments", [["post", "kitchen", "n=1"], ["tail", "kitchen"]])
-def test_posting_and_tailing_need_no_pandas(arguments: list[str], url: str) -> None:
+@pytest.mark.parametrize("arguments", [*READERS, ["history", "kitchen", "--since", "2026-01-01"]], ids=" ".join)
+def test_printing_rows_loads_no_pandas_and_no_server(arguments: list[str], url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"n": 1})
     program = (
         "import atexit, sys\n"
         "from toolkit.cli import main\n"
-        "loaded = lambda: print({'pandas', 'numpy', 'matplotlib', 'ipywidgets'} & set(sys.modules))\n"
+        "atexit.register(lambda: print(*sys.modules))\n"
         "import toolkit.dweets.client.listening as listening\n"
         "listening.Listener.__next__ = lambda self: sys.exit()\n"
-        "atexit.register(loaded)\n"
         f"main({arguments!r})\n"
     )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
-    assert done.stdout.splitlines()[-1] == "set()"
+    loaded = done.stdout.splitlines()[-1].split()
+    heavy = {"pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "rocksdict", "httptools", "quickjs", "redis"}
+    assert not heavy & set(loaded)
+    assert not [name for name in loaded if name.startswith(("toolkit.gateway", "toolkit.stores", "toolkit.connection"))]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.frames import TimeLike
+
+#: Both ends of the range of all dweets.
+ALL_TIME = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_ISO_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+)
 
 
 def checked_name(thing: str) -> str:
@@ -43,6 +51,26 @@ def checked_date(date: TimeLike) -> str:
         return (datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else date).date().isoformat()
     except (ValueError, NotImplementedError):  # pandas has times beyond the years 1 to 9999, but no dates
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+
+
+def checked_range(since: TimeLike | None, until: TimeLike | None) -> tuple[datetime, datetime]:
+    """Return both ends in UTC, for None the earliest or the latest possible time; InvalidArgument for a wrong range."""
+    start = ALL_TIME[0] if since is None else _time_of_iso(since)
+    end = ALL_TIME[1] if until is None else _time_of_iso(until)
+    if start is not None and end is not None and start <= end:
+        return start, end
+    from toolkit.frames import utc_range  # importing pandas takes a second, and ISO 8601 needs it for errors only
+
+    return utc_range(since, until)
+
+
+def _time_of_iso(moment: TimeLike) -> datetime | None:
+    """Return the time of a text in the usual forms of ISO 8601; None for anything else."""
+    if isinstance(moment, str) and _ISO_TIME.fullmatch(moment):
+        with suppress(ValueError, OverflowError):  # no such day, or before the year 1
+            time = datetime.fromisoformat(moment)
+            return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return None
 
 
 def joined_addresses(who: str | Iterable[str]) -> str:
