@@ -176,13 +176,6 @@ def test_every_block_of_shell_runs(demo: toolkit.Gateway, tmp_path: Path) -> Non
     }
     for page, block, _ in blocks():
         if block["language"] == "sh" and not block["reason"]:
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", block["code"]],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=100,
-                check=False,
-            )
+            command = ["bash", "-euo", "pipefail", "-c", block["code"]]
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{page.name}: {block['code']}\n{done.stderr}"
