@@ -445,7 +445,7 @@ def test_a_lab_that_cannot_start_says_why_in_one_line(options: list[str], error:
 # -- toolkit doctor ---------------------------------------------------------------------------------------
 
 
-def test_the_doctor_names_what_is_there_and_what_its_absence_costs(tmp_path: Path) -> None:
+def test_the_doctor_names_what_is_there_and_what_is_missing(tmp_path: Path) -> None:
     said = called("doctor", PATH=str(tmp_path), XDG_DATA_HOME=str(tmp_path)).stdout
     assert re.search(r"^  ok +JupyterLab +\d", said, re.MULTILINE)
     assert re.search(r"^  missing +Chromium +tests in the browser are skipped$", said, re.MULTILINE)

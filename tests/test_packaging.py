@@ -98,7 +98,7 @@ def test_the_wheel_has_all_that_is_needed_and_nothing_else(wheel: Path) -> None:
     assert {f"{extension}/package.json", f"{extension}/saved_widgets.js"} <= names
 
 
-def test_the_source_distribution_builds_the_wheel_and_has_the_tests(distributions: Path) -> None:
+def test_the_source_distribution_has_tests_and_notebooks(distributions: Path) -> None:
     (source,) = distributions.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
