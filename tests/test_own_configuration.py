@@ -106,7 +106,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCell]:
         runtime = Path(kernel_environment(process.pid)["JUPYTER_RUNTIME_DIR"])
         client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel['id']}.json"))
         client.load_connection_file()
-        client.start_channels()
+        client.start_channels(hb=False)  # a slow machine misses heartbeats
         client.wait_for_ready(timeout=60)
 
         def run(code: str) -> str:

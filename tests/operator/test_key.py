@@ -38,17 +38,12 @@ def test_two_gateways_have_different_keys(tmp_path: Path) -> None:
         assert operator_of(one).locks().empty
 
 
-@pytest.mark.parametrize("damage", ["readable by others", "empty", "half", "binary"])
+@pytest.mark.parametrize("damage", ["empty", "half", "binary"])
 def test_a_key_that_is_no_secret_is_replaced(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Gateway(tmp_path) as gateway:
         before = gateway.operator_key
     file = tmp_path / "operator.key"
-    if damage == "readable by others":
-        file.chmod(0o640)
-    else:
-        file.write_bytes(
-            {"empty": b"", "half": before.reveal()[:20].encode(), "binary": bytes(range(200, 250))}[damage]
-        )
+    file.write_bytes({"empty": b"", "half": before.reveal()[:20].encode(), "binary": bytes(range(200, 250))}[damage])
     with Gateway(tmp_path) as gateway:
         assert gateway.operator_key != before
         assert operator_of(gateway).locks().empty
