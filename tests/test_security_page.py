@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from toolkit.dweets import wire as dweets
-from toolkit.dweets.conditions import FAULTS_TO_STOP
+from toolkit.dweets.conditions import FAULTS_TO_STOP, SECONDS
 from toolkit.dweets.service import things
 from toolkit.dweets.service.dweets import MAX_ACTIVE_THINGS, DweetSettings
 from toolkit.gateway import access
@@ -49,7 +49,9 @@ KIB = 1024
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
         f"| wrong keys | {access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_PER_SECOND:g} a second, by address and "
         f"by thing | 429, {Timings().wrong_key:g} s late |",
-        f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
+        f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, {SECONDS[0] * 1000:g} ms of CPU time "
+        f"({SECONDS[1] * 1000:g} ms if it is repeated)",
+        f"| mail server | {Timings().mail_limit:g} s for a mail",
         f"it stops after {FAULTS_TO_STOP} in a row",
         f"| addresses of an alert | {dweets.MAX_RECIPIENTS} |",
         f"| mails of a lock | {dweets.ALERTS_PER_DAY} a day |",

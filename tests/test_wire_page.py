@@ -50,6 +50,6 @@ def test_the_page_lists_what_the_specification_lacks(module: ModuleType) -> None
 
 def test_the_conditions_on_the_page_are_what_it_says() -> None:
     examples = re.findall(r"^[123]\. .*: `(.+)`", PAGE, re.MULTILINE)
-    assert [compiled_condition(example).fault for example in examples] == [None, None]
-    refusal = compiled_condition("if (dweet.celsius > 30) 'too hot'").fault
+    assert [compiled_condition(example, 60.0).fault for example in examples] == [None, None]
+    refusal = compiled_condition("if (dweet.celsius > 30) 'too hot'", 60.0).fault
     assert f'"because":"the condition doesn\'t compile: {refusal}"' in PAGE
