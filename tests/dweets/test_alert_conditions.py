@@ -122,53 +122,31 @@ def test_the_value_of_a_condition(worker: ConditionWorker, source: str, message:
     assert messages(worker, source, {"c": 31}) == [message]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "dweet.a; dweet.b",
-        "if (dweet.c > 30) 'too hot'",
-        "{ dweet.c > 30 }",
-        "while (true) {}",
-        "dweet.c > 30; // return true\n1",
-        "let said = 'return'; said",
-        "const f = () => { return true }; f()",
-        "function f() { return true }; f()",
-        ";",
-        "// nothing",
-    ],
-)
-def test_what_returns_nothing_is_refused(worker: ConditionWorker, source: str) -> None:
-    with pytest.raises(MalformedRequest, match=r"neither an expression nor returns a value; write dweet\.celsius > 30"):
-        worker.check_compiles(source)
+UNCALLED = "it returns a function and does not call it; write dweet.celsius > 30"
+NO_MEMORY = "it threw null, or it needs more than 16 MiB of memory"
+NO_TEXT = "it threw a value that cannot be converted to a text"
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "fault"),
     [
-        "dweet => dweet.c > 30",
-        "(dweet) => { return dweet.c > 30 }",
-        "async dweet => dweet.c > 30",
-        "function (dweet) { return dweet.c > 30 }",
-        "return dweet => dweet.c > 30",
-    ],
-)
-def test_a_function_as_the_value_is_a_fault(worker: ConditionWorker, source: str) -> None:
-    worker.check_compiles(source)
-    fault = "it returns a function and does not call it; write dweet.celsius > 30"
-    assert verdicts(worker, source, {"c": 31}) == [Verdict(None, fault)]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
+        ("dweet => dweet.c > 30", UNCALLED),
+        ("(dweet) => { return dweet.c > 30 }", UNCALLED),
+        ("async dweet => dweet.c > 30", UNCALLED),
+        ("function (dweet) { return dweet.c > 30 }", UNCALLED),
+        ("return dweet => dweet.c > 30", UNCALLED),
         # Large pieces first: so many small ones could take more than the time of a condition.
-        "let all = []; try { for (;;) all.push('x'.repeat(1 << 18)) } catch { for (;;) all.push({}) } return true",
-        "if (dweet) throw null; return 1",
+        ("let all = []; try { for (;;) all.push('x'.repeat(1 << 18)) } catch { for (;;) all.push({}) } return true",
+         NO_MEMORY),
+        ("if (dweet) throw null; return 1", NO_MEMORY),
+        ("if (dweet) throw Symbol('a'); return 1", NO_TEXT),
+        ("if (dweet) throw Object.create(null); return 1", NO_TEXT),
+        ("if (dweet) throw {toString() { throw 1 }}; return 1", NO_TEXT),
     ],
-)
-def test_the_fault_where_the_memory_is_used_up(worker: ConditionWorker, source: str) -> None:
-    fault = "it threw null, or it needs more than 16 MiB of memory"
-    assert verdicts(worker, source, 1) == [Verdict(None, fault)]
+)  # fmt: skip
+def test_what_is_wrong_with_a_value_is_said(worker: ConditionWorker, source: str, fault: str) -> None:
+    worker.check_compiles(source)
+    assert verdicts(worker, source, {"c": 31}) == [Verdict(None, fault)]
 
 
 @pytest.mark.parametrize(
@@ -192,24 +170,44 @@ def test_many_conditions_share_the_memory_of_one() -> None:
         assert peak_memory(worker) < 64 * 2**20
 
 
-@pytest.mark.parametrize("value", ["Symbol('a')", "Object.create(null)", "{toString() { throw 1 }}"])
-def test_a_thrown_value_without_a_text(worker: ConditionWorker, value: str) -> None:
-    fault = "it threw a value that cannot be converted to a text"
-    assert verdicts(worker, f"if (dweet) throw {value}; return true", 1) == [Verdict(None, fault)]
+SYNTAX = "SyntaxError: "
+NO_VALUE = "it is neither an expression nor returns a value; write dweet.celsius > 30"
+TOO_LONG = "it must have 1 to 2000 characters"
+UNREADABLE = "it must be UTF-8 without NUL"
 
 
-@pytest.mark.parametrize("source", ["dweet.c >", "return (", "x" * 2001, " ", "\0", "'\ud800'"])
-def test_what_does_not_compile_is_refused(worker: ConditionWorker, source: str) -> None:
-    with pytest.raises(MalformedRequest, match="the condition doesn't compile: "):
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("dweet.c >", SYNTAX),
+        ("return (", SYNTAX),
+        ("x" * 2001, TOO_LONG),
+        (" ", TOO_LONG),
+        ("\0", UNREADABLE),
+        ("'\ud800'", UNREADABLE),
+        ("dweet.a; dweet.b", NO_VALUE),
+        ("if (dweet.c > 30) 'too hot'", NO_VALUE),
+        ("{ dweet.c > 30 }", NO_VALUE),
+        ("while (true) {}", NO_VALUE),
+        ("dweet.c > 30; // return true\n1", NO_VALUE),
+        ("let said = 'return'; said", NO_VALUE),
+        ("const f = () => { return true }; f()", NO_VALUE),
+        ("function f() { return true }; f()", NO_VALUE),
+        (";", NO_VALUE),
+        ("// nothing", NO_VALUE),
+    ],
+)
+def test_what_is_no_condition_is_refused(worker: ConditionWorker, source: str, fault: str) -> None:
+    with pytest.raises(MalformedRequest, match=f"^the condition doesn't compile: {re.escape(fault)}"):
         worker.check_compiles(source)
 
 
 @pytest.mark.parametrize("source", BREAKOUTS)
 def test_no_source_leaves_its_wrapper(worker: ConditionWorker, source: str) -> None:
-    with pytest.raises(MalformedRequest, match="the condition doesn't compile: SyntaxError: "):
+    with pytest.raises(MalformedRequest, match=f"the condition doesn't compile: {SYNTAX}"):
         worker.check_compiles(source)
     (verdict,) = verdicts(worker, source, 1)  # as where an earlier version has stored it
-    assert str(verdict.fault).startswith("it doesn't compile: SyntaxError: ")
+    assert str(verdict.fault).startswith(f"it doesn't compile: {SYNTAX}")
 
 
 def test_nothing_is_left_for_the_next_dweet(worker: ConditionWorker) -> None:

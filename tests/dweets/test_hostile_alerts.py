@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -16,7 +13,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from tests.conftest import ROOT, raw_call
+from tests.conftest import raw_call
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW, kinds
 from tests.mail_server import eventually
 from tests.test_cli import end, started, url_of
@@ -166,43 +163,3 @@ def test_a_killed_child_is_replaced_and_no_alert_is_stopped(command: Command) ->
             running.post("kitchen", number)
             eventually(message(running, "kitchen", str(int(number))))
         eventually(message(running, "oven", "true"))
-
-
-# Like a kernel: an interrupt ends what is computed, and the next cell runs.
-NOTEBOOK = """
-import sys
-from toolkit.gateway import Gateway
-gateway = Gateway(locks=dict(each.split("=") for each in sys.argv[1:]))
-print(gateway.base_url, flush=True)
-while True:
-    try:
-        if not sys.stdin.readline():
-            break
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
-gateway.close()
-"""
-
-
-def test_an_interrupted_kernel_keeps_its_alerts(tmp_path: Path) -> None:
-    locks = [f"{lock}={KEY}" for lock in LOCKS.values()]
-    pipe = subprocess.PIPE
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", NOTEBOOK, *locks], stdin=pipe, stdout=pipe, text=True, cwd=ROOT, start_new_session=True
-    )
-    with kernel:
-        assert kernel.stdout is not None
-        running = Running(kernel.stdout.readline().strip(), kernel.pid, tmp_path)
-        locked(running)
-        running.set("oven", "String(dweet)")
-        running.post("oven", 1)
-        assert running.status("oven")["message"] == "1"
-        child = running.child()
-        os.killpg(kernel.pid, signal.SIGINT)
-        assert kernel.stdout.readline() == "interrupted\n"
-        running.post("oven", 2)
-        assert running.status("oven")["message"] == "2"
-        assert running.child() == child
-        kernel.communicate(timeout=60)
-    assert kernel.returncode == 0
-    assert not child.is_running()

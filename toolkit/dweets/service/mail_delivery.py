@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.service.mail import Mail
 
 _SECONDS_PER_REPLY = 20.0
+_START_SECONDS = 5.0
 _CHILD_BYTES = 64 * 1024 * 1024
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -83,11 +84,15 @@ class SmtpDelivery:
 
     async def deliver(self, mail: Mail, sender: str) -> Outcome:
         job = self._url.reveal(), sender, mail.to, mail.content(sender)
+        # A child that starts slowly must also be killed before another gateway can claim the mail.
+        killing = asyncio.get_running_loop().call_later(self._seconds + _START_SECONDS, self._process.kill)
         try:
             answers = await self._thread.run(lambda: self._process.do(job, self._seconds))
         except WorkerDied as died:
             # With an answer, only the end of the connection failed, and the outcome is known.
             answers = died.answers or [Outcome("waiting", f"the mail was not delivered: {died}")]
+        finally:
+            killing.cancel()
         outcome: Outcome = answers[0]
         return outcome
 
