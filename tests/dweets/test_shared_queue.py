@@ -207,7 +207,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("by", ["number", "transaction"])
-def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misses_none(by: str) -> None:
+def test_a_stream_resumes_exactly_at_a_gateway_that_hears_late(by: str) -> None:
     async def run() -> list[Any]:
         async with store_at() as store:
             late: Any = LateStore(store)
@@ -229,7 +229,7 @@ def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misse
     assert asyncio.run(run()) == [4, 5, 6]
 
 
-def test_a_lock_set_at_one_ends_the_streams_at_both_and_is_known_at_both() -> None:
+def test_a_lock_set_at_one_gateway_ends_the_streams_at_both() -> None:
     async def run() -> None:
         async with store_at() as store, services(store, store) as (first, second):
             readers = [Reader(), Reader()]
@@ -245,7 +245,7 @@ def test_a_lock_set_at_one_ends_the_streams_at_both_and_is_known_at_both() -> No
     asyncio.run(run())
 
 
-def test_two_gateways_that_start_at_once_issue_the_same_given_lock_once() -> None:
+def test_two_gateways_that_start_issue_a_given_lock_once() -> None:
     async def run() -> int:
         async with store_at() as store, services(store, store) as (first, second):
             await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))

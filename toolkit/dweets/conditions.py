@@ -93,15 +93,16 @@ class ConditionWorker(Closable):
             return [Verdict(*answer) for answer in self._run_job(source, contents, first_seconds)]
         except _Interrupted as interrupted:
             verdicts = [Verdict(*answer) for answer in interrupted.answers]
+        if len(verdicts) == (1 if contents is None else len(contents)):
+            return verdicts  # the child died after its last answer
         next_content = contents and contents[len(verdicts) :][:1]
         try:
             verdict = Verdict(*self._run_job(source, next_content, more_seconds)[0])
         except _Interrupted as interrupted:
-            if (
-                interrupted.death is Death.OTHER
-            ):  # another program killed the child, so the condition can be tried again
-                if verdicts:
-                    return verdicts
+            # Another program killed the child twice; the condition is not the cause, so it can be tried again.
+            if interrupted.death is Death.OTHER and verdicts:
+                return verdicts
+            if interrupted.death is Death.OTHER:
                 raise ServiceFailure(_KILLED, status=503) from None
             verdict = self._fault_of(interrupted.death)
         return [*verdicts, verdict._replace(is_repetition=True)]
