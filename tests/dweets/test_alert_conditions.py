@@ -281,7 +281,7 @@ def test_an_interrupted_evaluation_is_repeated_with_more_time() -> None:
         ]
 
 
-def test_an_endless_loop_is_a_fault_and_the_next_dweet_is_evaluated() -> None:
+def test_the_dweet_after_an_endless_loop_is_evaluated() -> None:
     fault = "it was interrupted after 20 ms of CPU time, and after 200 ms when it was repeated"
     with ConditionWorker((0.02, 0.2)) as worker:
         found = verdicts(worker, "while (dweet) {}; return true", *[True, False] * 3)
