@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import chain
-from typing import Any
 
 
 class QueueFull(Exception):
@@ -12,16 +11,15 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """A queue for a limited number of slots: keys of the lowest `rank` (0 or more) are next, and take turns.
+    """A queue for a limited number of slots, in which keys take turns.
 
     Requests of one key are served first in, first out. If a bounded queue is full, a key with fewer requests displaces
     the newest request of the key with most requests.
     """
 
-    def __init__(self, slots: int, max_waiting: int | None = None, rank: Callable[[Any], int] = lambda _: 0) -> None:
+    def __init__(self, slots: int, max_waiting: int | None = None) -> None:
         self._free_slots = slots
         self._max_waiting = max_waiting
-        self._rank = rank
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
     async def acquire(self, key: Hashable) -> None:
@@ -43,7 +41,7 @@ class FairQueue:
 
     def release(self) -> None:
         while self._waiting:
-            key = self._next_key()
+            key = next(iter(self._waiting))
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
@@ -57,11 +55,6 @@ class FairQueue:
         """Cancel all tasks that wait for a slot."""
         for turn in chain.from_iterable(self._waiting.values()):
             turn.cancel()
-
-    def _next_key(self) -> Hashable:
-        # No rank is lower than 0 and most keys have it, so seldom all keys are compared.
-        first = next((key for key in self._waiting if self._rank(key) <= 0), None)
-        return min(self._waiting, key=self._rank) if first is None else first
 
     def _make_room(self, key: Hashable) -> None:
         if self._max_waiting is None or sum(map(len, self._waiting.values())) < self._max_waiting:

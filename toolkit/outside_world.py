@@ -74,14 +74,18 @@ class Timings:
     #: A stopping gateway waits this long for its server, including `mail_stop` for alert mails that it is sending.
     stop: float = 15.0
     mail_stop: float = 5.0
+    #: The mail server has this long for one delivery. A gateway that is sending a mail has claimed it for `mail_lease`,
+    #: which must be longer; then another gateway sends the mail.
+    mail_limit: float = 60.0
+    mail_lease: float = 75.0
     #: The wait before each further attempt to send a mail; the last wait is repeated.
     mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
     #: After too many wrong keys, each further one is answered this late, so a connection can try one key in this time.
     wrong_key: float = 1.0
     #: A request for the status of an alert waits this long for the evaluation of the newest dweets.
     settle: float = 5.0
-    #: The alert of a lock may use this much CPU time at once, and the same again in each following minute.
-    condition_budget: float = 6.0
+    #: The CPU time of one evaluation of a condition, and of its repetition if it was interrupted.
+    condition_seconds: tuple[float, float] = (0.05, 0.5)
     #: Gateways look for unfinished batches of rewards this often, and finish one that they see twice: the gateway that
     #: began it has died. A claim on an idempotency key lasts more than twice as long, so a retry gets the response.
     reward_takeover: float = 20.0

@@ -44,23 +44,18 @@ class RateLimit:
         More calls than the burst need a full bucket and empty it.
         """
         needed = min(calls, self._burst)
-        tokens = max(0.0, self.tokens(key))
+        tokens = self._tokens(key)
         if tokens < needed - 1e-9:
             raise LimitReached((needed - tokens) / self._rate)
-        self.charge(key, needed)
+        self._empty_at[key] = self._latest + (needed - tokens) / self._rate
         return self._allowance(tokens - needed)
 
     def left(self, key: Hashable) -> Allowance:
-        return self._allowance(max(0.0, self.tokens(key)))
+        return self._allowance(self._tokens(key))
 
-    def tokens(self, key: Hashable) -> float:
-        """Return the calls that are left, with fractions; below 0 if the key was charged more than it had."""
+    def _tokens(self, key: Hashable) -> float:
+        """Return the calls that are left, with fractions."""
         return min(self._burst, (self._now() - self._empty_at.get(key, -math.inf)) * self._rate)
-
-    def charge(self, key: Hashable, calls: float) -> None:
-        """Count calls, even if the key has fewer left."""
-        earliest = self._now() - self._burst / self._rate  # a bucket that was empty then is full now
-        self._empty_at[key] = max(self._empty_at.get(key, -math.inf), earliest) + calls / self._rate
 
     def _now(self) -> float:
         now = self._seconds()

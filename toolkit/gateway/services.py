@@ -6,7 +6,7 @@ from functools import partial
 
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.lock_records import lock_rows, revoke
-from toolkit.dweets.service.mail import MailDelivery, MailFolder, SmtpDelivery
+from toolkit.dweets.service.mail_delivery import MailFolder, SmtpDelivery
 from toolkit.endpoint import is_loopback
 from toolkit.gateway.access import Proxies
 from toolkit.gateway.app import Application
@@ -54,7 +54,7 @@ class Services:
             self.operator_key = read_or_make_key(folder)
             self.rewards = RewardService(store, world, settings.rewards or RewardSettings())
             closing.push_async_callback(self.rewards.close)
-            self.dweets = DweetService(store, world, settings.dweets, _mail_delivery(settings))
+            self.dweets = DweetService(store, world, settings.dweets, self._mail_delivery())
             closing.push_async_callback(self.dweets.close)
             handwriting = HandwritingService(world, settings.handwriting)
             closing.push_async_callback(handwriting.close)
@@ -91,9 +91,8 @@ class Services:
             reward_rules=self.rewards.settings.rules.table,
         )
 
-
-def _mail_delivery(configuration: Configuration) -> MailDelivery | None:
-    folder, smtp = configuration.gateway.folder, configuration.dweets.smtp
-    if smtp is not None:
-        return SmtpDelivery(smtp.reveal())
-    return None if folder is None else MailFolder(folder / "outbox")
+    def _mail_delivery(self) -> MailFolder | SmtpDelivery:
+        folder, smtp = self._configuration.gateway.folder, self._configuration.dweets.smtp
+        if smtp is not None:
+            return SmtpDelivery(smtp, self.world.timings.mail_limit)
+        return MailFolder(folder and folder / "outbox")

@@ -16,15 +16,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets import wire
-from toolkit.dweets.conditions import CONTENTS_PER_JOB, FAULTS_TO_STOP, RESTART_PAUSES, Verdict
+from toolkit.dweets.conditions import CONTENTS_PER_JOB, FAULTS_TO_STOP, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service import storage
-from toolkit.dweets.service.condition_turns import Conditions, Owner
+from toolkit.dweets.service.condition_turns import Conditions
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Mail, check_recipients
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, alert_key, thing_key
 from toolkit.dweets.service.things import first_entries, journal_of
-from toolkit.errors import Conflict, NotFound, StoreUnavailable
+from toolkit.errors import Conflict, NotFound, ServiceFailure, StoreUnavailable
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Entry, Records, Store
 
@@ -33,6 +33,7 @@ log = logging.getLogger("toolkit.gateway")
 # After this many dweets, the position of an alert is stored even if nothing else in it has changed.
 _DWEETS_PER_CHECKPOINT = 1_000
 _SECONDS_TO_RETRY = 1.0
+_REPEATED = "the condition was interrupted at the last dweet, and evaluated again with more CPU time"
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
 
@@ -52,10 +53,6 @@ class Alert(storage.Record, frozen=True):
         if alert_key(self.thing) != key:
             raise DamagedRecord("it belongs to another thing")
         check_recipients(self.who)
-
-    @property
-    def owner(self) -> Owner:
-        return Owner(self.lock, tuple(sorted(set(self.who))))
 
     def response(self) -> dict[str, Any]:
         recipients = [{"type": "email", "address": address} for address in self.who]
@@ -110,7 +107,6 @@ class _Evaluator:
         self._journals = store.journals
         self._records = store.records
         self._conditions = conditions
-        self._restarts = 0
         self._has_news = True
         self._start_with(alert)
         self._unsubscribe = self._journals.subscribe(journal_of(alert.record.thing), self._note_new_dweets)
@@ -119,6 +115,7 @@ class _Evaluator:
     def _start_with(self, stored: storage.Versioned[Alert]) -> None:
         self.alert, self.version = stored
         self.fault: str | None = None
+        self.is_repetition = False  # of the last evaluation
         self._stored_position = self.alert.position
         self._faults_in_a_row = 0
         self._is_stopped = False
@@ -154,7 +151,7 @@ class _Evaluator:
                 await self._evaluate_batch()
             except RecordChanged:  # somebody else has changed a record: read the alert again and continue from there
                 self._has_news = True
-            except StoreUnavailable:
+            except (StoreUnavailable, ServiceFailure):  # or another program keeps killing the child process
                 self._has_news = True
                 await asyncio.sleep(_SECONDS_TO_RETRY)
 
@@ -169,18 +166,15 @@ class _Evaluator:
             self._is_stopped = True
             return
         alert = self.alert
-        async with self._conditions.turn(alert.owner):  # one batch is read at a time: it takes much memory
+        async with self._conditions.turn(alert.who):  # one batch is read at a time: it takes much memory
             entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_PER_JOB)
             contents = [content_of(entry.data) for entry in first_entries(entries)]
-            verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)
+            verdicts = await self._conditions.evaluate(alert.condition, contents)
         for entry, verdict in zip(entries, verdicts, strict=False):
             await self._apply_verdict(entry, verdict)
             if self._is_stopped:
                 return
         self._has_news |= len(verdicts) < len(entries) or len(entries) == CONTENTS_PER_JOB
-        self._restarts = self._restarts + 1 if entries and not verdicts else 0
-        if self._restarts:  # the child process was killed from outside
-            await asyncio.sleep(RESTART_PAUSES[min(self._restarts, len(RESTART_PAUSES)) - 1])
 
     async def _apply_verdict(self, entry: Entry, verdict: Verdict) -> None:
         self._note_fault(verdict)
@@ -190,8 +184,7 @@ class _Evaluator:
             await self._write_alert(entry if is_changed and self.alert.is_open else None)
 
     def _note_fault(self, verdict: Verdict) -> None:
-        if not verdict.is_skipped:  # or a burst of dweets would stop an alert for good
-            self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
+        self._faults_in_a_row = self._faults_in_a_row + 1 if verdict.fault else 0
         self._is_stopped = verdict.stops or self._faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
             self.fault = f"stopped, set the alert again: {verdict.fault}"
@@ -199,6 +192,7 @@ class _Evaluator:
             self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set the alert again: {verdict.fault}"
         else:
             self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
+        self.is_repetition = verdict.is_repetition
 
     async def _write_alert(self, triggered_by: Entry | None) -> None:
         key, written = alert_key(self.alert.thing), storage.encode_record(self.alert)
@@ -223,7 +217,7 @@ class Alerts:
         self._now = world.clock.now
         self._settle_seconds = world.timings.settle
         self._locks = locks
-        self._conditions = Conditions(world.timings.condition_budget)
+        self._conditions = Conditions(world.timings.condition_seconds)
         self._evaluators: dict[str, _Evaluator] = {}  # by thing
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -241,7 +235,7 @@ class Alerts:
         """Set or replace the alert of a locked thing; mails that the lock has caused today still count."""
         lock = await self._locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self._conditions.check_compiles(Owner(lock.record.lock), condition)
+        await self._conditions.check_compiles(recipients, condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         alert = Alert(thing, lock.record.lock, recipients, condition, newest[-1].sequence if newest else 0)
         changes = {alert_key(thing): storage.encode_record(alert)}
@@ -259,7 +253,9 @@ class Alerts:
         if stored is None:
             raise NotFound(wire.NOT_FOUND)
         alert, evaluator = stored.record, self._evaluators.get(thing)
-        message = (evaluator.fault if evaluator is not None else None) or alert.message
+        message = alert.message
+        if evaluator is not None:
+            message = evaluator.fault or message or (evaluator.is_repetition and _REPEATED) or ""
         mails_today, _ = await _mails_on(wire.created_text(self._now())[:10], self._records, alert)
         status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_PER_DAY
         return {"status": dict(zip(wire.ALERT_STATUS_FIELDS, status, strict=True)), **alert.response()}

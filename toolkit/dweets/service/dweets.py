@@ -14,7 +14,8 @@ from toolkit.dweets.service.alerts import Alerts
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.mail import Mail, MailDelivery, check_mail_server
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.mail_delivery import MailFolder, SmtpDelivery, check_mail_server
 from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
@@ -73,10 +74,14 @@ class DweetSettings(Table, frozen=True):
 
 
 class DweetService:
-    """Thing messaging over a store. Without a `delivery`, alert mails stay in the outbox."""
+    """Thing messaging over a store."""
 
     def __init__(
-        self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: MailDelivery | None = None
+        self,
+        store: Store,
+        world: OutsideWorld,
+        settings: DweetSettings,
+        delivery: MailFolder | SmtpDelivery | None = None,
     ) -> None:
         self._store = store
         self._world = world
@@ -87,6 +92,7 @@ class DweetService:
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
+        delivery = delivery or MailFolder(None)
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving: Archiving | None = None
         if settings.archive is not None:

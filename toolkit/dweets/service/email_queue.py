@@ -1,21 +1,28 @@
-"""The queue of alert mails, which all gateways on one store share.
+"""The queue of alert mails, which all gateways on one store share. Each mail is sent at least once.
 
-A gateway claims a due mail by writing a lease into its record, and renews the lease while it delivers the mail. If the
-gateway dies after the mail server accepted the mail, another gateway sends it again with the same Message-ID. If the
-connection breaks while the server receives the text, the mail becomes ``uncertain`` and is not sent again.
+The states of a mail, each in its record:
+
+    waiting ---claim--> waiting, with a lease ---delivery--> sent, kept or failed
+       ^                  |            |
+       '-----back-off-----+--lease over'
+
+A gateway claims a due mail by writing a lease into its record with compare_and_set, so no other gateway sends it at the
+same time. The lease lasts longer than any delivery. If the gateway dies before it has written the outcome, another one
+claims the mail when the lease is over, and the mail server may receive it twice, with the same Message-ID.
 """
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from time import monotonic
 
 from msgspec.structs import replace
 
 from toolkit.dweets.service import storage
-from toolkit.dweets.service.mail import MAX_DELIVERY_DAYS, Mail, MailDelivery, NotDelivered
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.mail_delivery import MailFolder, SmtpDelivery
 from toolkit.dweets.service.storage import DamagedRecord, RecordChanged, mail_key
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
@@ -23,15 +30,14 @@ from toolkit.stores import Records
 
 log = logging.getLogger("toolkit.gateway")
 
-_MAILS_AT_ONCE = 4
+#: How long the delivery of a mail is tried (RFC 5321, 4.5.4.1).
+MAX_DELIVERY_DAYS = 5
 _DAMAGED = "the record of the alert mail %a is damaged (%s): it is not sent"
 
 
 class EmailQueue:
-    """Sends the mails of a store; without a `delivery` they only stay in the outbox."""
-
     def __init__(
-        self, records: Records, delivery: MailDelivery | None, world: OutsideWorld, sender: str, max_finished: int
+        self, records: Records, delivery: SmtpDelivery | MailFolder, world: OutsideWorld, sender: str, max_finished: int
     ) -> None:
         self._timings = world.timings
         self._records = records
@@ -39,128 +45,93 @@ class EmailQueue:
         self._sender = sender
         self._max_finished = max_finished
         self._now = world.clock.now
-        self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
-        self._waiting: dict[str, storage.Versioned[Mail]] = {}  # this and the next three by the id of the mail
+        # These three by the id of the mail.
+        self._waiting: dict[str, storage.Versioned[Mail]] = {}
+        self._due: dict[str, float] = {}  # when each waiting mail can be claimed, by `monotonic`
         self._finished: dict[str, int] = {}  # the times of the mails
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
-        self._claimed: set[str] = set()  # the mails that this gateway is sending
+        self._has_news = asyncio.Event()
         self._is_closing = False
+        self._task: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
         self._unsubscribe = await storage.mirror(self._records, Mail, mail_key(""), _DAMAGED, self._mirror)
+        self._task = asyncio.ensure_future(self._send_due_mails())
 
     async def mails(self) -> list[Mail]:
         mails = []
         for key, value in (await self._records.scan(storage.SPACE)).items():
             if key.startswith(mail_key("")):
-                with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
+                with suppress(DamagedRecord):  # `storage.mirror` logs it
                     mails.append(Mail.parse(key, value))
         return sorted(mails, key=lambda mail: (mail.at, mail.id))
 
     async def close(self) -> None:
-        """Stop, but give deliveries that have begun some seconds to finish."""
+        """Stop, but give a delivery that has begun some seconds to finish."""
         self._unsubscribe()
         self._is_closing = True
-        for mail_id in self._tasks.keys() - self._claimed:
-            self._tasks[mail_id].cancel()
-        if self._tasks:
-            _, unfinished = await asyncio.wait(self._tasks.values(), timeout=self._timings.mail_stop)
-            for task in unfinished:
-                task.cancel()
+        self._has_news.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=self._timings.mail_stop)
+            self._task.cancel()
+        self._delivery.close()
 
     def _mirror(self, mail_id: str, stored: storage.Versioned[Mail] | None) -> None:
-        self._waiting.pop(mail_id, None)
-        self._finished.pop(mail_id, None)
-        if stored is not None and stored.record.is_finished:
-            self._finished[mail_id] = stored.record.at
-        elif stored is not None:
+        for mails in (self._waiting, self._due, self._finished):
+            mails.pop(mail_id, None)
+        if stored is not None and stored.record.state == "waiting":
             self._waiting[mail_id] = stored
-        self._schedule(mail_id)
-
-    def _schedule(self, mail_id: str, min_seconds: float = 0.0) -> None:
-        if mail_id in self._claimed or self._is_closing:
-            return
-        if mail_id in self._tasks:
-            self._tasks.pop(mail_id).cancel()
-        if (stored := self._waiting.get(mail_id)) is not None:
-            seconds = max(min_seconds, self._seconds_until_due(stored.record))
-            self._tasks[mail_id] = asyncio.ensure_future(self._send(stored, seconds))
+            self._due[mail_id] = monotonic() + self._seconds_until_due(stored.record)
+            self._has_news.set()
+        elif stored is not None:
+            self._finished[mail_id] = stored.record.at
 
     def _seconds_until_due(self, mail: Mail) -> float:
-        if mail.lease:  # counted from the last renewal that this gateway saw, because clocks of machines differ
-            return self._timings.lease
-        return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
+        if mail.lease:  # counted from the claim as this gateway saw it, because clocks of machines differ
+            return self._timings.mail_lease
+        return min(max(0.0, (mail.due - self._now()) / 1000), self._back_off(mail.attempts))
 
-    def _wait_after(self, attempts: int) -> float:
+    def _back_off(self, attempts: int) -> float:
         return self._timings.mail_waits[min(attempts, len(self._timings.mail_waits)) - 1]
 
-    async def _send(self, stored: storage.Versioned[Mail], seconds: float) -> None:
-        mail_id, pause = stored.record.id, 0.0
-        await asyncio.sleep(seconds)
-        async with self._slots:
-            self._claimed.add(mail_id)
+    async def _send_due_mails(self) -> None:
+        while not self._is_closing:
+            self._has_news.clear()
+            next_due = min(self._due.values(), default=None)
+            if next_due is None or next_due > monotonic():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._has_news.wait(), next_due and next_due - monotonic())
+                continue
+            mail_id = min(self._due, key=self._due.__getitem__)
             try:
-                await self._process(stored)
+                await self._send(self._waiting[mail_id])
             except (RecordChanged, StoreUnavailable):  # another gateway has the mail, or the store is unavailable
-                pause = self._timings.mail_waits[0]
-            finally:
-                self._claimed.discard(mail_id)
-        del self._tasks[mail_id]
-        self._schedule(mail_id, pause)
+                await asyncio.sleep(self._timings.mail_waits[0])
 
-    async def _process(self, stored: storage.Versioned[Mail]) -> None:
+    async def _send(self, stored: storage.Versioned[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
-        await self._replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
-        delivering = asyncio.ensure_future(self._deliver(mail))
-        try:
-            while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
-                with contextlib.suppress(StoreUnavailable):  # nor can another gateway claim the mail now
-                    await self._change_record(mail, due=self._now_plus(self._timings.lease))
-        finally:
-            delivering.cancel()
-        outcome = delivering.result()
+        claim = await self._replace(stored, mail)
+        state, error = await self._delivery.deliver(mail, self._sender)
+        if state == "waiting" and self._now() - mail.at > MAX_DELIVERY_DAYS * 86_400_000:
+            state = "failed"
+        if state == "failed":
+            log.error("the alert mail %a is given up: %s", mail.id, error)  # the outbox may be full of later mails
+        due = self._now() + round(self._back_off(mail.attempts) * 1000)
+        after = replace(mail, lease="", state=state, error=error, due=due)
         while True:
             try:
-                return await self._change_record(mail, lease="", **outcome)
+                await self._replace(claim, after)  # RecordChanged: the lease is over, another gateway has the mail
+                return
             except StoreUnavailable:  # the outcome must not be lost
                 await asyncio.sleep(self._timings.mail_waits[0])
 
-    def _now_plus(self, seconds: float) -> int:
-        return self._now() + round(seconds * 1000)
-
-    async def _deliver(self, mail: Mail) -> dict[str, Any]:
-        """Deliver a mail, and return the changes for its record."""
-        try:
-            outgoing = mail.outgoing(self._sender)
-            refused = await self._delivery.deliver(outgoing) if self._delivery else []
-        except NotDelivered as error:
-            if error.is_permanent or self._now() - mail.at > MAX_DELIVERY_DAYS * 86_400_000:
-                log.error("the alert mail %a is given up: %s", mail.id, error)  # the outbox may be full of later mails
-                return {"state": "failed", "error": str(error)}
-            return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
-        except OSError as error:
-            return {"state": "uncertain", "error": f"the connection broke while the server received the mail: {error}"}
-        except Exception as error:  # a bug must not stop the other mails
-            asyncio.get_running_loop().call_exception_handler({"message": "a mail was not sent", "exception": error})
-            return {"state": "uncertain", "error": f"it could not be sent: {type(error).__name__}"}
-        state = self._delivery.final_state if self._delivery else "kept"
-        return {"state": state, "error": f"refused: {', '.join(refused)}" if refused else ""}
-
-    @storage.retry_while_changed
-    async def _change_record(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
-        """Change the record of a claimed mail, unless the lease has passed to another gateway."""
-        with contextlib.suppress(DamagedRecord):  # `storage.mirror` logs it
-            stored = await storage.read(self._records, Mail, claimed.key)
-            if stored is not None and stored.record.lease == claimed.lease:
-                await self._replace(stored, replace(stored.record, **changes))
-
-    async def _replace(self, before: storage.Versioned[Mail], after: Mail) -> None:
+    async def _replace(self, before: storage.Versioned[Mail], after: Mail) -> storage.Versioned[Mail]:
         """Replace a mail and drop surplus finished mails, or raise RecordChanged."""
-        changes: storage.Changes = {after.key: storage.encode_record(after)}
-        surplus = len(self._finished) + after.is_finished - self._max_finished
-        if surplus > 0:
-            finished = {**self._finished, after.id: after.at} if after.is_finished else self._finished
+        written = storage.encode_record(after)
+        changes: storage.Changes = {after.key: written}
+        finished = self._finished if after.state == "waiting" else {**self._finished, after.id: after.at}
+        if (surplus := len(finished) - self._max_finished) > 0:
             oldest = sorted(finished, key=lambda mail_id: (finished[mail_id], mail_id))
             changes.update(dict.fromkeys(map(mail_key, oldest[:surplus])))
         await storage.compare_and_set(self._records, {after.key: before.version}, changes)
+        return storage.Versioned(after, written)
