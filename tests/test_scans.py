@@ -26,7 +26,7 @@ DEMO_WORLD, SECRET_PARTS = "data/demo_world.json", {"credentials", "locks"}
 #: The only files that may read a secret's raw value, each with the outside it is for.
 REVEALERS = {
     "toolkit/http_client.py",
-    "toolkit/dweets/service/mail.py",
+    "toolkit/dweets/service/mail_delivery.py",
     "toolkit/gateway/configuration.py",
     "toolkit/gateway/gateway.py",
     "toolkit/gateway/routes/operator.py",
