@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,7 +17,6 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from tests.mail_server import eventually
 from toolkit.errors import InvalidArgument, ToolkitError, Unreachable
 from toolkit.gateway import Gateway
 
@@ -182,15 +180,3 @@ def test_a_missing_key_is_told_at_the_call_that_needs_it(gateway: Gateway) -> No
             tk.identity.echo("hello")
         decisions = pd.DataFrame({"device": ["a"], "rewarded": [True]})
         assert len(tk.rewards.funnel(decisions)) == 2  # analysis needs no key
-
-
-def test_a_recorder_ends_when_its_connection_is_closed(
-    gateway: Gateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    tk = toolkit.connect(gateway)
-    tk.dweets.post("hall", {"n": 1})
-    with tk.dweets.record("hall", tmp_path) as recording:
-        recording.wait(dweets=1)
-        tk.close()
-        eventually(lambda: "hall is no longer recorded: the connection to" in caplog.text)
-    assert len(toolkit.connect(gateway).dweets.archive(tmp_path).history("hall")) == 1

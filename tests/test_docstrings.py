@@ -16,7 +16,7 @@ MODULES = sorted((ROOT / "toolkit").rglob("*.py"))
 #: What a person calls in a notebook. Everything else has a docstring where its name does not say it all.
 PUBLIC = [path for path in MODULES if path.parent.name in ("client", "widgets", "analysis")]
 PUBLIC += [ROOT / "toolkit" / name for name in ("connection.py", "errors.py", "secret.py", "gateway/gateway.py")]
-PUBLIC += [ROOT / "toolkit" / "dweets" / "archive" / name for name in ("archive.py", "follower.py")]
+PUBLIC += [ROOT / "toolkit" / "dweets" / "archive" / "archive.py"]
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
