@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import itertools
 import json
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tests.gateway_process import GatewayProcess
 from tests.redis_servers import fresh_url
 from tests.test_cli import called
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.file_names import thing_files
+from toolkit.dweets.archive.file_names import all_files, thing_files
 from toolkit.dweets.service.archiving import Archiving
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument
@@ -44,6 +45,10 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 def archived_so_far(folder: Path, thing: str) -> int:
     return sum(file.rows for file in thing_files(folder, thing))
+
+
+def archived_in_all(folder: Path) -> int:
+    return sum(file.rows for files in all_files(folder).values() for file in files)
 
 
 def numbers(folder: Path, thing: str) -> list[int]:
@@ -103,6 +108,63 @@ def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> Non
         assert of_worker == list(range(len(of_worker))), "in the order of the caller"
     assert archive.gaps().empty
     assert numbers(folder, "rest") == list(range(200))
+
+
+class Rounds(threading.Thread):
+    """Posts a number to each of many things in turn, and remembers which ones were acknowledged."""
+
+    def __init__(
+        self, port: int, things: list[str], acknowledged: list[tuple[str, int]], numbers: Iterator[int]
+    ) -> None:
+        super().__init__(daemon=True)
+        self.things, self.acknowledged, self.numbers = things, acknowledged, numbers
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def run(self) -> None:
+        try:
+            for thing in itertools.cycle(self.things):
+                number = next(self.numbers)
+                self.connection.request("POST", f"/dweet/for/{thing}", f'{{"n":{number}}}')
+                if b'"this":"succeeded"' in self.connection.getresponse().read():
+                    self.acknowledged.append((thing, number))
+        except (OSError, http.client.HTTPException):
+            return  # the gateway was killed: what it acknowledged is what counts
+        finally:
+            self.connection.close()
+
+
+@pytest.mark.parametrize(
+    ("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
+def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "archive"
+    options = {"archive": str(folder), "archive_seconds": 0.05}
+    acknowledged: list[tuple[str, int]] = []
+    posted_numbers = itertools.count()
+    for turn in range(kills):
+        names = [f"thing-{number}" for number in range(things * turn // kills, things)]
+        names += [f"late-{turn}-{number}" for number in range(things // 10)]  # first posted in this life
+        with GatewayProcess(data, **options) as process:
+            before = len(acknowledged)
+            posters = [Rounds(process.port, names[n::4], acknowledged, posted_numbers) for n in range(4)]
+            for poster in posters:
+                poster.start()
+            archived_before = sum(map(len, all_files(folder).values()))
+            until(lambda: len(acknowledged) - before > len(names))  # noqa: B023
+            until(lambda: sum(map(len, all_files(folder).values())) > archived_before + things // 10)  # noqa: B023
+            process.kill()
+            for poster in posters:
+                poster.join(60)
+    with GatewayProcess(data, **options) as process:
+        # A gateway that stops gives its archive some seconds: who was killed may have left more behind than that.
+        until(lambda: archived_in_all(folder) >= len(acknowledged))
+        assert process.stop() == 0
+    found = Archive(folder).sql("SELECT thing, n FROM dweets")
+    pairs = list(zip(found["thing"], found["n"], strict=True))
+    print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
+    assert len(set(pairs)) == len(pairs), "none is there twice"
+    assert set(acknowledged) <= set(pairs), "every acknowledged one is there"
+    assert Archive(folder).gaps().empty
 
 
 @pytest.mark.filterwarnings("ignore:the gateway has deleted [0-9,]+ dweet")
