@@ -12,7 +12,6 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -22,12 +21,11 @@ from tqdm.auto import tqdm
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.file_names import ArchiveFile, all_files, gaps_of, thing_files
-from toolkit.dweets.archive.parquet_files import Footer, Row, read_footer, read_rows, table_of_columns, table_of_rows
+from toolkit.dweets.archive.parquet_files import Footer, read_footer, read_rows, table_of_frame
 from toolkit.dweets.archive.queries import ArchiveQueries, dask_frame
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
-from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
 from toolkit.frames import TimeLike, declared_frame, utc_range
 
@@ -299,7 +297,7 @@ def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists
         frame, utc = frame.iloc[stored:], utc[stored:]
     if len(frame):
         first, times = writer.position(thing).sequence + 1, utc.asi8
-        writer.append_table(thing, _arrow_table(frame.reset_index(drop=True), thing, first, times))
+        writer.append_table(thing, table_of_frame(thing, first, times, frame))
     return len(frame)
 
 
@@ -316,33 +314,3 @@ def _stored_rows(writer: ArchiveWriter, thing: str, times: pd.DatetimeIndex, if_
         )
     # Dweets may share a millisecond, and the archive may have only the first of those at its newest time.
     return min(earlier + at_newest, not_later)
-
-
-def _arrow_table(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    if content.columns.is_unique and all(_can_write_whole(name, content[name]) for name in content.columns):
-        return _table_by_column(content, thing, first, times)
-    contents = row_contents(content)
-    numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
-    return table_of_rows(thing, [Row(number, at, None, written) for number, at, written in numbered])
-
-
-def _can_write_whole(name: object, column: pd.Series[Any]) -> bool:
-    if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
-        return False
-    if column.dtype.kind == "f":
-        return bool(np.isfinite(column.to_numpy()).all())
-    return column.dtype.kind in "iu" and np.can_cast(column.dtype, "int64")  # uint64 may be larger
-
-
-def _table_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    pieces: list[pa.Array | str] = []
-    leaves: dict[str, pa.Array] = {}
-    for name in content.columns:
-        values = np.ascontiguousarray(content[name], dtype="float64" if content[name].dtype.kind == "f" else "int64")
-        texts = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode("ascii").split(",")
-        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode('utf-8')}:", pa.array(texts)]
-        leaves[name] = pa.array(values)
-    written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
-    sequences = pa.array(np.arange(first, first + len(content)))
-    created = pa.array(times).cast(_TIME)
-    return table_of_columns(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)
