@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -148,6 +149,20 @@ def test_a_journal_is_recognised_by_the_last_row(
         assert expected in (found, None)
     assert thing_files(tmp_path, "t")[-1].epoch == epochs
     assert len([record for record in caplog.records if "starts another epoch" in record.message]) == epochs - 1
+
+
+def test_an_archive_of_an_earlier_version_is_continued(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parent / "earlier_archive", tmp_path, dirs_exist_ok=True)
+    journal = [
+        entry._replace(data=dweet_record("kitchen", entry.at, b'{"n":%d,"text":"\\u00fc"}' % entry.sequence))
+        for entry in entries(1, 4)
+    ]
+    store = JournalStore({"kitchen": journal})
+    store.stored = {"kitchen": 2}
+    copied(store, tmp_path)
+    assert [(file.epoch, file.first, file.last) for file in thing_files(tmp_path, "kitchen")] == [
+        *((1, 3, 6), (2, 1, 2), (2, 3, 4))
+    ]
 
 
 def test_a_start_lowers_positions_that_are_not_archived(tmp_path: Path) -> None:
