@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -56,35 +56,46 @@ def numbers(folder: Path, thing: str) -> list[int]:
     return history["n"].tolist() if len(history) else []
 
 
-class Batches(threading.Thread):
-    """Posts batches of numbers over one connection until it breaks, and remembers which ones were acknowledged."""
+Numbered = tuple[object, int]  # a worker or a thing, and a number
 
-    def __init__(self, port: int, worker: int, acknowledged: list[tuple[int, int]], count: int = DWEETS) -> None:
+
+class Poster(threading.Thread):
+    """Sends posts over one connection until it breaks, and remembers which dweets were acknowledged."""
+
+    def __init__(self, port: int, posts: Iterable[tuple[str, list[Numbered]]], acknowledged: list[Numbered]) -> None:
         super().__init__(daemon=True)
-        self.worker, self.acknowledged, self.count = worker, acknowledged, count
+        self.posts, self.acknowledged = posts, acknowledged
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def run(self) -> None:
         try:
-            for start in range(0, self.count, 50):
-                batch = [(self.worker, number) for number in range(start, start + 50)]
-                self.connection.request("POST", "/dweets/for/all", "\n".join(map(json.dumps, batch)))
+            for thing, dweets in self.posts:
+                self.connection.request("POST", f"/dweets/for/{thing}", "\n".join(map(json.dumps, dweets)))
                 if b'"this":"succeeded"' in self.connection.getresponse().read():
-                    self.acknowledged += batch
+                    self.acknowledged += dweets
         except (OSError, http.client.HTTPException):
             return  # the gateway was killed: what it acknowledged is what counts
         finally:
             self.connection.close()
 
 
+def batches(worker: int, count: int = DWEETS) -> Iterator[tuple[str, list[Numbered]]]:
+    for start in range(0, count, 50):
+        yield "all", [(worker, number) for number in range(start, start + 50)]
+
+
+def rounds(things: list[str], numbers: Iterator[int]) -> Iterator[tuple[str, list[Numbered]]]:
+    return ((thing, [(thing, next(numbers))]) for thing in itertools.cycle(things))
+
+
 def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> None:
     data, folder = tmp_path / "data", tmp_path / "archive"
     options = {"archive": str(folder), "keep": 500, "archive_seconds": 0.05}
-    acknowledged: list[tuple[int, int]] = []
+    acknowledged: list[Numbered] = []
     for turn in range(3):
         with GatewayProcess(data, **options) as process:
             before, archived_before = len(acknowledged), archived_so_far(folder, "all")
-            posters = [Batches(process.port, 4 * turn + n, acknowledged) for n in range(4)]
+            posters = [Poster(process.port, batches(4 * turn + n), acknowledged) for n in range(4)]
             for poster in posters:
                 poster.start()
             until(lambda: len(acknowledged) > before + 7_000)  # noqa: B023
@@ -110,43 +121,20 @@ def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> Non
     assert numbers(folder, "rest") == list(range(200))
 
 
-class Rounds(threading.Thread):
-    """Posts a number to each of many things in turn, and remembers which ones were acknowledged."""
-
-    def __init__(
-        self, port: int, things: list[str], acknowledged: list[tuple[str, int]], numbers: Iterator[int]
-    ) -> None:
-        super().__init__(daemon=True)
-        self.things, self.acknowledged, self.numbers = things, acknowledged, numbers
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-
-    def run(self) -> None:
-        try:
-            for thing in itertools.cycle(self.things):
-                number = next(self.numbers)
-                self.connection.request("POST", f"/dweet/for/{thing}", f'{{"n":{number}}}')
-                if b'"this":"succeeded"' in self.connection.getresponse().read():
-                    self.acknowledged.append((thing, number))
-        except (OSError, http.client.HTTPException):
-            return  # the gateway was killed: what it acknowledged is what counts
-        finally:
-            self.connection.close()
-
-
 @pytest.mark.parametrize(
     ("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
 )
 def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, tmp_path: Path) -> None:
     data, folder = tmp_path / "data", tmp_path / "archive"
     options = {"archive": str(folder), "archive_seconds": 0.05}
-    acknowledged: list[tuple[str, int]] = []
+    acknowledged: list[Numbered] = []
     posted_numbers = itertools.count()
     for turn in range(kills):
         names = [f"thing-{number}" for number in range(things * turn // kills, things)]
         names += [f"late-{turn}-{number}" for number in range(things // 10)]  # first posted in this life
         with GatewayProcess(data, **options) as process:
             before = len(acknowledged)
-            posters = [Rounds(process.port, names[n::4], acknowledged, posted_numbers) for n in range(4)]
+            posters = [Poster(process.port, rounds(names[n::4], posted_numbers), acknowledged) for n in range(4)]
             for poster in posters:
                 poster.start()
             archived_before = sum(map(len, all_files(folder).values()))
@@ -159,8 +147,7 @@ def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, 
         # A gateway that stops gives its archive some seconds: who was killed may have left more behind than that.
         until(lambda: archived_in_all(folder) >= len(acknowledged))
         assert process.stop() == 0
-    found = Archive(folder).sql("SELECT thing, n FROM dweets")
-    pairs = list(zip(found["thing"], found["n"], strict=True))
+    pairs = [tuple(json.loads(content)) for content in Archive(folder).sql("SELECT content FROM dweets")["content"]]
     print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
     assert len(set(pairs)) == len(pairs), "none is there twice"
     assert set(acknowledged) <= set(pairs), "every acknowledged one is there"
@@ -265,10 +252,10 @@ def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Pa
 def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
     options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500}
     options["timings"] = {"lease": 1.0}
-    acknowledged: list[tuple[int, int]] = []
+    acknowledged: list[Numbered] = []
     with GatewayProcess(None, **options) as archiver, GatewayProcess(None, **options) as other:
         gateways = [archiver, other, other]
-        posters = [Batches(process.port, n, acknowledged, DWEETS // 2) for n, process in enumerate(gateways)]
+        posters = [Poster(process.port, batches(n, DWEETS // 2), acknowledged) for n, process in enumerate(gateways)]
         for poster in posters:
             poster.start()
         until(lambda: archived_so_far(tmp_path, "all") > 1_000)
