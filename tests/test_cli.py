@@ -39,7 +39,7 @@ from toolkit.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
-COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "record", "tail", "write")
+COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "tail", "write")
 KEPT_FILES = ["database", "gateway.lock", "operator.key"]
 
 
@@ -60,8 +60,8 @@ def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.Comple
 
 @contextmanager
 def log_kept_as_it_is() -> Iterator[None]:
-    """Undo what `toolkit gateway` and `toolkit record` do with the log of their process."""
-    logs = [logging.getLogger(name) for name in ("toolkit.gateway", "toolkit.recording")]
+    """Undo what `toolkit gateway` does with the log of its process."""
+    logs = [logging.getLogger("toolkit.gateway")]
     before = [(log.handlers[:], log.level, log.propagate) for log in logs]
     yield
     for log, (handlers, level, propagate) in zip(logs, before, strict=True):

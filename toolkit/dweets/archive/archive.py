@@ -12,7 +12,6 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
@@ -21,13 +20,11 @@ from tqdm.auto import tqdm
 
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.file_names import ArchiveFile, all_files, gaps_of, thing_files
-from toolkit.dweets.archive.follower import running_followers
-from toolkit.dweets.archive.parquet_files import Footer, Row, read_footer, read_rows, table_of_columns, table_of_rows
+from toolkit.dweets.archive.parquet_files import Footer, read_footer, read_rows, table_of_frame
 from toolkit.dweets.archive.queries import ArchiveQueries, dask_frame
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
-from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
 from toolkit.frames import TimeLike, declared_frame, utc_range
 
@@ -52,7 +49,7 @@ _THREADS = 4
 
 @checked_arguments
 class Archive:
-    """An archive of dweets: a folder of Parquet files that `toolkit record` or a gateway writes.
+    """An archive of dweets: a folder of Parquet files that a gateway or `add_frame` writes.
 
     Reading needs no gateway and no keys, and works while another process writes. Archive files are not encrypted;
     locks do not protect them.
@@ -89,7 +86,7 @@ class Archive:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = absolute_path(folder)
         if not self.folder.is_dir():
-            raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
+            raise InvalidArgument(f"there is no folder {folder}; `toolkit gateway --archive FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
         # By process ID: a DuckDB connection needs its threads, which a forked process does not have.
         self._queries: dict[int, ArchiveQueries] = {}
@@ -125,9 +122,17 @@ class Archive:
             numbers), missing (how many), after, before (days in UTC of the dweets around the gap; NaT at the start).
         """
         rows = [
-            (thing, later.epoch, first, last, last - first + 1, earlier and earlier.last_day, later.first_day)
+            (
+                thing,
+                gap.epoch,
+                gap.first,
+                gap.last,
+                gap.missing,
+                gap.earlier and gap.earlier.last_day,
+                gap.later.first_day,
+            )
             for thing, files in all_files(self.folder).items()
-            for first, last, earlier, later in gaps_of(files)
+            for gap in gaps_of(files)
         ]
         return pd.DataFrame(rows, columns=list(_GAPS)).astype(_GAPS)
 
@@ -207,7 +212,9 @@ class Archive:
             become the content as in ``tk.dweets.post_frame``. After an InvalidArgument nothing was written.
         if_exists
             What to do with rows that are not later than the newest dweet, as when a cell runs again: ``"error"``
-            refuses the frame (InvalidArgument), ``"skip"`` adds only the later rows, ``"append"`` adds all of them.
+            refuses the frame (InvalidArgument), ``"append"`` adds all rows. ``"skip"`` adds only the later rows, and
+            of the rows at the time of the newest dweet as many as the frame has more than the archive. So
+            ``add_frame(thing, tk.dweets.history(thing), if_exists="skip")``, run again, copies each dweet once.
         """
         return self.add_frames([(thing, frame)], if_exists=if_exists)
 
@@ -236,28 +243,8 @@ class Archive:
                 running[thing] = threads.submit(_add_frame, writer, thing, frame, if_exists)
             return count + sum(future.result() for future in running.values())
 
-    def flush(self) -> int:
-        """Write what the recorder or the gateway of this process has received, without waiting for its next write.
-
-        Returns
-        -------
-        int
-            How many dweets it has written since it started.
-
-        Raises
-        ------
-        InvalidArgument
-            Nothing in this process writes to the archive. Recorders elsewhere write every 10 seconds by default.
-        """
-        if (follower := running_followers.get(self.folder.resolve())) is None:
-            raise InvalidArgument(
-                f"no recorder or gateway of this process writes to {self.folder}: flush() is for an archive of "
-                "tk.dweets.record(...) or Gateway(archive=...)"
-            )
-        return follower.flush()
-
     def compact(self) -> pd.DataFrame:
-        """Merge small files and return `things`. Recorders and gateways merge files too, a little later."""
+        """Merge small files and return `things`."""
         with self._writing, ArchiveWriter(self.folder) as writer:
             writer.compact()
         return self.things()
@@ -294,7 +281,7 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
         "first": pd.Timestamp(min(footer.earliest for footer in footers), unit="us", tz="UTC"),
         "last": pd.Timestamp(max(footer.latest for footer in footers), unit="us", tz="UTC"),
         "dweets": sum(footer.file.rows for footer in footers),
-        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([footer.file for footer in footers])),
+        "missing": sum(gap.missing for gap in gaps_of([footer.file for footer in footers])),
         "files": len(footers),
         "bytes": sum(footer.size for footer in footers),
     }
@@ -305,45 +292,24 @@ def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")
     utc = utc.as_unit("us")  # as in the archive; otherwise a stored row would seem some nanoseconds later
-    newest = None if if_exists == "append" else writer.newest(thing)
-    if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):
-        if if_exists == "error":
-            raise InvalidArgument(
-                f"{stored:,} of {len(frame):,} rows are not later than the last dweet of {thing!r} ({newest}): add the "
-                "later rows with if_exists='skip', or all of them with if_exists='append'"
-            )
+    if if_exists != "append" and (stored := _stored_rows(writer, thing, utc, if_exists)):
         frame, utc = frame.iloc[stored:], utc[stored:]
     if len(frame):
         first, times = writer.position(thing).sequence + 1, utc.asi8
-        writer.append_table(thing, _arrow_table(frame.reset_index(drop=True), thing, first, times))
+        writer.append_table(thing, table_of_frame(thing, first, times, frame))
     return len(frame)
 
 
-def _arrow_table(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    if content.columns.is_unique and all(_can_write_whole(name, content[name]) for name in content.columns):
-        return _table_by_column(content, thing, first, times)
-    contents = row_contents(content)
-    numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
-    return table_of_rows(thing, [Row(number, at, None, written) for number, at, written in numbered])
-
-
-def _can_write_whole(name: object, column: pd.Series[Any]) -> bool:
-    if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
-        return False
-    if column.dtype.kind == "f":
-        return bool(np.isfinite(column.to_numpy()).all())
-    return column.dtype.kind in "iu" and np.can_cast(column.dtype, "int64")  # uint64 may be larger
-
-
-def _table_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
-    pieces: list[pa.Array | str] = []
-    leaves: dict[str, pa.Array] = {}
-    for name in content.columns:
-        values = np.ascontiguousarray(content[name], dtype="float64" if content[name].dtype.kind == "f" else "int64")
-        texts = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode("ascii").split(",")
-        pieces += [f"{',' if pieces else '{'}{orjson.dumps(name).decode('utf-8')}:", pa.array(texts)]
-        leaves[name] = pa.array(values)
-    written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
-    sequences = pa.array(np.arange(first, first + len(content)))
-    created = pa.array(times).cast(_TIME)
-    return table_of_columns(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)
+def _stored_rows(writer: ArchiveWriter, thing: str, times: pd.DatetimeIndex, if_exists: IfExists) -> int:
+    """Return how many of the first rows the archive has already; InvalidArgument if there are some, unless "skip"."""
+    newest, at_newest = writer.newest(thing)
+    if newest is None:
+        return 0
+    earlier, not_later = (int(times.searchsorted(newest, side=side)) for side in ("left", "right"))
+    if not_later and if_exists == "error":
+        raise InvalidArgument(
+            f"{not_later:,} of {len(times):,} rows are not later than the last dweet of {thing!r} ({newest}): add the "
+            "later rows with if_exists='skip', or all of them with if_exists='append'"
+        )
+    # Dweets may share a millisecond, and the archive may have only the first of those at its newest time.
+    return min(earlier + at_newest, not_later)

@@ -49,12 +49,33 @@ class ArchiveFile(NamedTuple):
     def rows(self) -> int:
         return self.last - self.first + 1
 
+    def continues(self, earlier: "ArchiveFile") -> bool:
+        """Whether no number is missing between an earlier file and this one."""
+        return (self.epoch, self.first) == (earlier.epoch, earlier.last + 1)
+
 
 class Position(NamedTuple):
     """The epoch and sequence number of the last archived row; a thing without rows is at epoch 1, sequence 0."""
 
     epoch: int = 1
     sequence: int = 0
+
+    def restarted(self) -> "Position":
+        return Position(self.epoch + 1, 0)
+
+
+class Gap(NamedTuple):
+    """Missing numbers, `first` to `last`, before the file `later`; `earlier` is None at the start of a thing."""
+
+    epoch: int
+    first: int
+    last: int
+    earlier: ArchiveFile | None
+    later: ArchiveFile
+
+    @property
+    def missing(self) -> int:
+        return self.last - self.first + 1
 
 
 def missing_between(last: int, first: int) -> tuple[int, int] | None:
@@ -63,12 +84,21 @@ def missing_between(last: int, first: int) -> tuple[int, int] | None:
     return (start, first - 1) if start < first else None
 
 
-def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFile | None, ArchiveFile]]:
-    """Yield for each gap of a thing its first and last number, the file before it (or None) and the file after it."""
+def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[Gap]:
+    """Yield the gaps of a thing, whose files are given in order."""
     for earlier, file in zip([None, *files], files, strict=False):
         last = earlier.last if earlier is not None and earlier.epoch == file.epoch else 0
         if missing := missing_between(last, file.first):
-            yield *missing, earlier, file
+            yield Gap(file.epoch, *missing, earlier, file)
+
+
+def position_after(files: Sequence[ArchiveFile]) -> Position:
+    return Position(files[-1].epoch, files[-1].last) if files else Position()
+
+
+def last_numbers(folder: Path) -> dict[str, int]:
+    """Return the sequence number of the last row of each thing."""
+    return {thing: files[-1].last for thing, files in all_files(folder).items()}
 
 
 def folder_name(thing: str) -> str:
@@ -78,8 +108,13 @@ def folder_name(thing: str) -> str:
     return _PREFIX + "~/".join(pieces)
 
 
-def file_name(first_day: str, last_day: str, epoch: int, first: int, last: int) -> str:
-    return f"{first_day}_{last_day}.e{epoch}.{first:012d}-{last:012d}.parquet"
+def file_name(first_day: str, last_day: str, start: Position, last: int) -> str:
+    """Return the name of a file with the rows from `start` to the number `last`."""
+    return f"{first_day}_{last_day}.e{start.epoch}.{start.sequence:012d}-{last:012d}.parquet"
+
+
+def unfinished_name(start: Position) -> str:
+    return f"{start.epoch}.{start.sequence}{UNFINISHED}"
 
 
 def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:

@@ -8,6 +8,9 @@ Files are limited by rows, not by days: DuckDB needs 0.125 ms to open a file, so
 things and a year would need 45 s only to open them.
 """
 
+from __future__ import annotations
+
+import heapq
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,13 +19,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toolkit.dweets.archive.file_names import ArchiveFile
 from toolkit.dweets.content_leaves import MOST_COLUMNS, frequent_leaf_columns
+from toolkit.dweets.frame_rows import numbers_of, prefixed_texts, row_texts
 from toolkit.errors import ArchiveUnusable
 
 #: The first columns of every file. Times have microseconds, because other servers may be more precise than ours.
@@ -43,6 +49,7 @@ _LONGEST_NAME = 256
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
 # If a column has two types, the one with the higher rank wins.
 _RANK = {pa.string(): 0, pa.bool_(): 1, pa.int64(): 2, pa.float64(): 3}
+_MAX_INTEGER = 2**63 - 1
 Leaves = Mapping[str, pa.Array]
 
 
@@ -57,16 +64,47 @@ class Row(NamedTuple):
 
 def table_of_rows(thing: str, rows: Sequence[Row]) -> pa.Table:
     sequences, times, transactions, contents = zip(*rows, strict=True)
-    leaves, *_ = frequent_leaf_columns([orjson.loads(content) for content in contents])
-    typed = {name: _typed_array(values) for name, values in leaves.items()}
     return table_of_columns(
         thing,
         pa.array(sequences, pa.int64()),
         pa.array(times, pa.timestamp("us", tz="UTC")),
         pa.array(transactions, pa.string()),
         pa.array(contents, pa.binary()).cast(pa.string()),
-        {name: values for name, values in typed.items() if values is not None},
+        _typed_arrays([orjson.loads(content) for content in contents]),
     )
+
+
+def table_of_frame(thing: str, first: int, times: np.ndarray[Any, Any], frame: pd.DataFrame) -> pa.Table:
+    """Return the rows of a frame as a table; `times` are microseconds since 1970, `first` is the first number."""
+    contents = row_texts(frame)
+    leaves: dict[str, pa.Array] = {}
+    for name in frame.columns:
+        leaves |= _leaves_of_column(name, frame[name])
+    frequent = set(heapq.nlargest(MOST_COLUMNS, leaves, key=lambda name: len(frame) - leaves[name].null_count))
+    return table_of_columns(
+        thing,
+        pa.array(np.arange(first, first + len(frame))),
+        pa.array(times).cast(pa.timestamp("us", tz="UTC")),
+        pa.nulls(len(frame), pa.string()),
+        contents,
+        {name: values for name, values in leaves.items() if name in frequent},
+    )
+
+
+def _leaves_of_column(name: str, column: pd.Series[Any]) -> Leaves:
+    if column.isna().all():
+        return {}
+    if column.dtype.kind in "biuf":
+        values, is_missing = numbers_of(column)
+        if values.dtype.kind in "iu" and not np.can_cast(values.dtype, "int64") and (values > _MAX_INTEGER).any():
+            values = values.astype("float64")
+        array = pa.array(values, mask=is_missing)
+        return {name: array if array.type in _RANK else array.cast(pa.int64())}
+    if isinstance(column.dtype, pd.StringDtype):
+        texts = pa.array(column, pa.string())
+        return {name: pc.if_else(pc.greater(pc.utf8_length(texts), LONGEST_TEXT), None, texts)}
+    texts = prefixed_texts("", column).to_pylist()
+    return _typed_arrays([{name: None if text is None else orjson.loads(text)} for text in texts])
 
 
 def table_of_columns(
@@ -83,6 +121,12 @@ def table_of_columns(
             taken.add(column.casefold())
             columns[pa.field(column, values.type)] = values
     return pa.table(list(columns.values()), schema=pa.schema(list(columns)))
+
+
+def _typed_arrays(contents: Sequence[Any]) -> Leaves:
+    leaves, *_ = frequent_leaf_columns(contents)
+    typed = {name: _typed_array(values) for name, values in leaves.items()}
+    return {name: values for name, values in typed.items() if values is not None}
 
 
 def _typed_array(values: list[Any]) -> pa.Array | None:

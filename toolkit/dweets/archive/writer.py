@@ -15,18 +15,29 @@ from pathlib import Path
 import filelock
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from toolkit.dweets.archive.file_names import (
-    UNFINISHED,
     ArchiveFile,
     Position,
     all_files,
     file_name,
     folder_name,
     leftover_files,
+    position_after,
     thing_files,
+    unfinished_name,
 )
-from toolkit.dweets.archive.parquet_files import Row, last_row, merged_tables, read_footer, table_of_rows, write_parquet
+from toolkit.dweets.archive.parquet_files import (
+    BASE,
+    Row,
+    last_row,
+    merged_tables,
+    read_footer,
+    read_rows,
+    table_of_rows,
+    write_parquet,
+)
 from toolkit.errors import ArchiveUnusable
 from toolkit.public_names import Closable
 
@@ -43,6 +54,7 @@ class ArchiveWriter(Closable):
     def __init__(self, folder: Path, seconds_to_remove: float = 60.0) -> None:
         self.folder = folder
         self._seconds_to_remove = seconds_to_remove
+        self._restarted: set[str] = set()
         self._removable: deque[tuple[float, Path]] = deque()
         self._lock = filelock.FileLock(folder / "writer.lock", timeout=0, thread_local=False)
         try:
@@ -54,42 +66,51 @@ class ArchiveWriter(Closable):
         except OSError as error:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
-    def position(self, thing: str) -> Position:
-        return Position(file.epoch, file.last) if (file := self._last_file(thing)) else Position()
-
     def last(self, thing: str) -> Row | None:
-        return last_row(file) if (file := self._last_file(thing)) else None
+        files = thing_files(self.folder, thing)
+        return last_row(files[-1]) if files else None
 
-    def newest(self, thing: str) -> pd.Timestamp | None:
-        """Return the latest time of all rows, or None; the last row may have an earlier time."""
+    def newest(self, thing: str) -> tuple[pd.Timestamp | None, int]:
+        """Return the latest time of all rows (the last row may have an earlier one), and how many rows have it."""
         files = thing_files(self.folder, thing)
         last_day = max((file.last_day for file in files), default="")
-        times = [read_footer(file).latest for file in files if file.last_day == last_day]
-        return pd.Timestamp(max(times), unit="us", tz="UTC") if times else None
+        latest = {file: read_footer(file).latest for file in files if file.last_day == last_day}
+        if not latest:
+            return None, 0
+        newest = pd.Timestamp(max(latest.values()), unit="us", tz="UTC")
+        at_newest = pc.field("created") == pa.scalar(newest, BASE.field("created").type)
+        recent = [file for file in latest if latest[file] == max(latest.values())]
+        return newest, sum(read_rows(file, ["sequence"], at_newest).num_rows for file in recent)
 
-    def _last_file(self, thing: str) -> ArchiveFile | None:
-        return next(reversed(thing_files(self.folder, thing)), None)
+    def restart(self, thing: str) -> None:
+        """Begin again at number 1 with the next row of a thing."""
+        self._restarted.add(thing)
 
-    def append(self, thing: str, rows: Sequence[Row], epoch: int | None = None) -> None:
-        """Add rows in ascending order of their numbers to an epoch (None: the current one); skip stored rows.
+    def position(self, thing: str) -> Position:
+        position = position_after(thing_files(self.folder, thing))
+        return position.restarted() if thing in self._restarted else position
+
+    def append(self, thing: str, rows: Sequence[Row]) -> None:
+        """Add rows in ascending order of their numbers; skip stored rows.
 
         After ArchiveUnusable, append the same rows again later.
         """
         position = self.position(thing)
-        epoch = position.epoch if epoch is None else epoch
-        stored = position.sequence if epoch == position.epoch else 0
-        for run in _runs([row for row in rows if row.sequence > stored]):
-            self._write(thing, epoch, run[0].sequence, run[-1].sequence, iter([table_of_rows(thing, run)]))
+        for run in _runs([row for row in rows if row.sequence > position.sequence]):
+            start = position._replace(sequence=run[0].sequence)
+            self._write(thing, start, run[-1].sequence, iter([table_of_rows(thing, run)]))
+            self._restarted.discard(thing)
 
     def append_table(self, thing: str, table: pa.Table) -> None:
         """Add a table with the columns of an archive file; its sequence numbers must continue those of the thing."""
-        epoch, sequence = self.position(thing)
-        self._write(thing, epoch, sequence + 1, sequence + table.num_rows, iter([table]))
+        position = self.position(thing)
+        start = position._replace(sequence=position.sequence + 1)
+        self._write(thing, start, position.sequence + table.num_rows, iter([table]))
 
     def merge(self, thing: str, *, fully: bool = False) -> None:
         """Merge small files: all of them if `fully`, otherwise only those that are worth the work."""
         for files in _groups_to_merge(thing_files(self.folder, thing), fully=fully):
-            self._write(thing, files[0].epoch, files[0].first, files[-1].last, merged_tables(files))
+            self._write(thing, Position(files[0].epoch, files[0].first), files[-1].last, merged_tables(files))
             removal = time.monotonic() + self._seconds_to_remove
             self._removable += [(removal, file.path) for file in files]
         self._remove_until(time.monotonic())
@@ -103,18 +124,18 @@ class ArchiveWriter(Closable):
         for path in list(leftover_files(self.folder)):
             _remove(path)
 
-    def _write(self, thing: str, epoch: int, first: int, last: int, tables: Iterator[pa.Table]) -> None:
+    def _write(self, thing: str, start: Position, last: int, tables: Iterator[pa.Table]) -> None:
         if not self._lock.is_locked:
             raise ArchiveUnusable(f"this writer of the archive {self.folder} is closed")
         thing_folder = self.folder / folder_name(thing)
-        unfinished = thing_folder / f"{epoch}.{first}{UNFINISHED}"
+        unfinished = thing_folder / unfinished_name(start)
         try:
             if not thing_folder.is_dir():
                 thing_folder.mkdir(parents=True)
                 for parent in thing_folder.relative_to(self.folder).parents:
                     _sync_folder(self.folder / parent)
             days = write_parquet(unfinished, tables)
-            os.replace(unfinished, thing_folder / file_name(*days, epoch, first, last))
+            os.replace(unfinished, thing_folder / file_name(*days, start, last))
             _sync_folder(thing_folder)
         except (OSError, pa.ArrowException) as error:
             _remove(unfinished)
@@ -140,7 +161,7 @@ def _groups_to_merge(files: Sequence[ArchiveFile], *, fully: bool) -> Iterator[l
     rows = size = 0
     for file in files:
         rows, size = rows + file.rows, size + file.path.stat().st_size
-        if not groups or rows > _MOST_ROWS or size > _MOST_BYTES or _has_gap(groups[-1][-1], file):
+        if not groups or rows > _MOST_ROWS or size > _MOST_BYTES or not file.continues(groups[-1][-1]):
             groups.append([])
             rows, size = file.rows, file.path.stat().st_size
         groups[-1].append(file)
@@ -152,10 +173,6 @@ def _groups_to_merge(files: Sequence[ArchiveFile], *, fully: bool) -> Iterator[l
             group = group[1:]
         groups += [group] if is_due else []
     yield from (group for group in groups if len(group) > 1)
-
-
-def _has_gap(earlier: ArchiveFile, later: ArchiveFile) -> bool:
-    return (later.epoch, later.first) != (earlier.epoch, earlier.last + 1)
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:

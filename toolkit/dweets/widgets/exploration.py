@@ -76,27 +76,25 @@ class HistorySource:
             raise InvalidArgument("choose at least one thing")
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
-        name, named, options = self._call(things, day)
-        history: pd.DataFrame = getattr(self._client, name)(named, **options, **self._key)
+        named, options = self._arguments(things, day)
+        history: pd.DataFrame = self._client.history(named, **options, **self._key)
         return history
 
     def code(self, things: Sequence[str], day: str = "") -> str:
         """Return the Python code of `read`, with the variable ``tk``, ``archive`` or ``frame`` of a notebook."""
         if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
-        name, named, options = self._call(things, day)
+        named, options = self._arguments(things, day)
         arguments = "".join(f", {option}={value!r}" for option, value in options.items())
-        return f"{'archive' if self._is_archive else 'tk.dweets'}.{name}({named!r}{arguments})"
+        return f"{'archive' if self._is_archive else 'tk.dweets'}.history({named!r}{arguments})"
 
-    def _call(self, things: Sequence[str], day: str) -> tuple[str, str | list[str], dict[str, Any]]:
-        """Return the method that reads things, its argument, and its options except a key."""
+    def _arguments(self, things: Sequence[str], day: str) -> tuple[str | list[str], dict[str, Any]]:
+        """Return the arguments of the history that `read` reads, except a key."""
         named = things[0] if len(things) == 1 else list(things)
         if not day:
-            return "history", named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
-        if not self._is_archive:
-            return "stored", named, {"date": day}
+            return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
         until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}"
-        return "history", named, {"since": day, "until": until}
+        return named, {"since": day, "until": until}
 
 
 @dataclass(frozen=True)
