@@ -61,8 +61,6 @@ ONE_ERROR = [
     ("png", {"pen": "quill"}, "pen must be one of: plain, ballpoint, gel, fountain, pencil, felt"),
     ("svg", {"natural": "yes"}, "natural must be one of: true, false"),
     ("pdf", {"paper": ""}, "paper must be one of: none, blank, ruled, grid, kraft"),
-    ("png", {"corrections": "2"}, "corrections must be between 0.0 and 1.0"),
-    ("png", {"corrections": "x"}, 'corrections unable to parse: "x"'),
     ("png", {"text": "x\n" * 400, "height": "auto", "handwriting_size": "20px"}, "height auto exceeds 9000px"),
     ("pdf", {"text": "x\n" * 400, "height": "auto"}, "height auto exceeds 100in"),
     ("png", {"text": "x" * 2000, "width": "auto"}, "width auto exceeds 9000px"),

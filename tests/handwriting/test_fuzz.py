@@ -63,7 +63,6 @@ FULL = st.fixed_dictionaries(
         "pen": st.sampled_from(PENS),
         "natural": st.sampled_from(["true", "false", "yes"]),
         "paper": st.sampled_from(PAPERS),
-        "corrections": NUMBERS,
     },
 )
 KINDS = st.sampled_from(["png", "png", "pdf", "svg", "replay"])

@@ -274,7 +274,7 @@ JOINER = "\N{ZERO WIDTH JOINER}"
         ("pdf", {"text": JOINER}),
         ("svg", {"text": f"\t{JOINER}", "width": 0.01, "margin": None, "natural": True}),
         ("pdf", {"handwriting": handwriting("Sorrel"), "text": "m" * 40, "width": 3.0, "margin": None,
-                 "handwriting_size": 1.0, "natural": True, "corrections": 0.3, "random_seed": 1}),
+                 "handwriting_size": 1.0, "natural": True, "random_seed": 1}),
     ],
 )  # fmt: skip
 def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, object]) -> None:

@@ -35,7 +35,6 @@ def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
         ("seed", 7, "random_seed=7"),
         ("pen", "felt", "pen='felt'"),
         ("paper", "ruled", "paper='ruled'"),
-        ("corrections", 1.0, "corrections=1.0"),
     ],
 )
 def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: str, value: object, said: str) -> None:
@@ -60,7 +59,6 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
         "line_spacing",
         "line_variance",
         "word_variance",
-        "corrections",
     ):
         getattr(look, control).value += getattr(look, control).step
     look.colour.value = "#010203"

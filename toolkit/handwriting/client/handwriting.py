@@ -174,14 +174,12 @@ class HandwritingClient(PublicNames):
             The same seed gives the same writing in every kind of file; 0 is a seed too. None: each call differs.
         pen
             ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Only gateways of this
-            toolkit know `pen`, `natural`, `paper`, `corrections`, `margin` and `align`.
+            toolkit know `pen`, `natural`, `paper`, `margin` and `align`.
         natural
             Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. Default False:
             each letter has one form, and lines are almost straight.
         paper
             ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
-        corrections
-            Share of words that are crossed out, retouched or squeezed, 0 to 1. Default 0.
         page
             ``"A3"`` to ``"A6"``, ``"Letter"``, ``"Legal"`` or (width, height), instead of `width` and `height`.
         margin

@@ -115,7 +115,7 @@ def letter(
         Distance between two baselines as a multiple of `handwriting_size`. None: 1.5, or more if lines would touch.
     natural
         True (default): vary as a person does. False: the regular writing that is the default of `png`.
-    handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, corrections
+    handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper
         As in `png`, but `line_spacing_variance` only increases line spacings.
 
     Returns

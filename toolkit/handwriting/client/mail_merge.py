@@ -89,7 +89,7 @@ def letters(
         Background (a CSS colour) of a PNG or SVG, and pixels per inch of a PNG: at most 9000 pixels per side.
     progress
         Show a progress bar.
-    page, margin, align, handwriting_size, ..., corrections
+    page, margin, align, handwriting_size, ..., paper
         As in `letter`.
 
     Returns

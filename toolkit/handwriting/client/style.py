@@ -34,7 +34,6 @@ class InkStyle(TypedDict, total=False):
     pen: Pen | None
     natural: bool | None
     paper: Paper | None
-    corrections: float | None
 
 
 class PageStyle(InkStyle, total=False):

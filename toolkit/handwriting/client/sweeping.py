@@ -47,7 +47,6 @@ class SweptStyle(TypedDict, total=False):
     pen: OneOrMore[Pen] | None
     natural: OneOrMore[bool] | None
     paper: OneOrMore[Paper] | None
-    corrections: OneOrMore[float] | None
     page: OneOrMore[str] | None
     margin: OneOrMore[Distance] | None
     align: OneOrMore[Align] | None

@@ -15,7 +15,6 @@ from toolkit.handwriting.ink.baselines import clear_line_spacing, ink_reach, lin
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.corrections import add_corrections, add_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import pen_path
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
@@ -103,8 +102,7 @@ def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layo
     if parameters.width is not None:
         width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
         width -= shaper.habits.margin if parameters.natural else 0.0
-    text = add_false_starts(text, parameters.corrections, noise)
-    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
+    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
 
 
 def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
@@ -132,7 +130,6 @@ def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: 
         reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
         shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
     path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
-    path = add_corrections(path, shown, parameters.corrections, noise)
     strokes, ink = apply_pen(path.strokes, parameters.pen, shaper, noise)
     page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
     if page.cut_line is None and len(shown.words) < len(layout.words):

@@ -52,8 +52,6 @@ class ShapedWord:
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters before, width before
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
     blank: str = ""  # the white space before the word
-    squeeze: float = 1.0  # factor on the width of a word that is squeezed into the end of a line
-    is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
 class Shaper:

@@ -28,7 +28,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
             "random_seed": self.seed, "pen": self.pen, "natural": self.natural, "paper": self.paper,
-            "corrections": self.corrections, "page": self.page, "margin": self.margin, "align": self.align,
+            "page": self.page, "margin": self.margin, "align": self.align,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
         for control, limit in ((self.line_variance, HUMAN_LINE_VARIANCE), (self.word_variance, HUMAN_WORD_VARIANCE)):
@@ -67,7 +67,6 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.paper = _dropdown("Paper", PAPERS, "The background; none is transparent")
         tip = "Forms of letters, joins, gaps, margins and the slope of lines"
         self.natural = check_box("Vary as a person does", value=False, tip=tip)
-        self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, retouched or squeezed in")
 
     def _lay_out(self) -> None:
         seed_row = row(self.seed_locked, self.reroll_button)
@@ -76,9 +75,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "Page": (
                 self.page, self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
             ),
-            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural, self.corrections),
+            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural),
         }  # fmt: skip
-        tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen, paper and corrections"]
+        tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen and paper"]
         self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
         self.section.style.button_width = "auto"
         everything = [control for controls in self._sections.values() for control in controls]

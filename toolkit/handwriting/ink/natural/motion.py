@@ -221,7 +221,7 @@ def _signature_words(layout: Layout) -> slice:
     if not len(layout.words) or layout.line[-1] < 2:
         return slice(0, 0)
     begin = int(np.searchsorted(layout.line, layout.line[-1]))
-    names = [word.text for word in layout.words[begin:] if word.text] or [""]
+    names = [word.text for word in layout.words[begin:]]
     closes = layout.line_texts[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
     are_names = len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()
     return slice(begin, None) if closes and are_names else slice(0, 0)
