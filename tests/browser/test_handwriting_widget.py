@@ -118,10 +118,14 @@ def test_it_fits_and_the_page_has_its_true_size(explorer: Page) -> None:
         expect(button(explorer, section)).to_have_class(re.compile("mod-active"))
         assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 680, section
     button(explorer, "Page").click()
-    explorer.get_by_label("Page", exact=True).select_option("A4")
-    expect(explorer.get_by_text("page='A4'")).to_be_visible()
+    explorer.get_by_text("Height as the text needs").click()
+    readout = explorer.locator(".widget-slider", has_text="Height, px").locator(".widget-readout")
+    readout.press("ControlOrMeta+a")
+    readout.press_sequentially("840")
+    readout.press("Enter")
+    expect(explorer.get_by_text("height=840")).to_be_visible()
     picture = explorer.get_by_alt_text("Dear Ada")
-    assert settled_box(picture)[2:] == (595, 842)
+    assert settled_box(picture)[2:] == (504, 840)
     assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 680
     desk = explorer.locator(".toolkit-desk")
     desk.focus()

@@ -21,14 +21,13 @@ from PIL import Image
 import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
-from toolkit.handwriting.client.style import PRESETS, Style, query_of
+from toolkit.handwriting.client.style import PRESETS, LetterStyle, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
 from toolkit.outside_world import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:
-    ours = set(Style.__annotations__) - {"page"}  # which gives width and height
-    assert ours == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
+    assert set(Style.__annotations__) == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
 @pytest.mark.parametrize(
@@ -49,8 +48,7 @@ def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) 
 @pytest.mark.parametrize("name", ["png", "pdf", "svg", "animation", "letter", "letters", "sweep"])
 def test_a_signature_names_every_parameter(hands: toolkit.Connection, name: str) -> None:
     shown = inspect.signature(getattr(hands.handwriting, name)).parameters
-    page = {"width", "height", "min_padding"} if not name.startswith("letter") else set()
-    assert page | set(Style.__annotations__) - {"width", "height", "min_padding"} <= set(shown)
+    assert set((LetterStyle if name.startswith("letter") else Style).__annotations__) <= set(shown)
     assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in shown.values())
     with pytest.raises(InvalidArgument, match=r"unexpected keyword argument 'colour': .*, handwriting_color=None"):
         getattr(hands.handwriting, name)(*["Molly"] * 4 if name == "letters" else ["Hi", "Molly"], colour="navy")

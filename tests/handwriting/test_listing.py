@@ -90,10 +90,6 @@ def test_filters_and_order(hands: toolkit.Connection) -> None:
         hands.handwriting.available(rating_neatness=1500)
 
 
-def test_a_record_by_title(hands: toolkit.Connection) -> None:
-    pd.testing.assert_frame_equal(hands.handwriting.hand("molly"), hands.handwriting.available().loc[[MOLLY]])
-
-
 def test_equal_ratings_are_ordered_by_title(hands: toolkit.Connection) -> None:
     frame = hands.handwriting.available(order_by="rating_neatness", order_dir="desc")
     pairs = list(zip(-frame["rating_neatness"].astype(int), frame["title"].str.casefold(), strict=True))

@@ -63,11 +63,7 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
         getattr(look, control).value += getattr(look, control).step
     look.colour.value = "#010203"
     look.pen.value, look.natural.value, look.paper.value, look.align.value = "felt", True, "ruled", "middle"
-    assert set(look.style) == set(Style.__annotations__) - {"page"}
-    look.page.value = "A5"
-    assert set(look.style) == set(Style.__annotations__) - {"width", "height"}
-    assert look.width.disabled
-    assert look.height.disabled
+    assert set(look.style) == set(Style.__annotations__)
 
 
 def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> None:
@@ -155,7 +151,6 @@ def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> Non
 
 
 def test_the_page_is_shown_at_true_scale(explorer: HandwritingExplorer) -> None:
-    explorer.look.page.value = "A4"
     width, height = explorer.result.image().size
     assert f'width="{width}" height="{height}"' in explorer.paper.value
     assert "background:white" in explorer.paper.value
