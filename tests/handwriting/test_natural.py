@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 
 CONSTRUCTED = "etasnodgyflhk1479"  # and r, which Evangeline has as an outline
 
@@ -47,7 +47,7 @@ def test_every_hand_has_three_forms_of_all_usual_letters_but_one(script):
 def test_a_letter_never_has_the_form_it_had_last(penman):
     words = [penman.shaper.word(word) for word in ("letter", "tattoo", "been", "seen", "add", "summer", "1477", "9914")]
     last = {}
-    for choice in penman.draft(words, KeyedNoise("5")).choices:
+    for choice in penman.draft(words, RandomStreams("5")).choices:
         [(hand, glyph, _)] = penman.shaper.word(choice.form.character).glyphs
         if len(penman.forms(hand, glyph, choice.form.character)) > 1:
             assert choice.form is not last.get(choice.form.character)
@@ -174,10 +174,10 @@ def test_tab_stops_stay_columns():
 
 
 def test_height_of_letters_drifts_and_is_no_white_noise():
-    values = KeyedNoise("1").series("drift", 5_000)
+    values = RandomStreams("1").series("drift", 5_000)
     assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
     assert values.std() == pytest.approx(1, abs=0.1)
-    assert np.array_equal(values[:10], KeyedNoise("1").series("drift", 10))
+    assert np.array_equal(values[:10], RandomStreams("1").series("drift", 10))
 
 
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Flint"])

@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.hand import load_hand
 from toolkit.handwriting.ink.ribbons import DOT_FLAG
 from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 
 DIGESTS = """
 import hashlib
@@ -111,7 +111,7 @@ def test_words_stay_apart_where_a_capital_swings_back():
 
 
 def test_noise_streams_do_not_move_each_other():
-    noise = KeyedNoise("7", "molly", "own")
+    noise = RandomStreams("7", "molly", "own")
     assert np.array_equal(noise.uniform("line", 5), noise.uniform("line", 50)[:5])
     assert not np.array_equal(noise.uniform("line", 5), noise.uniform("word", 5))
     values = noise.gaussian("many", 20_000)

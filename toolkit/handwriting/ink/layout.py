@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise
+from toolkit.random_streams import Floats, Integers, RandomStreams
 
 TAB_SPACES = 4  # a tab stop every four spaces
 _WORD_PATTERN = re.compile(r"([ \t]*)([^ \t]+)")  # a word, with the white space before it
@@ -36,7 +36,7 @@ class Layout:
         return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.line_count, self.line_texts)
 
 
-def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
+def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: RandomStreams) -> Layout:
     """Break `text` into lines of at most `width` cap heights (None: only at line feeds), and place the words.
 
     `variance` is the largest relative change of a gap between words; the change is random for each gap.

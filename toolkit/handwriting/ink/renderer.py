@@ -24,7 +24,7 @@ from toolkit.handwriting.ink.paper import fit_to_paper, put_on_paper
 from toolkit.handwriting.ink.pen import apply_pen
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
 MAX_POINTS_OTHER_PENS = 450_000  # as MAX_POINTS, for all pens but plain: they take more memory
@@ -137,10 +137,10 @@ def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: 
     return put_on_paper(replace(page, ink=ink), parameters, noise)
 
 
-def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
+def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> RandomStreams:
     """Return the random numbers of one page; the first page of a letter has the same ones as a text on one page."""
     seed = str(parameters.random_seed) + (f" page {page}" if page else "")
-    return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
+    return RandomStreams(seed, parameters.handwriting.script, shaper.writer.name)
 
 
 @cache

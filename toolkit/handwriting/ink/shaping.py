@@ -15,7 +15,7 @@ from cachetools import LRUCache, cached
 from toolkit.handwriting.catalogue import Writer, habits_of
 from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
-from toolkit.keyed_noise import Floats, Integers
+from toolkit.random_streams import Floats, Integers
 
 # Lengths in cap heights.
 PUNCTUATION_GAP = 0.06  # smallest distance of other ink from punctuation
