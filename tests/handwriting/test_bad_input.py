@@ -61,6 +61,14 @@ ONE_ERROR = [
     ("png", {"pen": "quill"}, "pen must be one of: plain, ballpoint, gel, fountain, pencil, felt"),
     ("svg", {"natural": "yes"}, "natural must be one of: true, false"),
     ("pdf", {"paper": ""}, "paper must be one of: none, blank, ruled, grid, kraft"),
+    ("png", {"margin": "180px"}, "margin leaves no room for text"),
+    ("png", {"margin": "0px,300px,0px,204px"}, "margin leaves no room for text"),
+    *(("png", {"margin": text}, f'margin unable to parse: "{text}"') for text in ("1cm,2cm", "-2cm", "auto")),
+    ("png", {"align": "bottom"}, "align must be one of: top, middle"),
+    *(
+        ("png", {**given, "min_padding": "1cm"}, "min_padding centres the text: give it without margin and align")
+        for given in ({"margin": "1cm"}, {"align": "top"})
+    ),
     ("png", {"text": "x\n" * 400, "height": "auto", "handwriting_size": "20px"}, "height auto exceeds 9000px"),
     ("pdf", {"text": "x\n" * 400, "height": "auto"}, "height auto exceeds 100in"),
     ("png", {"text": "x" * 2000, "width": "auto"}, "width auto exceeds 9000px"),

@@ -39,6 +39,17 @@ def test_a_style_knows_every_parameter_of_the_wire() -> None:
         (Style(handwriting_color=(1, 0.5, 0, 0.2)), "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
         (Style(random_seed=Decimal("1.5"), line_spacing=2), "png", {"line_spacing": "2", "random_seed": "1.5"}),
         (Style(pen="gel", natural=True, paper="kraft"), "svg", {"pen": "gel", "natural": "true", "paper": "kraft"}),
+        (Style(margin=12.5), "pdf", {"margin": "12.5pt"}),
+        (Style(margin=(1, 2, 3, 4)), "pdf", {"margin": "1pt,2pt,3pt,4pt"}),
+        (Style(margin="1cm, 2cm, 1cm, 2cm", align="middle"), "pdf", {"align": "middle", "margin": "1cm,2cm,1cm,2cm"}),
+        ({"margin": np.int64(20)}, "png", {"margin": "20px"}),
+        ({"natural": np.True_}, "png", {"natural": "true"}),
+        ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
+        *(
+            (Style(handwriting_color=colour), "pdf", {"handwriting_color": sent})
+            for colour, sent in (("navy", "#000080"), ("#1b3", "#11bb33"), ("RebeccaPurple", "#663399"))
+        ),
+        *((Style(handwriting_color=text), "png", {"handwriting_color": text}) for text in ("1b3a8a", "#1b3a8a80")),
     ],
 )
 def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:
@@ -113,11 +124,13 @@ def test_a_notebook_keeps_a_small_picture(hands: toolkit.Connection) -> None:
     assert len(base64.b64decode(done._repr_mimebundle_()["image/png"])) < 1.15 * len(done.data)
 
 
-@pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png"])
+@pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png", "folder.png"])
 def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place: str, tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("in the way", "utf-8")
+    (tmp_path / "folder.png").mkdir()
     with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
         hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a file", "folder.png"]
 
 
 def test_a_pdf_shows_its_text_after_the_connection(running: toolkit.Gateway) -> None:
@@ -144,18 +157,6 @@ def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
     for write in (picture.save, sheet.save):
         with pytest.raises(InvalidArgument, match="path is a .*, not an int"):
             write(5)
-
-
-@pytest.mark.parametrize(
-    ("style", "sent"),
-    [
-        ({"margin": np.int64(20)}, {"margin": "20px"}),
-        ({"natural": np.True_}, {"natural": "true"}),
-        ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
-    ],
-)
-def test_values_of_numpy_and_pandas_are_sent(style: Style, sent: dict[str, str]) -> None:
-    assert query_of(style, "png") == sent
 
 
 def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:

@@ -105,13 +105,6 @@ def test_svg_and_pdf_have_a_few_opacities(winters: Handwriting) -> None:
     assert b"1 0.5 0 0.2 k" in page.get_contents().get_data()
 
 
-def test_bands_have_the_same_ink_with_a_pen(molly: Handwriting, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = {"pen": "pencil", "handwriting_size": 40.0, "width": 900.0, "height": 500.0}
-    whole = alpha(written(molly, LETTER, "png", **page))
-    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MAX_BAND_PIXELS", 200_000)
-    assert np.abs(whole - alpha(written(molly, LETTER, "png", **page))).max() <= 3
-
-
 @pytest.mark.parametrize("paper", SHEETS)
 def test_paper_is_opaque_and_uneven(molly: Handwriting, paper: Paper) -> None:
     done = written(molly, "Hello", "png", paper=paper, pen="gel", height=300.0)

@@ -118,24 +118,24 @@ def test_an_e_without_an_eye_is_no_construction_of_e(penman):
     assert penman.alphabet.legible("e", font, [font, arc], np.zeros(2, np.int64)) == [True, False]
 
 
+def forms_of(script, letter):
+    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
+    [(hand, glyph, _)] = penman.shaper.word(letter).glyphs
+    return penman.forms(hand, glyph, letter)
+
+
 def test_no_join_arrives_at_the_foot_of_a_stem():
-    penman = Penman(Shaper("bailey", writer_of("bailey", 0, natural=True)))
-    [(hand, glyph, _)] = penman.shaper.word("n").glyphs
-    assert not any(form.has_entry for form in penman.forms(hand, glyph, "n"))
+    assert not any(form.has_entry for form in forms_of("bailey", "n"))
 
 
 def test_a_join_leaves_the_bowl_of_an_o_closed():
     penman = Penman(Shaper("bailey", writer_of("bailey", 0, natural=True)))
-    [(hand, glyph, _), following] = penman.shaper.word("or").glyphs
-    for follower in penman.forms(*following):
-        for form in penman.forms(hand, glyph, "o"):
-            assert penman.meet(form, follower, 0.5, 0.0).cut_tail <= 1
+    before, after = (forms_of("bailey", letter) for letter in "or")
+    assert all(penman.meet(form, follower, 0.5, 0.0).cut_tail <= 1 for follower in after for form in before)
 
 
 def test_the_serif_of_an_i_is_no_dot():
-    penman = Penman(Shaper("larkin", writer_of("larkin", 0, natural=True)))
-    [(hand, glyph, _)] = penman.shaper.word("i").glyphs
-    assert all(sum(late > 0 for late in form.delayed) == 1 for form in penman.forms(hand, glyph, "i"))
+    assert all(sum(late > 0 for late in form.delayed) == 1 for form in forms_of("larkin", "i"))
 
 
 def test_dots_keep_clear_of_the_letters_of_their_word():

@@ -81,7 +81,7 @@ def write_letters(
             except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
                 yield {"error": str(error), "is_new": False}
     except OSError as error:
-        advice = "letters that are written stay; repeat the call to write the others"
+        advice = "repeat the call to write the letters that are missing"
         raise InvalidArgument(f"cannot write {error.filename}: {error.strerror}; {advice}") from None
 
 
@@ -101,8 +101,7 @@ def _file_name(merge: Merge, values: Mapping[str, Any]) -> str:
     """Return the name of a file without its suffix; raise InvalidArgument if some systems refuse it."""
     name = unicodedata.normalize("NFC", _fill(merge.file_name, values))
     if _UNSAFE_NAME.fullmatch(name) or len(name.encode()) > _MAX_NAME_BYTES:
-        advice = f"use letters, digits and spaces, at most {_MAX_NAME_BYTES} bytes"
-        raise InvalidArgument(f"{name[:_MAX_NAME_BYTES]!r} cannot be a file name: {advice}")
+        raise InvalidArgument(f"{name[:80]!r} cannot be a file name: use letters, digits and spaces, at most 240 bytes")
     return name
 
 
