@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 import toolkit
 from toolkit.errors import InvalidArgument, Unreachable
 from toolkit.gateway import Gateway
+from toolkit.handwriting.client.renderer import Renderer
 from toolkit.local_files import write_whole
 
 GUESTS = pd.DataFrame({"name": ["Ada", "Grace", "Zoë"], "sum": [1.5, 20.0, 3.25]}, index=["a", "g", "z"])
@@ -219,3 +221,14 @@ def _close_after(gateway: Gateway, folder: Path, count: int) -> None:
     while len(list(folder.glob("*.pdf"))) < count:
         threading.Event().wait(0.01)
     gateway.close()
+
+
+def test_text_that_did_not_fit_is_told(
+    hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    render = Renderer.render_letter
+    monkeypatch.setattr(Renderer, "render_letter", lambda *args, **more: replace(render(*args, **more), overflow=True))
+    with pytest.warns(UserWarning, match="some ink was cut off"):
+        hands.handwriting.letter("Hi", "Molly")
+    with pytest.warns(UserWarning, match="text of 3 of 3 letters did not fit"):
+        assert hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)["overflow"].all()

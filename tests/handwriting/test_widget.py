@@ -79,15 +79,14 @@ def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: tool
 
 
 def test_the_seed_stays_or_goes(explorer: HandwritingExplorer) -> None:
-    explorer.look.size.value = 30
-    assert explorer.look.seed.value == 1
-    explorer.look.reroll_button.click()
-    rolled = explorer.look.seed.value
-    assert rolled != 1
-    assert explorer.result.seed == rolled
-    explorer.look.seed_locked.value = False
-    explorer.look.size.value = 31
-    assert explorer.look.seed.value != rolled
+    look = explorer.look
+    look.size.value = 30
+    assert look.seed.value == 1
+    look.reroll_button.click()
+    assert explorer.result.seed == (rolled := look.seed.value) != 1
+    look.seed_locked.value = False
+    look.size.value = 31
+    assert look.seed.value != rolled
 
 
 def test_a_hand_by_title_by_id_or_by_its_picture(explorer: HandwritingExplorer) -> None:
