@@ -114,7 +114,7 @@ def test_all_errors_come_at_once(service: Service) -> None:
     assert len(errors_of(service.get("/render/png"))) == 2
 
 
-def test_characters_that_nobody_writes_are_told_with_all_other_errors(service: Service) -> None:
+def test_missing_characters_come_with_all_other_errors(service: Service) -> None:
     reply = service.render(text="aकbखक", width="double wide")
     assert errors_of(reply) == [
         {"field": "width", "error": 'width unable to parse: "double wide"'},
@@ -159,7 +159,7 @@ def test_broken_percent_encoding(service: Service, path: str, query: str) -> Non
     assert (reply.status, errors_of(reply)) == (400, [{"error": "query string is malformed"}])
 
 
-def test_the_first_of_a_repeated_parameter_counts_and_unknown_ones_do_not(service: Service) -> None:
+def test_first_of_repeated_parameters_counts_unknown_do_not(service: Service) -> None:
     reply = service.get("/handwritings", "apikey=k&limit=1&limit=5&colour=red")
     assert (reply.status, len(json.loads(reply.body))) == (200, 1)
 

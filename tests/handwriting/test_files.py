@@ -117,7 +117,7 @@ def test_pdf_text_is_extracted_exactly(winters, text):
     assert as_lines(found.get_text_range()) == as_lines(text)
 
 
-def test_pdf_text_follows_the_lines_on_the_page_and_can_be_searched(molly):
+def test_pdf_text_follows_the_lines_and_can_be_searched(molly):
     data = written(molly, LETTER, "pdf", handwriting_size=14.0, width=300.0, height=None, line_spacing=1.7).data
     page = pypdfium2.PdfDocument(data)[0].get_textpage()
     assert " ".join(page.get_text_range().split()) == " ".join(LETTER.split())

@@ -76,7 +76,7 @@ def test_a_client_with_a_wrong_key_is_told_without_it(closed: Service) -> None:
         assert len(tk.handwriting.available()) >= 120
 
 
-def test_the_command_sends_the_key_of_the_environment_to_its_gateway_only(closed: Service, tmp_path: Path) -> None:
+def test_the_command_sends_its_key_to_its_gateway_only(closed: Service, tmp_path: Path) -> None:
     letter = "write", "Dear Ada", "--hand=Molly", "-o", str(tmp_path / "letter.svg")
     called(*letter, TOOLKIT_URL=closed.base_url, TOOLKIT_APIKEY="letters-key")
     said = called(*letter, f"--url={closed.base_url}", code=1, TOOLKIT_APIKEY="letters-key").stderr

@@ -126,7 +126,7 @@ def test_a_folder_that_is_a_file_is_refused(hands: toolkit.Connection, tmp_path:
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path / "out", **SMALL)
 
 
-def test_a_file_that_cannot_be_written_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp_path: Path) -> None:
+def test_a_write_error_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp_path: Path) -> None:
     (tmp_path / "Zoë.pdf").mkdir()
     with pytest.raises(InvalidArgument, match="cannot write .*Zoë.pdf: Is a directory; repeat the call"):
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, file_name="{name}", **SMALL)

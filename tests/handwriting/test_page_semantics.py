@@ -26,7 +26,7 @@ def test_every_pitch_is_exact_and_the_first_line_is_visible(page_of, spacing):
     assert page.baseline == pytest.approx(SIZE * (max(spacing, 1.0) + spacing * np.arange(4)))
 
 
-def test_line_variance_changes_the_space_between_lines_only_and_within_its_bounds(page_of):
+def test_line_variance_stays_within_its_bounds(page_of):
     page = page_of("\n".join("abc" for _ in range(200)), line_spacing_variance=0.5, height=None)
     assert page.baseline[0] == SIZE * 1.5
     share = np.diff(page.baseline) / (SIZE * 1.5) - 1
@@ -34,7 +34,7 @@ def test_line_variance_changes_the_space_between_lines_only_and_within_its_bound
     assert share.std() == pytest.approx(0.5 / np.sqrt(3), rel=0.15)  # uniform
 
 
-def test_word_gaps_are_exact_without_variance_and_uniform_with_it(page_of, winters):
+def test_word_gaps_are_exact_or_uniform_with_variance(page_of, winters):
     text = "\n".join(["now on no one can see a man run on"] * 20)
     exact = gaps(page_of(text, width=None))
     assert np.ptp(exact) < 1e-9
@@ -169,7 +169,7 @@ def test_min_padding_centres_the_ink(page_of, padding):
     assert min(left, top) >= padding
 
 
-def test_min_padding_narrows_the_lines_and_widens_an_automatic_page(page_of):
+def test_min_padding_narrows_lines_and_widens_an_auto_page(page_of):
     padded, plain = page_of(LETTER, min_padding=60.0, height=None), page_of(LETTER, height=None)
     assert padded.layout.line_count >= plain.layout.line_count
     s = padded.strokes
