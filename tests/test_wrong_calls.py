@@ -244,7 +244,7 @@ ODD: list[Any] = [
 
 
 #: These wait for what never comes, or render many pictures.
-SLOW = ("collect", "listen", "record", "sweep", "rendered", "add_frames")
+SLOW = ("collect", "listen", "sweep", "add_frames")
 
 
 def test_a_progress_bar_around_a_generator_is_read_once(world: World) -> None:

@@ -201,7 +201,7 @@ def test_a_thing_late_in_the_order_is_copied_too(tmp_path: Path, monkeypatch: py
 
 
 def test_an_equal_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    attempts, outcomes = archiving._Attempts(), [None, "away", "away", "full", None, "full"]
+    attempts, outcomes = archiving.Attempts(), [None, "away", "away", "full", None, "full"]
     caplog.set_level(logging.ERROR)
     for outcome in outcomes:
         with attempts:

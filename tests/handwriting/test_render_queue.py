@@ -192,20 +192,6 @@ async def taken(queue: FairQueue, key: str, order: list[str]) -> None:
     order.append(key)
 
 
-def test_keys_take_turns_in_any_order_of_arrival() -> None:
-    async def run() -> list[str]:
-        queue, order = FairQueue(1, 10), []  # type: ignore[var-annotated]
-        await queue.acquire("z")
-        tasks = [asyncio.ensure_future(taken(queue, key, order)) for key in "aaabbc"]
-        for _ in tasks:
-            await asyncio.sleep(0)
-            queue.release()
-        await asyncio.gather(*tasks)
-        return order
-
-    assert asyncio.run(run()) == list("abcaba")
-
-
 def test_a_turn_given_to_a_cancelled_task_goes_to_the_next() -> None:
     async def run() -> list[str]:
         queue, order = FairQueue(1, 10), []  # type: ignore[var-annotated]

@@ -78,13 +78,13 @@ class _JsonObject:
         self._inner[path[0]].add(path[1:], column)
 
     def texts(self) -> pa.Array:
-        return _joined(self._parts())
+        return _joined(self.parts())
 
-    def _parts(self) -> list[pa.Array | str]:
+    def parts(self) -> list[pa.Array | str]:
         """Return what is to be joined for the texts of the rows: arrays, and texts that all rows have."""
         members: list[pa.Array | str] = []
         for member in self._members:
-            members += member._parts() if isinstance(member, _JsonObject) else [member]
+            members += member.parts() if isinstance(member, _JsonObject) else [member]
         if self._is_never_empty:
             return [self._opening, *members, "}"]
         # The opening replaces the first comma, or the } if there is no member.

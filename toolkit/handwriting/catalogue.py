@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 
 HANDS_DIR = Path(__file__).parent / "hands"
 MAX_NATURAL_NIB = 0.95  # largest factor on the pen width of a script in natural writing
@@ -81,7 +81,7 @@ WRITERS: tuple[Writer, ...] = (
 def writer_of(script: str, number: int, natural: bool = False) -> Writer:
     """Return ``WRITERS[number]``, varied a little for each script; `natural` limits the nib to `MAX_NATURAL_NIB`."""
     base = WRITERS[number]
-    slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
+    slant, width, nib, shake, wander = RandomStreams("writer", script, base.name).uniform("habits", 5).tolist()
     writer = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
     if number > 0:  # the first writer keeps the proportions of the script
         slant, width, nib = base.slant + 0.03 * slant, base.width * (1 + 0.03 * width), base.nib * (1 + 0.06 * nib)
@@ -90,7 +90,7 @@ def writer_of(script: str, number: int, natural: bool = False) -> Writer:
 
 
 def habits_of(script: str, writer: str) -> Habits:
-    u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()  # from -1 to 1
+    u = RandomStreams("natural", script, writer).uniform("habits", 11).tolist()  # from -1 to 1
     return Habits(
         ascender=1 + 0.1 * u[0],
         descender=1 + 0.12 * u[1],

@@ -71,7 +71,6 @@ class Parameters:
     pen: Pen = "plain"  # "plain" ink has one density
     natural: bool = False  # whether letters, joins and gaps vary as in a person's writing
     paper: Paper = "none"  # "none" is transparent
-    corrections: float = 0.0  # share of words that are crossed out, retouched or squeezed, 0 to 1
     margin: Margin | None = None
     align: Align = "top"  # of the text between the top and the bottom of the page
     is_multipage: bool = False  # whether a text that is too long for one page continues on further pages

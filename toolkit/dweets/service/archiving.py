@@ -42,7 +42,7 @@ _ENTRIES_PER_READ, _ROWS_PER_FILE, _BYTES_PER_FILE = 500, 10_000, 16 * 1024 * 10
 _PASSES_PER_CHECK, NAMES_WITHOUT_NEWS, PASSES_PER_FULL_CHECK = 6, 200, 600
 
 
-class _Attempts(contextlib.AbstractContextManager[None]):
+class Attempts(contextlib.AbstractContextManager[None]):
     """Logs the failure of an attempt, unless the attempt before failed in the same way."""
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Archiving:
         """Archive the rest, if that takes only a few seconds, and release the lease."""
         self._is_closing.set()
         try:
-            with _Attempts():
+            with Attempts():
                 async with asyncio.timeout(_SECONDS_TO_CLOSE):
                     if self._lease_task is not None:
                         await self._lease_task
@@ -100,11 +100,11 @@ class Archiving:
             await self._copier.close()
             self._unsubscribe()
             self._thread.end()
-        with _Attempts():
+        with Attempts():
             await self._leases.compare_and_set(_SPACE, {_LEASE_KEY: self._token}, {_LEASE_KEY: None})
 
     async def _keep_lease(self) -> None:
-        renewals = _Attempts()
+        renewals = Attempts()
         while not self._is_closing.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
@@ -127,7 +127,7 @@ class Archiving:
             self._copy_task = asyncio.ensure_future(self._keep_copying())
 
     async def _keep_copying(self) -> None:
-        passes, pause = _Attempts(), self._seconds
+        passes, pause = Attempts(), self._seconds
         while True:
             await asyncio.sleep(pause)
             began = time.monotonic()

@@ -14,7 +14,7 @@ from toolkit.handwriting.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARG
 from toolkit.handwriting.ink.paper import STOCKS
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise
+from toolkit.random_streams import Floats, Integers, RandomStreams
 
 MIN_LINE_SPACING = 1.5  # the default of the service
 SLOPE_DRIFT_LINES = 9.0  # in a letter, the slope drifts over this many lines
@@ -42,7 +42,7 @@ class Lines(NamedTuple):
     dodges: bool  # whether words move down to avoid ink of the line above
 
 
-def lines_of(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> Lines:
+def lines_of(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> Lines:
     margin, slope = (_natural_lines if parameters.natural else _plain_lines)(parameters, shaper, count, noise)
     wander = shaper.writer.wander * BASELINE_WANDER * (WANDER_FACTOR if parameters.natural else 1.0)
     stock = STOCKS.get(parameters.paper)
@@ -53,7 +53,7 @@ def lines_of(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoi
     return Lines(baseline, margin, slope, wander, dodges=parameters.natural and not is_guided)
 
 
-def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> Floats:
+def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> Floats:
     """Return the y of every baseline, also of empty lines.
 
     The first baseline is a line spacing (at least a cap height) below the top. If the page has a margin, the tallest
@@ -68,7 +68,7 @@ def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: K
     return np.cumsum(pitch)
 
 
-def _plain_lines(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> tuple[Floats, Floats]:
+def _plain_lines(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> tuple[Floats, Floats]:
     """Return margin and slope of lines (not natural); in a letter slopes change slowly, or long lines would meet."""
     margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", count)) * MARGIN_WANDER
     drift = noise.drift("slopes", np.arange(count) / SLOPE_DRIFT_LINES)
@@ -76,7 +76,7 @@ def _plain_lines(parameters: Parameters, shaper: Shaper, count: int, noise: Keye
     return margin, shaper.writer.wander * BASELINE_SLOPE * slope
 
 
-def _natural_lines(parameters: Parameters, shaper: Shaper, count: int, noise: KeyedNoise) -> tuple[Floats, Floats]:
+def _natural_lines(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> tuple[Floats, Floats]:
     """Return margin and slope of every line of natural writing."""
     habits = shaper.habits
     trend = np.minimum(np.arange(count) / _TREND_LINES, 1.0) - 0.5

@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
+from toolkit.random_streams import Floats, Integers, RandomStreams
 
 TAB_SPACES = 4  # a tab stop every four spaces
-STRUCK_MARK = "\u2060\u200b\u2060"  # before a crossed-out word; invisible characters that nobody types
-MIN_SQUEEZE = 0.62  # smallest factor on the width of a word that is squeezed into a line
-SQUEEZE_RATE = 6.0  # the chance that a word is squeezed in is this many times the rate of corrections
 _WORD_PATTERN = re.compile(r"([ \t]*)([^ \t]+)")  # a word, with the white space before it
 
 
@@ -39,17 +36,12 @@ class Layout:
         return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.line_count, self.line_texts)
 
 
-def lay_out(
-    shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise, corrections: float = 0.0
-) -> Layout:
+def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: RandomStreams) -> Layout:
     """Break `text` into lines of at most `width` cap heights (None: only at line feeds), and place the words.
 
-    `variance` is the largest relative change of a gap between words; the change is random for each gap. The larger
-    the rate of `corrections`, the more words that do not fit into a line are squeezed into it.
+    `variance` is the largest relative change of a gap between words; the change is random for each gap.
     """
-    chance = unit(noise.hashes("squeeze", len(text) if corrections else 0))
-    may_squeeze = iter((chance < SQUEEZE_RATE * corrections).tolist())
-    lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width, may_squeeze)]
+    lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width)]
     words = [word for line in lines for word in line]
     change = iter((variance * noise.uniform("word", len(words))).tolist())
     x: list[float] = []
@@ -59,7 +51,7 @@ def lay_out(
             x.append(_word_start(shaper, end, word, before, next(change)))
             before, end = word.text, x[-1] + word.width
     line_of_word = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
-    line_texts = ["".join(word.blank + word.text for word in line if not word.is_struck) for line in lines]
+    line_texts = ["".join(word.blank + word.text for word in line) for line in lines]
     return Layout(words, line_of_word, np.array(x, np.float64), len(lines), line_texts)
 
 
@@ -76,24 +68,14 @@ def _word_start(shaper: Shaper, x: float, word: ShapedWord, before: str | None, 
     return x + max(gap * (1 + change), shaper.min_word_gap(before, word.text) if gap else 0.0)
 
 
-def _break_lines(
-    shaper: Shaper, paragraph: str, width: float | None, may_squeeze: Iterator[bool]
-) -> Iterator[list[ShapedWord]]:
+def _break_lines(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[ShapedWord]]:
     """Yield the lines of one paragraph; a word wider than a line is cut between characters."""
     line: list[ShapedWord] = []
     x = 0.0
     for blank, token in _WORD_PATTERN.findall(paragraph):
         word = replace(shaper.word(token), blank=blank)
-        if token.startswith(STRUCK_MARK):
-            word = replace(word, text="", is_struck=True)
         begin = _word_start(shaper, x, word, line[-1].text if line else None)
         if width is not None and begin + word.width > width:
-            # A word of invisible characters has no width.
-            share = (width - begin) / word.width if word.width else 0.0
-            if line and share > MIN_SQUEEZE and next(may_squeeze, False):
-                line.append(replace(word, squeeze=share, width=width - begin))
-                x = width
-                continue
             if line or (blank and begin + 1 > width):  # an indentation without room for a capital after it
                 yield line
                 line, begin, word = [], 0.0, replace(word, blank="")

@@ -12,7 +12,7 @@ import numpy as np
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise
+from toolkit.random_streams import Floats, Integers, RandomStreams
 
 # Amplitudes and lattice widths of noise, in cap heights; sizes as shares, angles as slopes (rise over run).
 BASELINE_SLOPE = 0.0035  # standard deviation
@@ -51,7 +51,7 @@ class _Letters:
         self.letter_of_point = np.repeat(self.letter_of_stroke, self.strokes.length)
 
 
-def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
+def pen_path(layout: Layout, shaper: Shaper, noise: RandomStreams) -> PenPath:
     if not layout.words:
         return PenPath(Strokes.empty(), layout.line, layout.line, layout.x, layout.x)
     letters, shake = _Letters(layout.words), shaper.writer.shake
@@ -64,14 +64,14 @@ def pen_path(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     return PenPath(rounded, letters.word_of_stroke, letters.letter_of_stroke, layout.x, end)
 
 
-def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:
+def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: RandomStreams) -> tuple[Floats, Floats]:
     """Return a smooth displacement of every point, different for each letter (`owner`), of variance 0.26 to 1.05."""
     coarse = noise.field("coarse", owner, x / COARSE_LATTICE, y / COARSE_LATTICE)
     fine = noise.field("fine", owner, x / FINE_LATTICE, y / FINE_LATTICE)
     return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
 
 
-def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _move_joined_letters(letters: _Letters, shake: float, noise: RandomStreams) -> tuple[Floats, Floats, Floats]:
     """Bend every letter, but not the ends at which letters join; return x, y and relative size of each point."""
     x, y, letter = letters.strokes.x, letters.strokes.y, letters.letter_of_point
     dx, dy = elastic_displacement(letter, x, y, noise)
@@ -80,7 +80,7 @@ def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
     return x + dx * window + letters.origin_x[letter], y + dy * window + letters.origin_y[letter], np.ones(len(x))
 
 
-def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _move_single_letters(letters: _Letters, shake: float, noise: RandomStreams) -> tuple[Floats, Floats, Floats]:
     """Bend, scale, slant, turn and shift every letter; size, baseline and slant drift from letter to letter."""
     count = len(letters.origin_x)
     index = np.arange(count, dtype=np.float64)
@@ -98,7 +98,7 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
 
 
 def _move_words(
-    word: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
+    word: Integers, x: Floats, y: Floats, shake: float, noise: RandomStreams, layout: Layout
 ) -> tuple[Floats, Floats]:
     """Change size, baseline and tilt of every word, and bend it as a whole; `word` has the word of each point."""
     count = len(layout.words)

@@ -21,7 +21,7 @@ from toolkit.handwriting.ink.ribbons import Mask, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LENGTH_LIMITS, Parameters
 from toolkit.handwriting.wire import FileKind
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise
+from toolkit.random_streams import Floats, Integers, RandomStreams
 
 # Factors on slope and drift of natural lines, tried until the ink fits on the page.
 _DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)
@@ -84,7 +84,7 @@ class Page:
 
 
 def compose(
-    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, lines: Lines
+    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: RandomStreams, lines: Lines
 ) -> Page:
     """Put the path of the pen on a page; lines of natural writing become straighter if their ink does not fit."""
     size, baseline = parameters.handwriting_size, lines.baseline

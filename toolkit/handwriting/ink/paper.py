@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from toolkit.handwriting.parameters import RGB, Margin, Parameters
-from toolkit.keyed_noise import Floats, KeyedNoise
+from toolkit.random_streams import Floats, RandomStreams
 
 if TYPE_CHECKING:
     from toolkit.handwriting.ink.page import Page
@@ -76,16 +76,16 @@ class Sheet:
     lines: tuple[PrintedLine, ...]
     rule_width: float  # points
     turn: float  # tangent of the angle by which the sheet is turned on the scanner
-    noise: KeyedNoise  # random numbers of this sheet
+    noise: RandomStreams  # random numbers of this sheet
 
 
-def _one_of(noise: KeyedNoise, name: str, choices: tuple[T, ...]) -> T:
+def _one_of(noise: RandomStreams, name: str, choices: tuple[T, ...]) -> T:
     return choices[int(noise.number(name) * len(choices))]
 
 
-def _pad_noise(parameters: Parameters) -> KeyedNoise:
+def _pad_noise(parameters: Parameters) -> RandomStreams:
     """Return the random numbers of the pad of paper, which are the same for all sheets of a letter."""
-    return KeyedNoise("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
+    return RandomStreams("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
 
 
 def fit_to_paper(parameters: Parameters) -> Parameters:
@@ -103,7 +103,7 @@ def fit_to_paper(parameters: Parameters) -> Parameters:
     return replace(parameters, margin=Margin(*sides))
 
 
-def put_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
+def put_on_paper(page: Page, parameters: Parameters, noise: RandomStreams) -> Page:
     """Add the sheet of paper to a page, and turn the ink as the sheet is turned on the scanner."""
     stock = STOCKS.get(parameters.paper)
     if stock is None:
@@ -135,7 +135,7 @@ def _turned(page: Page, turn: float, x: Floats, y: Floats) -> tuple[Floats, Floa
 
 
 def _printed_lines(
-    page: Page, stock: Stock, rule: RGB, turn: float, noise: KeyedNoise, size: float, pitch: float
+    page: Page, stock: Stock, rule: RGB, turn: float, noise: RandomStreams, size: float, pitch: float
 ) -> tuple[PrintedLine, ...]:
     """Return all printed lines of the paper; the rules are a little below the baselines."""
     if not stock.rules or pitch < MIN_RULE_PITCH:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, tangents
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.wire import Pen
-from toolkit.keyed_noise import Floats, KeyedNoise, unit
+from toolkit.random_streams import Floats, RandomStreams, unit
 
 # Lengths in cap heights; widenings and thinnings are shares of the width.
 CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight line
@@ -91,7 +91,7 @@ class InkFlow:
     flow: Floats  # (points,)
     path: Floats  # (points,) length of the line that the pen has written before a point, in cap heights
     overlap_weight: Floats  # (points,) how much a point counts where strokes overlap: 0 at a join, 1 elsewhere
-    noise: KeyedNoise
+    noise: RandomStreams
 
     def select(self, points: npt.NDArray[np.bool_]) -> InkFlow:
         return replace(self, flow=self.flow[points], path=self.path[points], overlap_weight=self.overlap_weight[points])
@@ -100,7 +100,7 @@ class InkFlow:
 class _Travel:
     """What the pen does at each point of the strokes; lengths in cap heights."""
 
-    def __init__(self, strokes: Strokes, noise: KeyedNoise) -> None:
+    def __init__(self, strokes: Strokes, noise: RandomStreams) -> None:
         start, stroke, steps = strokes.start, strokes.stroke_of_point, strokes.steps()
         self.stroke, self.flags = stroke, strokes.flags[stroke]
         self.path = np.cumsum(steps) - steps  # length of all lines from the beginning of the page to the point
@@ -111,7 +111,7 @@ class _Travel:
         self.pressure = noise.drift("pressure", self.path / PRESSURE_LENGTH)
 
 
-def apply_pen(strokes: Strokes, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[Strokes, InkFlow | None]:
+def apply_pen(strokes: Strokes, pen: Pen, shaper: Shaper, noise: RandomStreams) -> tuple[Strokes, InkFlow | None]:
     """Return the strokes with the radius in cap heights, and the ink flow (None for plain ink).
 
     The radius of the given strokes is relative to the nib, 1 on average.
@@ -135,7 +135,7 @@ def slowness(strokes: Strokes, arc: Floats) -> Floats:
     return curvature / (curvature + 3.0)
 
 
-def _relative_width(strokes: Strokes, travel: _Travel, contrast: float, noise: KeyedNoise) -> Floats:
+def _relative_width(strokes: Strokes, travel: _Travel, contrast: float, noise: RandomStreams) -> Floats:
     """Return the width of the ink in nibs; `contrast` scales the variation of the radius of the strokes."""
     width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), MIN_WIDTH), MAX_WIDTH)
     pressure = 0.5 * travel.pressure + 0.2 * noise.drift("quick pressure", travel.path / QUICK_PRESSURE_LENGTH)
@@ -150,7 +150,7 @@ def _relative_width(strokes: Strokes, travel: _Travel, contrast: float, noise: K
     return np.where(travel.flags & DOT_FLAG, dot, width)
 
 
-def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: KeyedNoise) -> tuple[Strokes, InkFlow]:
+def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: RandomStreams) -> tuple[Strokes, InkFlow]:
     """Return the strokes as this pen draws them (wider where the hand is slow, with rough edges), and the ink flow."""
     free_start, free_end = (travel.flags & STARTS_IN_INK) == 0, (travel.flags & ENDS_IN_INK) == 0
     is_contour = (travel.flags & OUTLINE_FLAG) > 0
@@ -189,7 +189,7 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
     return value
 
 
-def _late_start(kind: PenKind, travel: _Travel, noise: KeyedNoise) -> Floats:
+def _late_start(kind: PenKind, travel: _Travel, noise: RandomStreams) -> Floats:
     """Return a factor on the flow: below 1 at the start of some strokes, where the ink runs late, and 1 elsewhere."""
     count = int(travel.stroke.max(initial=-1)) + 1
     chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))

@@ -15,7 +15,6 @@ from toolkit.handwriting.ink.baselines import clear_line_spacing, ink_reach, lin
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.corrections import add_corrections, add_false_starts
 from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import pen_path
 from toolkit.handwriting.ink.natural.motion import natural_pen_path
@@ -25,7 +24,7 @@ from toolkit.handwriting.ink.paper import fit_to_paper, put_on_paper
 from toolkit.handwriting.ink.pen import apply_pen
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
 MAX_POINTS_OTHER_PENS = 450_000  # as MAX_POINTS, for all pens but plain: they take more memory
@@ -103,8 +102,7 @@ def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layo
     if parameters.width is not None:
         width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
         width -= shaper.habits.margin if parameters.natural else 0.0
-    text = add_false_starts(text, parameters.corrections, noise)
-    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
+    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
 
 
 def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
@@ -132,7 +130,6 @@ def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: 
         reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
         shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
     path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
-    path = add_corrections(path, shown, parameters.corrections, noise)
     strokes, ink = apply_pen(path.strokes, parameters.pen, shaper, noise)
     page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
     if page.cut_line is None and len(shown.words) < len(layout.words):
@@ -140,10 +137,10 @@ def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: 
     return put_on_paper(replace(page, ink=ink), parameters, noise)
 
 
-def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
+def _noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> RandomStreams:
     """Return the random numbers of one page; the first page of a letter has the same ones as a text on one page."""
     seed = str(parameters.random_seed) + (f" page {page}" if page else "")
-    return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
+    return RandomStreams(seed, parameters.handwriting.script, shaper.writer.name)
 
 
 @cache

@@ -15,7 +15,7 @@ from cachetools import LRUCache, cached
 from toolkit.handwriting.catalogue import Writer, habits_of
 from toolkit.handwriting.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
-from toolkit.keyed_noise import Floats, Integers
+from toolkit.random_streams import Floats, Integers
 
 # Lengths in cap heights.
 PUNCTUATION_GAP = 0.06  # smallest distance of other ink from punctuation
@@ -52,8 +52,6 @@ class ShapedWord:
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters before, width before
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
     blank: str = ""  # the white space before the word
-    squeeze: float = 1.0  # factor on the width of a word that is squeezed into the end of a line
-    is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
 class Shaper:

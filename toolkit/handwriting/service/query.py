@@ -237,7 +237,6 @@ def _parsers_of(kind: FileKind, *, is_strict: bool, is_multipage: bool) -> _Pars
         "pen": partial(_parse_choice, choices=wire.PENS),
         "natural": lambda text: _parse_choice(text, wire.SWITCH_VALUES) == "true",
         "paper": partial(_parse_choice, choices=wire.PAPERS),
-        "corrections": partial(_parse_number, maximum=wire.MAX_CORRECTIONS),
     }
     if is_multipage:
         parsers["page_number"] = partial(_parse_integer, minimum=1)

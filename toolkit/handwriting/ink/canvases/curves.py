@@ -13,7 +13,7 @@ import numpy as np
 from toolkit.handwriting.ink.canvases.texture import density, ink_at, layer_factor
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import COARSE_END, OUTLINE_FLAG, SMOOTH_END, Mask, Polygons, Strokes, ribbons
-from toolkit.keyed_noise import Floats, Integers
+from toolkit.random_streams import Floats, Integers
 
 LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # a layer has the ink with an opacity above this quantile
 _FAINT_FACTOR = 0.55  # ink below this share of the first layer's opacity is not drawn

@@ -119,8 +119,6 @@ def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size:
     words, line = page.layout.words, page.layout.line
     yield "BT 3 Tr"
     for n, word in enumerate(words):
-        if word.is_struck or not word.text:  # a crossed-out word that was cut into pieces has no text
-            continue
         x, end = float(page.word_x[n]), float(page.word_end[n])
         yield f"1 0 0 1 {x:.2f} {page.height - float(page.word_y[n]):.2f} Tm"
         yield from show(word.text, end - x)

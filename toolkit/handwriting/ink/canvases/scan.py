@@ -16,7 +16,7 @@ from toolkit.handwriting.ink.canvases.texture import grain_tile
 from toolkit.handwriting.ink.paper import MARGIN_LINE_COLOUR, Sheet
 from toolkit.handwriting.ink.ribbons import Polygons, Strokes, ribbons
 from toolkit.handwriting.parameters import RGB
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 
 # Brightness has levels from 0 to 255; a pair is the range of a random value.
 PAPER_BRIGHTNESS = 236
@@ -113,7 +113,7 @@ def _texture(strength: float) -> Grey:
     """Return the change of the brightness by paper and scanner, in levels, shape (TILE_PX, TILE_PX)."""
     coarse = strength > _COARSE_TEXTURE
     grain = np.tile(grain_tile()[:-1, :-1], (2, 2))
-    texture = NOISE_LEVELS * KeyedNoise("scanner").gaussian("noise", TILE_PX * TILE_PX).reshape(TILE_PX, TILE_PX)
+    texture = NOISE_LEVELS * RandomStreams("scanner").gaussian("noise", TILE_PX * TILE_PX).reshape(TILE_PX, TILE_PX)
     texture += (0.5 if coarse else 0.35) * strength * grain
     soft = np.repeat(np.repeat(grain_tile()[: TILE_PX // 8, : TILE_PX // 8], 8, 0), 8, 1)
     for axis in (0, 1):
@@ -129,7 +129,7 @@ def _fibres() -> npt.NDArray[np.float64]:
     """Draw short light and dark fibres on a tile; a fibre that leaves the tile continues at the opposite edge."""
     picture = Image.new("L", (TILE_PX, TILE_PX), 128)
     draw = ImageDraw.Draw(picture)
-    x, y, dx, dy, tone = KeyedNoise("fibres").uniform("all", 5 * FIBRE_COUNT).reshape(5, -1).tolist()
+    x, y, dx, dy, tone = RandomStreams("fibres").uniform("all", 5 * FIBRE_COUNT).reshape(5, -1).tolist()
     for n in range(FIBRE_COUNT):
         begin = TILE_PX * (x[n] + 1) / 2, TILE_PX * (y[n] + 1) / 2
         end = begin[0] + 22 * dx[n], begin[1] + 14 * dy[n]

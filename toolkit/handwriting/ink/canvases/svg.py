@@ -18,7 +18,7 @@ from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.pen import slowness
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG
 from toolkit.handwriting.parameters import CMYK, RGB
-from toolkit.keyed_noise import Integers
+from toolkit.random_streams import Integers
 
 WRITING_SPEED = 11.0  # handwriting sizes per second, where the slowness of the hand is 0.4
 LIFT_PAUSE, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds

@@ -10,7 +10,7 @@ from toolkit.handwriting.ink.canvases.raster import Coverage
 from toolkit.handwriting.ink.pen import InkFlow, PenKind
 from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, POINT_DISTANCE, Strokes, tangents
 from toolkit.handwriting.ink.shaping import THICKEST_NIB
-from toolkit.keyed_noise import Floats, KeyedNoise
+from toolkit.random_streams import Floats, RandomStreams
 
 Single = npt.NDArray[np.float32]
 
@@ -130,7 +130,7 @@ def _interpolated(
     return between
 
 
-def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
+def _hollows(noise: RandomStreams, x: Single, y: Single, size: float) -> Single:
     """Return the depth of the paper's hollows at positions of the page, with a mean of about 0.2."""
     shift = int(noise.number("grain") * TILE_CELLS)
     grain = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
@@ -154,7 +154,7 @@ def _grain(x: Single, y: Single, scale: float) -> Single:
 @cache
 def grain_tile() -> Single:
     """Return a tile of smooth, repeating noise, shape (TILE_CELLS + 1, TILE_CELLS + 1), mean about 0 and variance 1."""
-    white = KeyedNoise("grain").gaussian("white", TILE_CELLS * TILE_CELLS).reshape(TILE_CELLS, TILE_CELLS)
+    white = RandomStreams("grain").gaussian("white", TILE_CELLS * TILE_CELLS).reshape(TILE_CELLS, TILE_CELLS)
     soft = white
     for axis in (0, 1):
         soft = np.roll(soft, 1, axis) + 2 * soft + np.roll(soft, -1, axis)

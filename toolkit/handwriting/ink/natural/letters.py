@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.ink.natural.forms import bar_of
+from toolkit.handwriting.ink.natural.edits import bar_of
 from toolkit.handwriting.ink.natural.parts import Part, arc_lengths, bridge, direction, nearest
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK
-from toolkit.keyed_noise import Floats
+from toolkit.random_streams import Floats
 
 # Lengths in cap heights.
 BAND_COUNT = 26  # number of height bands in which the left and right sides of a letter are measured

@@ -11,7 +11,7 @@ from toolkit.handwriting.ink.motion import PenPath
 from toolkit.handwriting.ink.natural.letters import BAND_COUNT, MARK, bands_of, widen_bands
 from toolkit.handwriting.ink.natural.penman import Draft, Penman
 from toolkit.handwriting.ink.ribbons import Strokes
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
+from toolkit.random_streams import Floats, Integers, RandomStreams, unit
 
 # Standard deviations, in cap heights or as shares, of the drift from word to word and from letter to letter.
 WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
@@ -31,7 +31,7 @@ SIGNATURE_SIZE = 1.18  # factor on the size of a signature below a letter
 _WORD_DISTANCE = 8.0  # cap heights between words, while all words are on one axis
 
 
-def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPath:
+def natural_pen_path(layout: Layout, penman: Penman, noise: RandomStreams) -> PenPath:
     draft = penman.draft(layout.words, noise)
     if not draft.choices:
         return PenPath(draft.strokes, draft.word_of_stroke, draft.letter_of_point, layout.x, layout.x)
@@ -49,7 +49,7 @@ def natural_pen_path(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPa
     return PenPath(strokes, draft.word_of_stroke, draft.letter_of_point[strokes.start], begin, end)
 
 
-def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
+def _move_delayed(draft: Draft, penman: Penman, noise: RandomStreams) -> None:
     """Move bars, dots and accents a little from their place in the font, as the hand adds them after the word."""
     strokes, habits, count = draft.strokes, penman.habits, len(draft.choices)
     begins = strokes.start
@@ -107,7 +107,7 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, sl
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
 
-def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _apply_drift(draft: Draft, layout: Layout, penman: Penman, noise: RandomStreams) -> tuple[Floats, Floats, Floats]:
     """Let width, size, height and slant drift over letters and words; return x, y and size of all points.
 
     Between the middles of two letters the changes are interpolated, so that joins stay smooth.
@@ -151,7 +151,7 @@ def _interpolated(position: Floats, knots: Floats, values: Floats) -> Floats:
     return at_position
 
 
-def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats]:
+def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: RandomStreams) -> tuple[Floats, Floats]:
     """Return the displacement that bends every letter; the ends of joined letters stay in place."""
     letter = draft.letter_of_point
     x, y = draft.strokes.x - origin[letter], draft.strokes.y
@@ -165,7 +165,7 @@ def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: Key
 
 
 def _place_words(
-    strokes: Strokes, of_word: Integers, layout: Layout, penman: Penman, noise: KeyedNoise
+    strokes: Strokes, of_word: Integers, layout: Layout, penman: Penman, noise: RandomStreams
 ) -> tuple[Floats, Floats, Floats]:
     """Return for each word the x at which the ink begins, the x at which it ends, and the x of the origin.
 
@@ -221,7 +221,7 @@ def _signature_words(layout: Layout) -> slice:
     if not len(layout.words) or layout.line[-1] < 2:
         return slice(0, 0)
     begin = int(np.searchsorted(layout.line, layout.line[-1]))
-    names = [word.text for word in layout.words[begin:] if word.text] or [""]
+    names = [word.text for word in layout.words[begin:]]
     closes = layout.line_texts[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
     are_names = len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()
     return slice(begin, None) if closes and are_names else slice(0, 0)

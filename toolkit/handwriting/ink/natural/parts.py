@@ -3,7 +3,7 @@
 import numpy as np
 
 from toolkit.handwriting.ink.ribbons import POINT_DISTANCE, Strokes
-from toolkit.keyed_noise import Floats
+from toolkit.random_streams import Floats
 
 Part = Floats  # (points, 3)
 _DIRECTION_POINTS = 4  # the direction of an end is measured over these points

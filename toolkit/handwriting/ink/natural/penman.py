@@ -10,12 +10,13 @@ from unicodedata import combining
 
 import numpy as np
 
-from toolkit.handwriting.ink.natural.forms import Alphabet, forms_of
+from toolkit.handwriting.ink.natural.forms import forms_of
+from toolkit.handwriting.ink.natural.legibility import Alphabet
 from toolkit.handwriting.ink.natural.letters import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
 from toolkit.handwriting.ink.natural.parts import Part, parts_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
-from toolkit.keyed_noise import Integers, KeyedNoise, unit
+from toolkit.random_streams import Integers, RandomStreams, unit
 
 MAX_FORMS = 5  # of one letter by one writer
 BLEND_LENGTH = 0.3  # cap heights from a join, over which both pieces bend towards each other
@@ -91,7 +92,7 @@ class Penman:
         self.shaper = shaper
         self.joined = shaper.measures.joined
         self.habits = shaper.habits
-        self.taste = KeyedNoise("taste", shaper.measures.name, shaper.writer.name)  # of the preferred forms
+        self._form_order = RandomStreams("taste", shaper.measures.name, shaper.writer.name)  # of the preferred forms
         x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
@@ -121,7 +122,7 @@ class Penman:
             form_flags = [*flags, 0][: len(form)] if len(form) >= len(flags) else [0] * len(form)
             scaled = [self._scale_by_habits(part, written) for part in form]
             forms.append(letterform_of(written, scaled, form_flags, self.joined))
-        order = np.argsort(self.taste.hashes(f"forms {character}", len(forms))[1:]) + 1
+        order = np.argsort(self._form_order.hashes(f"forms {character}", len(forms))[1:]) + 1
         return (forms[0], *(forms[n] for n in order[: MAX_FORMS - 1]))
 
     def _scale_by_habits(self, part: Part, character: str) -> Part:
@@ -140,7 +141,7 @@ class Penman:
         both_letters = first.character.isalpha() and second.character.isalpha()
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
-    def draft(self, words: list[ShapedWord], noise: KeyedNoise) -> Draft:
+    def draft(self, words: list[ShapedWord], noise: RandomStreams) -> Draft:
         """Choose a form for each letter of a page, and whether it is joined to the letter before."""
         count = sum(len(word.glyphs) for word in words)
         form_chance = iter(unit(noise.hashes("form", count)).tolist())

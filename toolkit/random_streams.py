@@ -52,7 +52,7 @@ def _smoother_step(t: Floats) -> Floats:
     return t * t * t * (t * (t * 6.0 - 15.0) + 10.0)
 
 
-class KeyedNoise:
+class RandomStreams:
     """Named streams of random numbers for one key, such as seed, script and writer."""
 
     def __init__(self, *key: str) -> None:
