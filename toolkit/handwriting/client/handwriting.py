@@ -250,4 +250,4 @@ class HandwritingClient(SinglePageClient):
 
 def renderer_of(client: HandwritingClient) -> Renderer:
     """Return the renderer of a client, for widgets and commands, which show in their own way that text was cut off."""
-    return client._renderer
+    return client._renderer  # noqa: SLF001 - Tab does not offer it to users
