@@ -24,7 +24,7 @@ from tests.conftest import ROOT
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from tests.test_cli import TOOLKIT, called, end, run, started, url_of
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 KEY = "correct-horse-battery"
 # A thing, and what each command needs beside it.
@@ -495,4 +495,4 @@ def test_printing_rows_loads_no_pandas_and_no_server(options: str, url: str, tk:
     loaded = done.stdout.splitlines()[-1].split()
     heavy = {"pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "rocksdict", "httptools", "quickjs", "redis"}
     assert not heavy & set(loaded)
-    assert not [name for name in loaded if name.startswith(("toolkit.gateway", "toolkit.stores", "toolkit.connection"))]
+    assert not [name for name in loaded if name.startswith(("toolkit_gateway.stores", "toolkit.connection"))]

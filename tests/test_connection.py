@@ -18,7 +18,7 @@ import pytest
 import toolkit
 from tests.conftest import ROOT
 from toolkit.errors import ConnectionClosed, InvalidArgument, ToolkitError, Unreachable
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 

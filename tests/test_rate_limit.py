@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolkit.rate_limit import Allowance, LimitReached, RateLimit
+from toolkit_gateway.rate_limit import Allowance, LimitReached, RateLimit
 
 
 def test_burst_then_steady_rate() -> None:

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.parquet_files import Row
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.archive import Archive
+from toolkit.archive.parquet_files import Row
+from toolkit.archive.writer import ArchiveWriter
 from toolkit.dweets.frame_rows import row_texts
 
 THINGS, ROWS = 1_000, 10_000

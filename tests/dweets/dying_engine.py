@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.dweets.condition_engine import Job, Outcome
-from toolkit.worker_process import limit_cpu, serve
+from toolkit.system.worker_process import limit_cpu, serve
 
 
 def main() -> None:

@@ -23,11 +23,11 @@ from tests.conftest import operator_of
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import BadServer, MailServer, drip, eventually, flood
 from tests.ports import free_port
-from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.mail_delivery import Outcome, SmtpDelivery
-from toolkit.gateway import Gateway, SteppedClock
-from toolkit.outside_world import Timings
 from toolkit.secret import Secret
+from toolkit_gateway import Gateway, SteppedClock
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.mail_delivery import Outcome, SmtpDelivery
+from toolkit_gateway.runtime import Timings
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
 QUICK = Timings(mail_waits=(0.01, 0.05), mail_lease=1.0)

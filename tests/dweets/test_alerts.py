@@ -17,8 +17,8 @@ import pytest
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock, Timings
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.runtime import SteppedClock, Timings
 
 # A status waits until all dweets are evaluated, and no honest condition is interrupted, also on a busy machine.
 PATIENT = Timings(settle=60.0, condition_seconds=(1.0, 1.0))

@@ -25,14 +25,14 @@ import pytest
 import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.dweets.archive_rows_made import START, archived, contents, numbers, rows
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.file_names import all_files, folder_name, thing_files
-from toolkit.dweets.archive.parquet_files import LONGEST_TEXT, Footer, Row
-from toolkit.dweets.archive.writer import SMALL_FILES, ArchiveWriter
+from toolkit.archive.archive import Archive
+from toolkit.archive.file_names import all_files, folder_name, thing_files
+from toolkit.archive.parquet_files import LONGEST_TEXT, Footer, Row
+from toolkit.archive.writer import SMALL_FILES, ArchiveWriter
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, InvalidArgument
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.runtime import SteppedClock
 
 VALUES = [
     {"celsius": 21.5, "air": {"humidity": 48, "name": "naß"}},
@@ -486,7 +486,7 @@ _CRASH = """
 import os, sys
 from pathlib import Path
 from tests.dweets.archive_rows_made import rows
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.writer import ArchiveWriter
 folder = Path(sys.argv[1])
 for turn in range(int(sys.argv[2]), int(sys.argv[3])):
     child = os.fork()
@@ -626,7 +626,7 @@ def test_a_full_disk_is_told_and_costs_nothing(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from tests.dweets.archive_rows_made import rows
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable
 with ArchiveWriter(Path(sys.argv[1])) as writer:
     writer.append("t", rows(1, 100))
@@ -654,7 +654,7 @@ def test_one_writer_a_folder(tmp_path: Path) -> None:
     holder = """
 import sys
 from pathlib import Path
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.writer import ArchiveWriter
 with ArchiveWriter(Path(sys.argv[1])):
     print("open", flush=True)
     sys.stdin.read()

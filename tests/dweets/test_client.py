@@ -21,9 +21,9 @@ from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit.connection import Connection
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
-from toolkit.gateway import Gateway
-from toolkit.gateway.limits import LIMITS
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.runtime import SteppedClock
 
 
 def dtypes(frame: pd.DataFrame) -> dict[str, str]:

@@ -11,9 +11,9 @@ import pytest
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from toolkit.dweets.conditions import Verdict
-from toolkit.dweets.service.condition_turns import Conditions
-from toolkit.gateway import Gateway
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.condition_turns import Conditions
+from toolkit_gateway.runtime import Timings
 
 
 async def evaluate(conditions: Conditions, recipients: list[str], source: str, contents: list[bytes]) -> list[Verdict]:

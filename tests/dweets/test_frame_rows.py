@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from tests.dweets.archive_rows_made import START
+from toolkit.archive.parquet_files import LONGEST_TEXT, Row, table_of_frame, table_of_rows
 from toolkit.dweets import frame_rows
-from toolkit.dweets.archive.parquet_files import LONGEST_TEXT, Row, table_of_frame, table_of_rows
 from toolkit.dweets.frame_rows import row_contents, row_texts
 from toolkit.errors import InvalidArgument
 

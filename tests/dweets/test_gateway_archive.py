@@ -22,15 +22,15 @@ from tests.gateway.stores_under_test import SetClock
 from tests.gateway_process import GatewayProcess
 from tests.redis_servers import fresh_url
 from tests.test_cli import called
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.file_names import all_files, thing_files
-from toolkit.dweets.service.archiving import Archiving
-from toolkit.dweets.service.things import journal_of
+from toolkit.archive.archive import Archive
+from toolkit.archive.file_names import all_files, thing_files
 from toolkit.errors import ArchiveUnusable, InvalidArgument
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock
-from toolkit.stores import NewEntry
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.dweets.archiving import Archiving
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.runtime import SteppedClock
+from toolkit_gateway.stores import NewEntry
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 DWEETS = 20_000
 

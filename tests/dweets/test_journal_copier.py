@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from tests.dweets.archive_rows_made import SECOND, START, archived, numbers, rows
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.file_names import missing_between, thing_files
-from toolkit.dweets.service import archiving
-from toolkit.dweets.service.archiving import JournalCopier
-from toolkit.dweets.service.things import journal_of
+from toolkit.archive.archive import Archive
+from toolkit.archive.file_names import missing_between, thing_files
 from toolkit.dweets.wire import dweet_record
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
-from toolkit.stores import Entry
-from toolkit.worker_thread import WorkerThread
+from toolkit_gateway.dweets import archiving
+from toolkit_gateway.dweets.archiving import JournalCopier
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.stores import Entry
+from toolkit_gateway.worker_thread import WorkerThread
 
 
 def entries(first: int, last: int, *, thing: str = "t", start: int = START) -> list[Entry]:

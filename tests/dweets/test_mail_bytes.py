@@ -22,13 +22,13 @@ from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
-from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.mail_delivery import MailFolder, Outcome
-from toolkit.dweets.service.storage import SPACE, encode_record
 from toolkit.errors import InvalidArgument, MalformedRequest
-from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.mail_delivery import MailFolder, Outcome
+from toolkit_gateway.dweets.storage import SPACE, encode_record
+from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 HEADERS = [
     "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type",

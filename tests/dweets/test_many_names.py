@@ -13,8 +13,8 @@ import pytest
 
 from tests.conftest import raw_call
 from toolkit import LiveDweets
+from toolkit.archive.parquet_files import Row, table_of_rows
 from toolkit.connection import Connection
-from toolkit.dweets.archive.parquet_files import Row, table_of_rows
 from toolkit.errors import InvalidArgument
 
 ROWS, NAMES = 150, 1_000

@@ -14,8 +14,8 @@ import pytest
 import toolkit
 from tests.redis_servers import fresh_url
 from toolkit.errors import InvalidArgument
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.runtime import SteppedClock
 
 ROWS = 1_200
 DAY = "2026-01-01"

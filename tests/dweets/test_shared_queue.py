@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
-from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.email_queue import EmailQueue
-from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.mail_delivery import Outcome, SmtpDelivery
-from toolkit.dweets.service.storage import SPACE, Changes, encode_record
 from toolkit.dweets.stream_format import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
-from toolkit.outside_world import OutsideWorld, Timings
 from toolkit.secret import Secret
-from toolkit.stores import Store
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
+from toolkit_gateway.dweets.email_queue import EmailQueue
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.mail_delivery import Outcome, SmtpDelivery
+from toolkit_gateway.dweets.storage import SPACE, Changes, encode_record
+from toolkit_gateway.runtime import OutsideWorld, Timings
+from toolkit_gateway.stores import Store
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 LOCK, KEY = "garage-lock", "master-of-the-garage"
 MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "Alert of garage: fire", "fire\n")

@@ -15,8 +15,8 @@ from tests.dweets.conftest import Caller
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import BadServer, MailServer, drip, eventually
 from tests.redis_servers import fresh_url
-from toolkit.gateway import Gateway
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import Timings
 
 POSTERS, POSTS = 16, 1_300
 LOCK, KEY = "garage-lock", "master-of-the-garage"

@@ -19,7 +19,7 @@ import psutil
 import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 TEXT = ("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 140)[:9000]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from data.tools.hands.sources import sources
-from toolkit.handwriting.catalogue import HANDS_DIR, catalogue, writer_of
-from toolkit.handwriting.ink.hand import PACKS_DIR, fallback_chain, load_hand
+from toolkit_gateway.ink.catalogue import HANDS_DIR, catalogue, writer_of
+from toolkit_gateway.ink.hand import PACKS_DIR, fallback_chain, load_hand
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z")

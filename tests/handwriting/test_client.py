@@ -20,10 +20,10 @@ from PIL import Image
 
 import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
-from toolkit.gateway import DEMO_SEED
 from toolkit.handwriting.client.style import PRESETS, LetterStyle, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
-from toolkit.outside_world import OutsideWorld
+from toolkit_gateway import DEMO_SEED
+from toolkit_gateway.runtime import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:

@@ -12,9 +12,9 @@ import pypdfium2
 import pytest
 
 from tests.handwriting.conftest import LETTER, pixels, written
-from toolkit.handwriting.catalogue import writer_of
-from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import CMYK, RGB
+from toolkit_gateway.ink.catalogue import writer_of
+from toolkit_gateway.ink.parameters import CMYK, RGB
+from toolkit_gateway.ink.shaping import Shaper
 
 TEXT = "Café Zoë, €14.90 “ok” £3 ½ (Łódź)\n\nПривет, Ελένη! 안녕 🎂\n  Robert & Margaret: 100% <yes>"
 
@@ -59,7 +59,7 @@ def test_png_size_is_rounded_half_up(winters):
 def test_a_png_that_is_drawn_in_bands_has_the_same_ink(molly, monkeypatch, limit, value, pen, most):
     page = {"handwriting_size": 40.0, "width": 900.0, "height": 700.0, "pen": pen}
     whole = pixels(written(molly, LETTER, "png", **page))[:, :, 3].astype(int)
-    monkeypatch.setattr(f"toolkit.handwriting.ink.canvases.png.{limit}", value)
+    monkeypatch.setattr(f"toolkit_gateway.ink.canvases.png.{limit}", value)
     banded = pixels(written(molly, LETTER, "png", **page))[:, :, 3]
     assert np.abs(whole - banded).max() <= most
 
@@ -67,7 +67,7 @@ def test_a_png_that_is_drawn_in_bands_has_the_same_ink(molly, monkeypatch, limit
 def test_letters_heaped_up_are_drawn_coarsely_at_their_place(molly, monkeypatch):
     page = {"handwriting_size": 300.0, "width": 701.0, "height": 500.0, "line_spacing": 0.5}
     fine = pixels(written(molly, "Mam Wim", "png", **page))
-    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.MAX_PAGE_EDGE", 6_000)
+    monkeypatch.setattr("toolkit_gateway.ink.canvases.png.MAX_PAGE_EDGE", 6_000)
     coarse = pixels(written(molly, "Mam Wim", "png", **page))
     assert coarse.shape == fine.shape
     assert not np.array_equal(coarse, fine)
@@ -76,7 +76,7 @@ def test_letters_heaped_up_are_drawn_coarsely_at_their_place(molly, monkeypatch)
 
 def test_a_text_of_too_many_points_is_written_with_fewer(winters, monkeypatch):
     fine = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
-    monkeypatch.setattr("toolkit.handwriting.ink.renderer.MAX_POINTS", 1_600)
+    monkeypatch.setattr("toolkit_gateway.ink.renderer.MAX_POINTS", 1_600)
     coarse = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
     assert not np.array_equal(coarse, fine)
     assert np.abs(coarse[:, :, 3].astype(float) - fine[:, :, 3]).mean() < 0.2 * fine[:, :, 3].mean()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.handwriting.conftest import Service, errors_of
 from tests.handwriting.test_beside_the_loop import children
-from toolkit.gateway import Gateway
-from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.wire import OWN_PARAMETERS, PAPERS, PENS, RENDER_PARAMETERS
+from toolkit_gateway import Gateway
+from toolkit_gateway.ink.catalogue import catalogue
 
 MEGABYTES = 500.0
 

@@ -14,12 +14,12 @@ from PIL import Image
 from scipy.ndimage import maximum_filter
 
 from tests.handwriting.conftest import LETTER, pixels, written
-from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import write_pages
-from toolkit.handwriting.parameters import CMYK, RGB, Parameters
 from toolkit.handwriting.wire import PAPERS, PENS, Paper, Pen
+from toolkit_gateway.ink.catalogue import Handwriting
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.renderer import write_pages
 
 REAL_PENS = [pen for pen in PENS if pen != "plain"]
 SHEETS = [paper for paper in PAPERS if paper != "none"]

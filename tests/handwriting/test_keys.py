@@ -13,10 +13,10 @@ from tests.handwriting.conftest import Service, errors_of
 from tests.mail_server import eventually
 from tests.test_cli import called
 from toolkit.errors import KeyRejected, RateLimited
-from toolkit.gateway import Gateway
-from toolkit.gateway.configuration import configuration_of
-from toolkit.rate_limit import RateLimit
 from toolkit.secret import Secret
+from toolkit_gateway import Gateway
+from toolkit_gateway.configuration import configuration_of
+from toolkit_gateway.rate_limit import RateLimit
 
 KEYS = [{"apikey": "letters-key", "apisecret": "letters-secret"}]
 

@@ -20,12 +20,12 @@ import toolkit
 from tests.conftest import raw_call
 from tests.handwriting.conftest import MOLLY, Service, errors_of, handwriting, ink_left
 from toolkit.errors import InvalidArgument, InvalidParameters
-from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
-from toolkit.handwriting.catalogue import Handwriting, catalogue
-from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import draw, render, write_pages
-from toolkit.handwriting.parameters import RGB, Margin, Parameters
+from toolkit_gateway import Gateway
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
+from toolkit_gateway.ink.renderer import draw, render, write_pages
 
 SENTENCES = (
     "Yesterday the ferry brought a big yellow dog, two trunks of old books and a piano for the schoolmaster.",
@@ -279,7 +279,7 @@ def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, ob
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
 def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.frugal_worker")
+    monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.handwriting.frugal_worker")
     target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
     with Gateway() as gateway:
         reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
@@ -289,7 +289,7 @@ def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.Monk
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
 def test_a_pdf_of_one_word_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.frugal_worker")
+    monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.handwriting.frugal_worker")
     with Gateway() as gateway:
         assert Service(gateway.base_url).render("pdf", text="\N{POTTED PLANT}" * 1400, width="100in").status == 200
 

@@ -14,9 +14,9 @@ import pytest
 
 import toolkit
 from toolkit.errors import InvalidArgument, Unreachable
-from toolkit.gateway import Gateway
 from toolkit.handwriting.client.renderer import Renderer
-from toolkit.local_files import write_whole
+from toolkit.system.files import write_whole
+from toolkit_gateway import Gateway
 
 GUESTS = pd.DataFrame({"name": ["Ada", "Grace", "Zoë"], "sum": [1.5, 20.0, 3.25]}, index=["a", "g", "z"])
 TEMPLATE = "Dear {name},\nyou owe us {sum:.2f}. {{Row {number}}}"

@@ -10,12 +10,12 @@ import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, write_page, written
 from tests.handwriting.test_writing import white_between
-from toolkit.handwriting.catalogue import catalogue, habits_of, writer_of
-from toolkit.handwriting.ink.natural.penman import Penman
-from toolkit.handwriting.ink.ribbons import DOT_FLAG
-from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import Parameters
 from toolkit.random_streams import RandomStreams
+from toolkit_gateway.ink.catalogue import catalogue, habits_of, writer_of
+from toolkit_gateway.ink.natural.penman import Penman
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.ribbons import DOT_FLAG
+from toolkit_gateway.ink.shaping import Shaper
 
 CONSTRUCTED = "etasnodgyflhk1479"  # and r, which Evangeline has as an outline
 

@@ -12,7 +12,7 @@ import toolkit
 from tests.handwriting.conftest import LETTER, Service, handwriting
 from toolkit.errors import InvalidArgument, InvalidParameters
 from toolkit.handwriting.client.style import LetterStyle, Page, letter_query
-from toolkit.handwriting.parameters import Margin
+from toolkit_gateway.ink.parameters import Margin
 
 EDGES = Margin(30.0, 40.0, 50.0, 60.0)
 

@@ -15,9 +15,9 @@ import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
-from toolkit.fair_queue import FairQueue
-from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
+from toolkit_gateway import Gateway
+from toolkit_gateway.fair_queue import FairQueue
 
 EMOJI = "\N{GRINNING FACE}" * 9000
 
@@ -77,7 +77,7 @@ def head_of(connection: socket.socket) -> bytes:
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Gate]]:
     monkeypatch.setenv("TEST_GATE", str(tmp_path))
-    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.gated_worker")
+    monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.handwriting.gated_worker")
     made: list[Gate] = []
 
     def make(**settings: float) -> Gate:

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from tests.handwriting.conftest import MOLLY, Service
-from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.ink.renderer import render
-from toolkit.handwriting.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.catalogue import catalogue
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.renderer import render
 
 WINTERS = "2D5S18M00002"
 TYPES = {"png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml"}

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, write_page, written
-from toolkit.handwriting.catalogue import WRITERS, catalogue
-from toolkit.handwriting.ink.hand import load_hand
-from toolkit.handwriting.ink.ribbons import DOT_FLAG
-from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
-from toolkit.handwriting.parameters import CMYK, RGB, Parameters
 from toolkit.random_streams import RandomStreams
+from toolkit_gateway.ink.catalogue import WRITERS, catalogue
+from toolkit_gateway.ink.hand import load_hand
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.ribbons import DOT_FLAG
+from toolkit_gateway.ink.shaping import PUNCTUATION_GAP, Shaper
 
 
 @pytest.mark.parametrize("title", ["Winters", "Molly"])

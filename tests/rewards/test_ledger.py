@@ -24,12 +24,12 @@ from tests.conftest import operator_of
 from tests.gateway_process import Killer
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
 from toolkit.errors import Conflict, StoreUnavailable
-from toolkit.gateway import Gateway
-from toolkit.gateway.configuration import configuration_of
-from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
-from toolkit.rewards.service.ledger import LEDGER_SPACE
-from toolkit.rewards.service.rewards import RewardRequest, RewardService
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway import Gateway
+from toolkit_gateway.configuration import configuration_of
+from toolkit_gateway.rewards.ledger import LEDGER_SPACE
+from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
+from toolkit_gateway.runtime import Clock, OutsideWorld, SteppedClock, Timings
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 SCARCE = {
     "default": {"p": 1, "per_device_per_day": 1000, "per_moment_per_day": 1000, "min_gap_s": 0},

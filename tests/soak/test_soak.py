@@ -31,8 +31,8 @@ from tests.soak.callers import (
     Writer,
 )
 from tests.test_cli import end, started, url_of
-from toolkit.gateway import Gateway
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import Timings
 
 THINGS = [f"soak-{number}" for number in range(4)]
 ALARMS = [f"garage-{number}" for number in range(4)]

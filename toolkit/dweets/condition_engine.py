@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import quickjs
 
-from toolkit.worker_process import limit_cpu, limit_memory, serve
+from toolkit.system.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
 #: Memory that the process may allocate for one engine and one job.

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
-from toolkit.public_names import Closable
-from toolkit.worker_process import Death, WorkerDied, WorkerProcess
+from toolkit.public_api import Closable
+from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 
-log = logging.getLogger("toolkit.gateway.alerts")
+log = logging.getLogger("toolkit_gateway.alerts")
 
 ENGINE_MODULE = "toolkit.dweets.condition_engine"
 #: The CPU time of one evaluation, and of its repetition if it was interrupted: CPU time also passes on a busy machine.

@@ -12,7 +12,7 @@ from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.operator import wire
-from toolkit.public_names import PublicNames
+from toolkit.public_api import PublicNames
 from toolkit.rewards.analysis.rates import SESSION_COLUMNS, decision_frame
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret

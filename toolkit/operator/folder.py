@@ -10,10 +10,10 @@ from pathlib import Path
 import filelock
 
 from toolkit.errors import StoreUnavailable
-from toolkit.local_files import write_whole
 from toolkit.secret import Secret
+from toolkit.system.files import write_whole
 
-log = logging.getLogger("toolkit.gateway")
+log = logging.getLogger("toolkit_gateway")
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,64}")
 _OWNER_ONLY = 0o600

@@ -21,10 +21,10 @@ from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, NotFound
 from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
-from toolkit.public_names import PublicNames
+from toolkit.public_api import PublicNames
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archive.archive import Archive
+    from toolkit.archive.archive import Archive
 
 ThingNames = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
@@ -214,7 +214,7 @@ class DweetClient(PublicNames):
 
         Reading needs no key: archive files are not encrypted, and locks do not protect them.
         """
-        from toolkit.dweets.archive.archive import Archive
+        from toolkit.archive.archive import Archive
 
         return Archive(folder)
 

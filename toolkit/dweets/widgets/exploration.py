@@ -17,8 +17,8 @@ from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
 
 if TYPE_CHECKING:
+    from toolkit.archive.archive import Archive
     from toolkit.connection import Connection
-    from toolkit.dweets.archive.archive import Archive
 
 _MOST_THINGS = 100
 #: Intervals for resampling, in the notation of pandas, by their label in the list.
@@ -40,7 +40,7 @@ class HistorySource:
     """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things."""
 
     def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
-        from toolkit.dweets.archive.archive import Archive
+        from toolkit.archive.archive import Archive
 
         self.is_live, self._is_archive = tk is not None, isinstance(tk, Archive)
         # The attribute "operator" tells a connection from a DataFrame, which has "dweets" too.

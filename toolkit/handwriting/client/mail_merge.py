@@ -19,7 +19,7 @@ from toolkit.frames import check_columns_differ
 from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import LetterStyle, letter_query
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.local_files import write_whole
+from toolkit.system.files import write_whole
 
 _LIST_FILE_NAME = "letters.jsonl"
 # Forbidden characters, a dot or space at the beginning, a space at the end, names that Windows reserves, and no name.

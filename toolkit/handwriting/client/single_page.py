@@ -13,7 +13,7 @@ from toolkit.handwriting.client.style import Distance, PageStyle, Style
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpSession
-from toolkit.public_names import PublicNames
+from toolkit.public_api import PublicNames
 from toolkit.secret import Secret
 
 #: The smallest and the largest rating; None means no bound.

@@ -14,7 +14,7 @@ from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_o
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, choose_background
 from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
-from toolkit.widget_family import button, html_line, in_turn, row, sized
+from toolkit.widgets.base import button, html_line, in_turn, row, sized
 
 CARDS_PER_PAGE = 6
 _SNIPPET_LENGTH, _MAX_WORD_LENGTH = 14, 24  # characters; a longer first word is shown up to the second limit

@@ -21,7 +21,7 @@ from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, FileKind
-from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
+from toolkit.widgets.base import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection

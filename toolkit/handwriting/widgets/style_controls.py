@@ -9,7 +9,7 @@ from PIL import ImageColor
 
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import button, check_box, in_turn, row, sized, slider
+from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
 _LABEL_WIDTH = "5.2em"
 HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look like a person's writing
