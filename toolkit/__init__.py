@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from toolkit_gateway import Gateway
 
 _MODULE_OF_NAME = {
-    "Archive": "toolkit.archive.archive",
+    "Archive": "toolkit.archive",
     "Connection": "toolkit.connection",
     "Gateway": "toolkit_gateway",
     "HandwritingExplorer": "toolkit.handwriting.widgets.handwriting_explorer",

@@ -6,8 +6,10 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NoReturn, Self
+
+from toolkit.errors import needs_extra
 
 
 class PublicNames:
@@ -35,13 +37,18 @@ class Closable(ABC):
         self.close()
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package; `modules` maps each name to its module."""
+def lazy_names(
+    package: str, modules: Mapping[str, str], extra: str | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for a package; `modules` maps each name to its module.
+
+    `extra` is the extra of this distribution with the libraries that the modules need.
+    """
 
     def get_attribute(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with interrupts_deferred():
+        with interrupts_deferred(), needs_extra(extra) if extra else nullcontext():
             value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
-from toolkit.operator.folder import write_address
 from toolkit.public_api import Closable, PublicNames
 from toolkit.secret import Secret
 from toolkit.widgets.cell_runs import close_earlier
 from toolkit_gateway.configuration import Configuration, Source, configuration_of
 from toolkit_gateway.demo_world import DemoWorld
 from toolkit_gateway.http.server import ServerThread
+from toolkit_gateway.operator_folder import write_address
 from toolkit_gateway.routes.identity import SIMULATION_WARNING
 from toolkit_gateway.runtime import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit_gateway.services import Services

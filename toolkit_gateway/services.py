@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from toolkit.endpoint import is_loopback
-from toolkit.operator.folder import read_or_make_key, remove_address
 from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit_gateway.configuration import Configuration
@@ -18,6 +17,7 @@ from toolkit_gateway.http.app import Application
 from toolkit_gateway.http.exchange import Routes
 from toolkit_gateway.identity.callers import IdentitySettings
 from toolkit_gateway.identity.identity import IdentityService
+from toolkit_gateway.operator_folder import read_or_make_key, remove_address
 from toolkit_gateway.rewards.rewards import RewardService
 from toolkit_gateway.routes.dweets import DweetRoutes
 from toolkit_gateway.routes.handwriting import HandwritingRoutes

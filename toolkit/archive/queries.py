@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from toolkit.archive.parquet_files import BASE, Footer, common_schema, conformed, fits, read_rows
-from toolkit.errors import ExtraMissing, InvalidArgument
+from toolkit.errors import InvalidArgument, needs_extra
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -33,10 +33,8 @@ class ArchiveQueries:
     """Runs SQL over the files of an archive, one query at a time, on a connection that stays open."""
 
     def __init__(self) -> None:
-        try:
+        with needs_extra("archive"):
             import duckdb
-        except ImportError:
-            raise ExtraMissing("DuckDB", "archive") from None
         self._connection = duckdb.connect(config=_CONFIGURATION)
         self._connection.execute(_SETTINGS)
         # Queries run in a thread of their own, because DuckDB does not notice Ctrl-C in the thread of the caller.
@@ -108,10 +106,8 @@ def _quoted(text: str, quote: str) -> str:
 
 
 def dask_frame(files: Sequence[Footer]) -> dd.DataFrame:
-    try:
+    with needs_extra("archive"):
         import dask.dataframe as dd
-    except ImportError:
-        raise ExtraMissing("Dask", "archive") from None
     schema = common_schema(footer.schema for footer in files)
     groups: dict[int, list[Footer]] = {}
     rows_before = 0

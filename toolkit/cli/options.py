@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toolkit.operator.folder import running_gateway
+from toolkit.operator.running_gateway import running_gateway
 from toolkit.system.files import gateway_folder
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""The files of the operator in the data folder of a gateway: the key, and the address while the gateway runs."""
+"""The files of the operator in the data folder of a gateway: the key, and the address while the gateway runs.
+
+`toolkit.operator.running_gateway` reads them.
+"""
 
 import logging
 import os
@@ -6,8 +9,6 @@ import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
-
-import filelock
 
 from toolkit.errors import StoreUnavailable
 from toolkit.secret import Secret
@@ -50,18 +51,3 @@ def write_address(folder: Path, url: str) -> None:
 def remove_address(folder: Path) -> None:
     with suppress(OSError):
         (folder / "gateway.url").unlink(missing_ok=True)
-
-
-def running_gateway(folder: Path) -> tuple[str, Secret] | None:
-    """Return URL and key of the gateway that has the folder open; None if no gateway has, or the key cannot be read."""
-    try:
-        url, process = (folder / "gateway.url").read_text("ascii").split()
-        key = Secret((folder / "operator.key").read_text("ascii").strip())
-        # A killed gateway leaves its address; another program may have the port now, and must not get the key.
-        file_lock = filelock.FileLock(folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
-        with suppress(filelock.Timeout), file_lock:
-            return None
-        # A gateway that is starting has the folder, but has not yet removed the address of a killed gateway.
-        return (url, key) if process == (folder / "gateway.pid").read_text("ascii").strip() else None
-    except (OSError, ValueError):
-        return None
