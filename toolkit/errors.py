@@ -293,9 +293,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+class DataWarning(UserWarning):
+    """Something about the data is doubtful, and the call goes on; the text has counts and an example.
+
+    ``warnings.simplefilter("error", toolkit.errors.DataWarning)`` makes each of these warnings an error.
+    """
+
+
 def warn_caller(text: str) -> None:
-    """Issue a UserWarning for the line of the caller's code that called this package."""
+    """Issue a DataWarning for the line of the caller's code that called this package."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("toolkit.", "toolkit_gateway.")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, DataWarning, stacklevel=level)
