@@ -150,7 +150,7 @@ class HandwritingClient(SinglePageClient):
 
         Warns
         -----
-        UserWarning
+        DataWarning
             Some rows have an error, or text that did not fit.
 
         Examples
