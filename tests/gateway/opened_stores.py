@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -39,6 +40,16 @@ def run(work: Awaitable[Any]) -> Any:
         return await asyncio.wait_for(work, SECONDS)
 
     return asyncio.run(bounded())
+
+
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine function in an event loop."""
+
+    @functools.wraps(test)
+    def run_test(*arguments: Any, **fixtures: Any) -> None:
+        run(test(*arguments, **fixtures))
+
+    return run_test
 
 
 async def until(condition: Callable[[], object], otherwise: Callable[[], object] = lambda: "") -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.redis_servers import fresh_cluster_url, fresh_url
 from toolkit_gateway.stores import Store
@@ -83,3 +85,19 @@ class StoreBench:
                 await store.close()
 
         return asyncio.run(run())
+
+
+def with_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine function; its argument `store` is the opened store of the fixture `on_store`."""
+    parameters = inspect.signature(test).parameters
+
+    @functools.wraps(test)
+    def run_test(*self: Any, on_store: StoreBench, **fixtures: Any) -> None:
+        if "on_store" in parameters:
+            fixtures["on_store"] = on_store
+        on_store(lambda store: test(*self, store=store, **fixtures))
+
+    names = dict.fromkeys("on_store" if name == "store" else name for name in parameters)
+    new = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    run_test.__signature__ = inspect.Signature(new)  # type: ignore[attr-defined]
+    return run_test

@@ -14,8 +14,9 @@ from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import Values
-from toolkit_gateway.stores.embedded_database import Change, Database
-from toolkit_gateway.stores.group_commit import GroupCommit, done_future
+from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
+from toolkit_gateway.stores.embedded_database import Change
+from toolkit_gateway.stores.group_commit import done_future
 from toolkit_gateway.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 ROW_PREFIX = b"R"
@@ -52,7 +53,7 @@ class EmbeddedRecords:
     Without `commits` the records are ephemeral, and a change returns at once. `now` decides what has expired.
     """
 
-    def __init__(self, now: Callable[[], int], commits: GroupCommit[Change] | None = None) -> None:
+    def __init__(self, now: Callable[[], int], commits: EmbeddedCommits | None = None) -> None:
         self._now = now
         self._commits = commits
         self._spaces: defaultdict[str, dict[str, Record]] = defaultdict(dict)
@@ -102,7 +103,7 @@ class EmbeddedRecords:
         return sorted(Row(space, key, *record) for space, key, record in records if self._live(record))
 
     async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
-        return self._subscribers[space].begin(space, subscriber, await self.scan(space))
+        return self._subscribers[space].announce_and_subscribe(space, subscriber, await self.scan(space))
 
     # -- for batches --------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ class EmbeddedRecords:
             end = 3 + int.from_bytes(key[1:3], "big")
             self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(value)
 
-    def begin(self, batch: WriteBatch | None) -> None:
+    def begin_batch(self, batch: WriteBatch | None) -> None:
         """Begin a batch: what was pending is written, or has failed."""
         self._pending.clear()
         if self._changes_left < 0:
@@ -123,18 +124,19 @@ class EmbeddedRecords:
         for space, changes in written:
             self._apply(space, changes)
 
-    def recover(self, database: Database) -> None:
+    def recover(self) -> None:
         """Show what the database holds after a failed write: the changes may have been made or not."""
+        assert self._commits is not None
         while self._batch:
             space, changes = self._batch[0]
-            rows = {key: database.get(_row_key(space, key)) for key in changes}
+            rows = {key: self._commits.database.get(_row_key(space, key)) for key in changes}
             del self._batch[0]
             self._apply(space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
 
     def _change(self, space: str, evaluate: Evaluate) -> Future[Any]:
         if self._commits is not None:
-            return self._commits.submit(Change(partial(self._prepare, space, evaluate))).future
-        self.begin(None)
+            return self._commits.add_to_next_batch(Change(partial(self._prepare, space, evaluate))).future
+        self.begin_batch(None)
         result = self._prepare(space, evaluate, None)
         self.announce()
         return done_future(result)

@@ -13,8 +13,9 @@ from msgspec import msgpack
 
 from toolkit_gateway.stores import Entry, NewEntry, Subscriber
 from toolkit_gateway.stores.group_commit import done_future
+from toolkit_gateway.stores.redis.commands import APPEND, Argument, Command
 from toolkit_gateway.stores.redis.listener import Subscription
-from toolkit_gateway.stores.redis.nodes import APPEND, Argument, Command, Topology
+from toolkit_gateway.stores.redis.topology import Topology
 from toolkit_gateway.stores.subscribers import Subscribers
 
 _ENTRIES_PER_PAGE = 128  # of 64 KB each at most
@@ -53,14 +54,14 @@ class Append(Command):
             arguments += used, append.keep, append.floor, append.entries[-1].at, len(append.encoded), *append.encoded
         return (b"EVALSHA", APPEND, len(keys), *keys, *arguments)
 
-    def answer(self, group: Sequence[Append], response: Sequence[int]) -> None:
+    def read_response(self, group: Sequence[Append], response: Sequence[int]) -> None:
         *numbers, epoch = response
         self.journals.next_epochs[self.tag] = max(self.journals.next_epochs[self.tag], epoch + 1)
         for append, before, last in zip(group, numbers[::2], numbers[1::2], strict=True):
             numbered = enumerate(append.entries, last - len(append.entries) + 1)
             append.result = [Entry(number, *new_entry) for number, new_entry in numbered]
             if subscription := self.journals.subscriptions.get(append.name):
-                subscription.offer(before, append.result, append.settle)
+                subscription.deliver_own(before, append.result, append.settle)
             else:
                 append.settle()
 
@@ -86,7 +87,7 @@ class RedisJournals:
     ) -> Future[list[Entry]]:
         if not new_entries:
             return done_future([])
-        return self.topology.submit(lambda: Append(self, name, new_entries, keep, floor))
+        return self.topology.send(lambda: Append(self, name, new_entries, keep, floor))
 
     async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
         newest = "+" if below is None else f"(0-{below}"
@@ -106,11 +107,11 @@ class RedisJournals:
     async def _read(self, name: str, command: bytes, start: Argument, end: bytes, count: int) -> list[Entry]:
         # Entries must be read up to where the subscribers begin, or those in between would be missed.
         if subscription := self.subscriptions.get(name):
-            await subscription.begin()
+            await subscription.find_position()
         tag, key = self.tag_and_stream(name)
         # Not in the order of the writes, so that no write waits for a long history.
         arguments = tag, command, key, start, end, b"COUNT", count
-        entries: list[Entry] = await self.topology.submit(lambda: Command(*arguments, read=entries_of, in_order=False))
+        entries: list[Entry] = await self.topology.send(lambda: Command(*arguments, read=entries_of, in_order=False))
         return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
@@ -121,7 +122,7 @@ class RedisJournals:
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         for last in (count + 100, -1):  # read all names only if many of the last ones have another prefix
             arguments = tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"
-            rows = await self.topology.submit(partial(Command, *arguments, in_order=False))
+            rows = await self.topology.send(partial(Command, *arguments, in_order=False))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             matching = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(matching) >= count or len(names) <= last:
@@ -131,7 +132,7 @@ class RedisJournals:
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         if name not in self.subscriptions:
             self.subscriptions[name] = JournalSubscription(self, name)
-        return self.subscriptions[name].subscribers.add(subscriber)
+        return self.subscriptions[name].subscribers.subscribe(subscriber)
 
     def is_live(self, name: str) -> bool:
         return name in self.subscriptions and self.subscriptions[name].is_live
@@ -158,7 +159,7 @@ class JournalSubscription(Subscription):
             del self._journals.subscriptions[self.name]
             self.close()
 
-    async def begin(self) -> None:
+    async def find_position(self) -> None:
         """Find out where to begin, unless that is known; raise StoreUnavailable while Redis is away."""
         if self._newest.done() and self._newest.exception() is not None:
             self._newest = self._read_newest()
@@ -169,13 +170,13 @@ class JournalSubscription(Subscription):
     def _read_newest(self) -> Future[list[Entry]]:
         # In the order of the writes, so that all later appends of this gateway have higher numbers.
         arguments = self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1
-        return self._topology.submit(lambda: Command(*arguments, read=entries_of))
+        return self._topology.send(lambda: Command(*arguments, read=entries_of))
 
     def on_message(self, data: bytes) -> None:
         # If this gateway made the append, its response arrives in a moment, and nothing needs to be read.
         asyncio.get_running_loop().call_later(_SECONDS_FOR_RESPONSE, self._catch_up, int(data))
 
-    def offer(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
+    def deliver_own(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
         """Deliver entries of this gateway, the first of them after number `before`, then call `then`."""
         if self.position is None or before <= self.position:
             self._deliver(entries)
@@ -188,7 +189,7 @@ class JournalSubscription(Subscription):
             self.refresh()
 
     async def read(self) -> None:
-        await self.begin()
+        await self.find_position()
         async for page in self._journals.pages(self.name, self.position or 0):
             self._deliver(page)
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import Values
+from toolkit_gateway.stores.redis.commands import RECORDS, Argument, Command
 from toolkit_gateway.stores.redis.listener import Subscription
-from toolkit_gateway.stores.redis.nodes import RECORDS, Argument, Command, Topology
+from toolkit_gateway.stores.redis.topology import Topology
 from toolkit_gateway.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 
@@ -59,11 +60,11 @@ class RedisRecords:
         if not subscription.is_filled:
             await subscription.read()
         # Nothing is awaited from here on, so this subscriber gets every later change.
-        return subscription.subscribers.begin(space, subscriber, subscription.values)
+        return subscription.subscribers.announce_and_subscribe(space, subscriber, subscription.values)
 
     def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> Future[Any]:
         """Read values in the order of the writes, so that a caller sees all earlier changes of this gateway."""
-        return self.topology.submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
+        return self.topology.send(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
 
     def _change(
         self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Values]]
@@ -75,7 +76,7 @@ class RedisRecords:
             return result
 
         timed = self._now(), *arguments
-        return self.topology.submit(
+        return self.topology.send(
             lambda: Command(tag_of(space), *timed, script=RECORDS, keys=self.keys(space), read=apply)
         )
 

@@ -13,8 +13,9 @@ from toolkit_gateway.stores import Journals, Records
 from toolkit_gateway.stores.redis.address import UNREACHABLE, RedisAddress, reason_of
 from toolkit_gateway.stores.redis.copying import RedisCopying
 from toolkit_gateway.stores.redis.journals import RedisJournals
-from toolkit_gateway.stores.redis.nodes import Node, Topology
+from toolkit_gateway.stores.redis.nodes import Node
 from toolkit_gateway.stores.redis.records import RedisRecords
+from toolkit_gateway.stores.redis.topology import Topology
 
 log = logging.getLogger("toolkit_gateway")
 
@@ -42,7 +43,8 @@ class RedisStore:
         self.copying = RedisCopying(self.topology, journals)
         self.records: Records = RedisRecords(self.topology, "records", self._now)
         self.ephemeral: Records = RedisRecords(self.topology, "ephemeral", self._now)
-        try:
+        async with contextlib.AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(self.close)
             await self.topology.read()
             tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
             for node, tag in tags.items():
@@ -53,9 +55,7 @@ class RedisStore:
                 raise StoreUnavailable(
                     f"{self!r} has an unfinished move: run `toolkit move` again with the same folder and URL"
                 )
-        except BaseException:
-            await self.close()
-            raise
+            on_failure.pop_all()
 
     async def close(self) -> None:
         await self.topology.close()
