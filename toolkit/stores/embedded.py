@@ -7,18 +7,21 @@ journal or of a durable record survives ``kill -9`` and power loss.
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import Journals, Records
+from toolkit.stores import CompareAndSet, Journals, NewEntry, Records
 from toolkit.stores.embedded_database import Change, Database
 from toolkit.stores.embedded_journals import EmbeddedJournals
 from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords
 from toolkit.stores.group_commit import GroupCommit
+from toolkit.stores.hash_tag import common_tag
 
 # A batch is prepared on the event loop, this many rows at a time: they take some milliseconds.
 _ROWS_AT_ONCE = 2_000
@@ -53,11 +56,12 @@ class EmbeddedStore:
             self._commits: GroupCommit[Change] = GroupCommit(self._write)
             self._has_failed = False  # the changes of the last batch may have been made or not
             self._journals = EmbeddedJournals(database, self._commits)
-            self._records = EmbeddedRecords(self._now, self._commits)
+            self._records = EmbeddedRecords(self._now, self._commits, is_durable=True)
+            self._ephemeral = EmbeddedRecords(self._now, self._commits, is_durable=False)
             self._records.load(await database.read(lambda: list(database.items(ROW_PREFIX))))
             self.journals: Journals = self._journals
             self.records: Records = self._records
-            self.ephemeral: Records = EmbeddedRecords(self._now)
+            self.ephemeral: Records = self._ephemeral
             self._opened = opened.pop_all()
 
     async def close(self) -> None:
@@ -66,6 +70,25 @@ class EmbeddedStore:
             await self._commits.close()
         finally:
             await self._opened.aclose()
+
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        common_tag([*(change.space for change in changes), *appends])
+        return self._commits.submit(Change(partial(self._prepare, changes, appends))).future
+
+    def _prepare(
+        self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]], batch: WriteBatch
+    ) -> bool:
+        additions: list[Callable[[WriteBatch], object]] = []
+        for conditional in changes:
+            records = self._ephemeral if conditional.is_ephemeral else self._records
+            is_expected, changed = records.evaluate(conditional)
+            if not is_expected:
+                return False
+            additions.append(records.stage(conditional.space, changed))
+        additions += [self._journals.stage(name, entries) for name, entries in appends.items() if entries]
+        for add in additions:
+            add(batch)
+        return True
 
     async def _write(self, changes: Sequence[Change]) -> None:
         if self._has_failed:
@@ -77,6 +100,7 @@ class EmbeddedStore:
         batch, prepared, pause_at = WriteBatch(raw_mode=True), list[Change](), _ROWS_AT_ONCE
         self._journals.begin()
         self._records.begin(batch)
+        self._ephemeral.begin(batch)
         for change in changes:
             try:
                 change.result = change.prepare(batch)
@@ -92,8 +116,10 @@ class EmbeddedStore:
                 await self._database.write(batch)
             except StoreUnavailable:
                 self._has_failed = True
+                self._ephemeral.discard()
                 raise
         self._journals.announce()
         self._records.announce()
+        self._ephemeral.announce()
         for change in prepared:
             change.settle()

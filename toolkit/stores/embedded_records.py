@@ -5,7 +5,7 @@ The key of a row is ``R``, the length of the space (2 bytes), space and key; its
 
 from asyncio import Future
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import Values
+from toolkit.stores import CompareAndSet, Values
 from toolkit.stores.embedded_database import Change, Database
 from toolkit.stores.group_commit import GroupCommit, done_future
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
@@ -39,13 +39,15 @@ Evaluate = Callable[[], tuple[Any, Changes]]
 class EmbeddedRecords:
     """See `toolkit.stores.Records`.
 
-    A change is evaluated when the batch before it is written, and returns when its own batch is written.
-    Without `commits` the records are ephemeral, and a change returns at once. `now` decides what has expired.
+    A change is evaluated when the batch before it is written, and returns when its own batch is written. Ephemeral
+    records are not in the batch: a change of them returns at once, unless a commit that changes some is being written.
+    `now` decides what has expired.
     """
 
-    def __init__(self, now: Callable[[], int], commits: GroupCommit[Change] | None = None) -> None:
+    def __init__(self, now: Callable[[], int], commits: GroupCommit[Change], *, is_durable: bool) -> None:
         self._now = now
         self._commits = commits
+        self._is_durable = is_durable
         self._spaces: defaultdict[str, dict[str, Record]] = defaultdict(dict)
         self._subscribers: defaultdict[str, RecordSubscribers] = defaultdict(RecordSubscribers)
         # What this batch has changed so far: by space and key, and in order.
@@ -58,20 +60,20 @@ class EmbeddedRecords:
         record = self._live(self._spaces[space].get(key))
         return record and record.value
 
+    async def get_many(self, space: str, keys: Collection[str]) -> Values:
+        self._check_open()
+        records = self._spaces[space]
+        live = {key: self._live(records.get(key)) for key in keys}
+        return {key: record and record.value for key, record in live.items()}
+
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]:
         return self._change(space, lambda: (None, {key: Record(value, expires)}))
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> Future[bool]:
-        def evaluate() -> tuple[bool, Changes]:
-            for key, value in expected.items():
-                record = self._find(space, key)
-                if (record and record.value) != value:
-                    return False, {}
-            return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
-
-        return self._change(space, evaluate)
+        conditional = CompareAndSet(space, expected, changes, expires)
+        return self._change(space, lambda: self.evaluate(conditional))
 
     def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
         def evaluate() -> tuple[int, Changes]:
@@ -109,6 +111,11 @@ class EmbeddedRecords:
         for space, changes in written:
             self._apply(space, changes)
 
+    def discard(self) -> None:
+        """Forget the changes of a batch that was not written."""
+        self._pending.clear()
+        self._batch.clear()
+
     def recover(self, database: Database) -> None:
         """Show what the database holds after a failed write: the changes may have been made or not."""
         while self._batch:
@@ -118,7 +125,7 @@ class EmbeddedRecords:
             self._apply(space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
 
     def _change(self, space: str, evaluate: Evaluate) -> Future[Any]:
-        if self._commits is not None:
+        if self._is_durable or self._batch:
             return self._commits.submit(Change(partial(self._prepare, space, evaluate))).future
         self.begin(None)
         result = self._prepare(space, evaluate, None)
@@ -127,17 +134,34 @@ class EmbeddedRecords:
 
     def _prepare(self, space: str, evaluate: Evaluate, batch: WriteBatch | None) -> Any:  # noqa: ANN401
         result, changes = evaluate()
-        if batch is not None:
-            rows = {_row_key(space, key): record and _encoded(record) for key, record in changes.items()}
-            # Nothing may fail from here on: the batch has changes of others too.
-            for row, value in rows.items():
-                if value is None:
-                    batch.delete(row)
-                else:
-                    batch.put(row, value)
-        self._pending.update({(space, key): record for key, record in changes.items()})
-        self._batch.append((space, changes))
+        self.stage(space, changes)(batch)
         return result
+
+    def evaluate(self, conditional: CompareAndSet) -> tuple[bool, Changes]:
+        space, expected, changes, expires, _ = conditional
+        for key, value in expected.items():
+            record = self._find(space, key)
+            if (record and record.value) != value:
+                return False, {}
+        return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
+
+    def stage(self, space: str, changes: Changes) -> Callable[[WriteBatch | None], None]:
+        """Return a function that adds changes to the batch, and cannot fail: the batch has changes of others too."""
+        rows: dict[bytes, bytes | None] = {}
+        if self._is_durable:
+            rows = {_row_key(space, key): record and _encoded(record) for key, record in changes.items()}
+
+        def add(batch: WriteBatch | None) -> None:
+            if batch is not None:
+                for row, value in rows.items():
+                    if value is None:
+                        batch.delete(row)
+                    else:
+                        batch.put(row, value)
+            self._pending.update({(space, key): record for key, record in changes.items()})
+            self._batch.append((space, changes))
+
+        return add
 
     def _apply(self, space: str, changes: Changes) -> None:
         records = self._spaces[space]
@@ -155,12 +179,12 @@ class EmbeddedRecords:
         for space, records in self._spaces.items():
             for key in [key for key, record in records.items() if not self._live(record)]:
                 del records[key]
-                if batch is not None:
+                if batch is not None and self._is_durable:
                     batch.delete(_row_key(space, key))
         self._changes_left = max(sum(map(len, self._spaces.values())), _MIN_CHANGES_TO_SWEEP)
 
     def _check_open(self) -> None:
-        if self._commits is not None and self._commits.is_closed:
+        if self._is_durable and self._commits.is_closed:
             raise StoreUnavailable("the gateway is stopping")
 
     def _find(self, space: str, key: str) -> Record | None:

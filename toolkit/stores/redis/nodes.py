@@ -45,8 +45,14 @@ _TAGS = 256
 _SECONDS_BETWEEN_REFRESHES = 0.1
 
 # All keys of one call have the same hash tag and so the same slot, as a cluster requires.
-_SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua")]
-APPEND, RECORDS, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
+_FILES_OF_SCRIPTS = (
+    ("journal_functions.lua", "append.lua"),
+    ("record_functions.lua", "records.lua"),
+    ("refuse_at_once.lua", "journal_functions.lua", "record_functions.lua", "commit.lua"),
+    ("beat.lua",),
+)
+_SCRIPTS = [b"".join(files(__package__).joinpath(name).read_bytes() for name in names) for names in _FILES_OF_SCRIPTS]
+APPEND, RECORDS, COMMIT, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
 
 
 class Command(Request[Any]):

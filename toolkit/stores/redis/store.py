@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import Journals, Records
+from toolkit.stores import CompareAndSet, Journals, NewEntry, Records
 from toolkit.stores.redis.address import UNREACHABLE, RedisAddress, reason_of
+from toolkit.stores.redis.commit import Commit
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.nodes import Node, Topology
 from toolkit.stores.redis.records import RedisRecords
@@ -33,9 +35,12 @@ class RedisStore:
     async def open(self) -> None:
         """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user."""
         self.topology = Topology(self.address)
-        self.journals: Journals = RedisJournals(self.topology)
-        self.records: Records = RedisRecords(self.topology, "records", self._now)
-        self.ephemeral: Records = RedisRecords(self.topology, "ephemeral", self._now)
+        self._journals = RedisJournals(self.topology)
+        self._records = RedisRecords(self.topology, "records", self._now)
+        self._ephemeral = RedisRecords(self.topology, "ephemeral", self._now)
+        self.journals: Journals = self._journals
+        self.records: Records = self._records
+        self.ephemeral: Records = self._ephemeral
         try:
             await self.topology.read()
             tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
@@ -49,6 +54,10 @@ class RedisStore:
 
     async def close(self) -> None:
         await self.topology.close()
+
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        parts = [(self._ephemeral if change.is_ephemeral else self._records, change) for change in changes]
+        return self.topology.submit(lambda: Commit(self._journals, parts, appends, self._now()))
 
     async def _examine(self, node: Node) -> None:
         fsync = None
