@@ -82,9 +82,6 @@ class Timings:
     settle: float = 5.0
     #: The alert of a lock may use this much CPU time at once, and the same again in each following minute.
     condition_budget: float = 6.0
-    #: Gateways look for unfinished batches of rewards this often, and finish one that they see twice: the gateway that
-    #: began it has died. A claim on an idempotency key lasts more than twice as long, so a retry gets the response.
-    reward_takeover: float = 20.0
 
 
 class OutsideWorld:
