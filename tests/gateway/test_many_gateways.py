@@ -20,7 +20,7 @@ from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
 from tests.rewards.conftest import COMMON, MOMENT, settings
 from tests.rewards.conftest import Caller as RewardCaller
-from tests.rewards.test_ledger import SCARCE
+from tests.rewards.ledgers import SCARCE
 from toolkit.gateway import Gateway
 from toolkit.outside_world import SteppedClock
 

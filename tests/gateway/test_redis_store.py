@@ -14,7 +14,7 @@ from tests.conftest import required_program
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, run, until
 from tests.gateway.stores_under_test import SetClock
 from tests.ports import free_port
-from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
+from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, move_slot_of, shared_cluster, shared_server
 from toolkit.errors import StoreUnavailable
 from toolkit.stores import NewEntry, Records
 from toolkit.stores.redis.records import RedisRecords
@@ -169,7 +169,7 @@ def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along
 
             await writing.journals.append("a", [line("here")])  # so that there is a key to move
             writer = asyncio.ensure_future(write())
-            await asyncio.to_thread(_move_slot_of, place_of(writing, "a")[1])
+            await asyncio.to_thread(move_slot_of, place_of(writing, "a")[1])
             await writing.journals.append("a", [line("there")])
             going = False
             await writer
@@ -211,23 +211,6 @@ def _on_its_way(key: bytes) -> Iterator[None]:
         for client in clients:
             client.cluster("SETSLOT", slot, "STABLE")
             client.close()
-
-
-def _move_slot_of(key: bytes) -> None:
-    nodes = shared_cluster()
-    clients = [node.client() for node in nodes]
-    slot = clients[0].cluster("KEYSLOT", key)
-    ids = [client.cluster("MYID").decode() for client in clients]
-    (owner,) = [n for n, client in enumerate(clients) if client.cluster("COUNTKEYSINSLOT", slot)]
-    target = (owner + 1) % 3
-    clients[target].cluster("SETSLOT", slot, "IMPORTING", ids[owner])
-    clients[owner].cluster("SETSLOT", slot, "MIGRATING", ids[target])
-    while keys := clients[owner].cluster("GETKEYSINSLOT", slot, 100):
-        clients[owner].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 10_000, "KEYS", *keys)
-    for number in (target, owner, (owner + 2) % 3):
-        clients[number].cluster("SETSLOT", slot, "NODE", ids[target])
-    for client in clients:
-        client.close()
 
 
 def test_worlds_with_different_prefixes_do_not_know_each_other() -> None:
