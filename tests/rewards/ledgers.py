@@ -90,6 +90,7 @@ async def check_ledger(store: Store, answered: Sequence[str] = ()) -> list[dict[
     assert (totals["decisions"], totals["sessions"]) == (len(decisions), len(sessions))
     rewarded = [line for line in decisions if line["reason"] == "REWARDED"]
     assert totals["spent"] == Counter(line["reward_id"] for line in rewarded), "no stock without its decision"
+    assert all(draws for _, draws in state.values())
     by_device = Counter(f"{line['app_key_sha256']} {line['device']}" for line in rewarded)
     assert {key: len(rewards) for key, (rewards, _) in state.items() if rewards} == by_device
     views = await store.records.scan("{rewards}views")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import signal
-import subprocess
-import sys
 import threading
 import uuid
 from collections import Counter
@@ -20,7 +17,7 @@ import pytest
 
 from tests.conftest import operator_of
 from tests.gateway.conftest import HookedRdict
-from tests.gateway_process import Killer
+from tests.gateway_process import GatewayProcess, Killer
 from tests.rewards.conftest import COMMON, Caller, settings
 from tests.rewards.ledgers import SCARCE, check_ledger, devices_online, moment, service_on, session
 from toolkit.errors import ServiceFailure, StoreUnavailable
@@ -67,9 +64,9 @@ class Found(list[bool]):
             self._killer.answered()
 
 
-def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Popen[str] | None = None) -> list[bool]:
+def submit_at_once(port: int, threads: int, moments: int, victim: GatewayProcess | None = None) -> list[bool]:
     """Send moments from many threads; kill the victim in the middle of it."""
-    killer = Killer(lambda: kill(victim), 60) if victim is not None else None
+    killer = Killer(victim.kill, 60) if victim is not None else None
     found = Found(killer)
     workers = [
         threading.Thread(target=submit, args=(port, [str(uuid.uuid4())], moments, found)) for _ in range(threads)
@@ -91,39 +88,15 @@ def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
     assert list(decisions["decision_id"]) == [f"d-{number:06d}" for number in range(1, 1001)]
 
 
-GATEWAY_PROCESS = """
-import json, sys, threading
-from toolkit import Gateway
-gateway = Gateway(sys.argv[1], config={"rewards": json.loads(sys.argv[2])})
-print(gateway.base_url.rpartition(":")[2], flush=True)
-threading.Event().wait()
-"""
-
-
-def start_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
-    given = {"partners": [{"gatewaykey": "partner-key", "company_token": "acme", "apps": ["demo-app"]}]}
-    command = [sys.executable, "-c", GATEWAY_PROCESS, str(folder), json.dumps({**given, "rules": SCARCE})]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return process, int(process.stdout.readline())
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.wait(60)
-    assert process.stdout is not None
-    process.stdout.close()
-
-
 def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None:
-    process, port = start_process(tmp_path)
-    before = submit_at_once(port, threads=20, moments=50, victim=process)
+    config = {"rewards": settings(SCARCE)}
+    with GatewayProcess(tmp_path, config=config) as gateway:
+        before = submit_at_once(gateway.port, threads=20, moments=50, victim=gateway)
     assert 60 <= len(before) < 1000
-    process, port = start_process(tmp_path)
-    after = submit_at_once(port, threads=20, moments=30)
-    kill(process)
-    with Gateway(tmp_path, config={"rewards": settings(SCARCE)}) as gateway:
-        decisions = operator_of(gateway).decisions()
+    with GatewayProcess(tmp_path, config=config) as gateway:
+        after = submit_at_once(gateway.port, threads=20, moments=30)
+    with Gateway(tmp_path, config=config) as last:
+        decisions = operator_of(last).decisions()
     # Every answer that was seen is a decision; one that was killed on its way to the caller is one, too.
     assert (decisions["reason"] == "REWARDED").sum() == 100
     assert sum(before) + sum(after) <= 100
@@ -211,7 +184,7 @@ def test_two_gateways_on_one_store_never_overspend(on_store: OnStore) -> None:
     assert Counter(line["reason"] for line in decisions) == {"REWARDED": 100, "NO_INVENTORY": 200}
 
 
-def test_a_batch_that_another_is_always_faster_than_gets_a_503(on_store: OnStore) -> None:
+def test_a_batch_that_loses_every_race_gets_a_503(on_store: OnStore) -> None:
     async def work(store: EmbeddedStore) -> None:
         commit, service = store.commit, service_on(store)
         devices = await devices_online(service, 3)

@@ -3,12 +3,11 @@
 import asyncio
 from asyncio import Future
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from toolkit.rewards.engine import DeviceState
-from toolkit.rewards.service.sessions import Session
 from toolkit.rewards.service.views import View, stored_views
 from toolkit.stores import CompareAndSet, NewEntry, Store, Values
 
@@ -18,6 +17,17 @@ _STATE_SPACE, _SESSIONS_SPACE = "{rewards}state", "{rewards}sessions"
 _TOTALS_KEY = "totals"
 
 T = TypeVar("T")
+
+
+class Session(NamedTuple):
+    """A session; times in milliseconds since the epoch; `last_moment` is the start if there was no moment yet."""
+
+    id: str
+    start: int
+    last_moment: int
+
+    def age_s(self, at: int) -> float:
+        return max(at - self.start, 0) / 1000
 
 
 class Totals(msgspec.Struct):
@@ -37,7 +47,7 @@ class Batch:
         self.totals = Totals()
         self.devices: dict[str, DeviceState] = {}
         self.views: list[View] = []
-        self._sessions: dict[str, Session | None] = {}
+        self.sessions: dict[str, Session | None] = {}
         self._entries: dict[str, list[NewEntry]] = {DECISIONS_JOURNAL: [], SESSIONS_JOURNAL: []}
 
     async def read(self, devices: Collection[str]) -> None:
@@ -49,30 +59,28 @@ class Batch:
         self.totals = _decoded(self._state_read[_TOTALS_KEY], Totals)
         self.devices = {device: _decoded(self._state_read[device], DeviceState) for device in devices}
         for device, data in self._sessions_read.items():
-            self._sessions[device] = None if data is None else msgspec.json.decode(data, type=Session)
+            self.sessions[device] = None if data is None else msgspec.json.decode(data, type=Session)
 
     def live_session(self, device: str, at: int) -> Session | None:
-        session = self._sessions[device]
+        session = self.sessions[device]
         return session if session is not None and at < session.last_moment + self._session_ms else None
-
-    def keep_session(self, device: str, session: Session) -> None:
-        self._sessions[device] = session
 
     def append(self, journal: str, at: int, id: str, record: Mapping[str, Any]) -> None:  # noqa: A002
         self._entries[journal].append(NewEntry(at, id, msgspec.json.encode(record)))
 
     def commit(self) -> Future[bool]:
         """Make all changes and append all entries, or do nothing and return False if another gateway was faster."""
-        state = {_TOTALS_KEY: self.totals, **self.devices}
-        # The store keeps a session a little longer than it lives, if later requests of the batch extend others.
-        latest = max(entry.at for entries in self._entries.values() for entry in entries)
-        expires = latest + self._session_ms
+        # A device without rewards and draws is not stored: a session alone would add one.
+        devices = {key: device for key, device in self.devices.items() if device.draws or self._state_read[key]}
+        state = {_TOTALS_KEY: self.totals, **devices}
+        # All sessions of a batch expire with the newest, so some are stored a little longer than they live.
+        expires = self._session_ms + max(entry.at for entries in self._entries.values() for entry in entries)
         changes = [
             CompareAndSet(_STATE_SPACE, self._state_read, _changed(self._state_read, state)),
             CompareAndSet(
                 _SESSIONS_SPACE,
                 self._sessions_read,
-                _changed(self._sessions_read, self._sessions),
+                _changed(self._sessions_read, self.sessions),
                 expires,
                 is_ephemeral=True,
             ),

@@ -18,8 +18,7 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, record_of
-from toolkit.rewards.service.batch import DECISIONS_JOURNAL, SESSIONS_JOURNAL, Batch
-from toolkit.rewards.service.sessions import Session
+from toolkit.rewards.service.batch import DECISIONS_JOURNAL, SESSIONS_JOURNAL, Batch, Session
 from toolkit.rewards.service.views import View, ViewRepository
 from toolkit.stores import Store
 from toolkit.stores.group_commit import GroupCommit, Request
@@ -68,7 +67,7 @@ class Ledger:
         def apply(batch: Batch) -> None:
             batch.totals.sessions += 1
             session = Session(f"s-{batch.totals.sessions:04d}", at, at)
-            batch.keep_session(_device_key(app, device), session)
+            batch.sessions[_device_key(app, device)] = session
             record = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
             batch.append(SESSIONS_JOURNAL, at, session.id, record)
 
@@ -110,7 +109,7 @@ class Ledger:
         session, at = batch.live_session(device, moment.at), moment.at
         if session is not None:
             moment = replace(moment, session_age_s=session.age_s(at))
-            batch.keep_session(device, session._replace(last_moment=max(at, session.last_moment)))
+            batch.sessions[device] = session._replace(last_moment=max(at, session.last_moment))
         state = DeviceState() if moment.test else batch.devices[device]
         decision = self._engine.decide(moment, state, batch.totals.spent)
         view = None
