@@ -74,13 +74,13 @@ class RedisJournals:
         """Return the hash tag of a journal and the key of its stream, which is also the name of its channel."""
         data, tags = name.encode("utf-8"), self.topology.tags
         tag = hash_tag(name) or tags[zlib.crc32(data) % len(tags)]
-        return tag, self._keys_of(tag)[0] + data
+        return tag, self.keys_of(tag)[0] + data
 
     def arguments_of(
         self, tag: str, appends: Sequence[Append]
     ) -> tuple[list[bytes], tuple[Argument, Argument], list[Argument]]:
         """Return the keys of appends, and the first and the last arguments of a script that makes them."""
-        stem, *keys = self._keys_of(tag)
+        stem, *keys = self.keys_of(tag)
         arguments: list[Argument] = []
         for append in appends:
             # After a failover, the new master may lack numbers that this gateway's subscribers have received.
@@ -90,7 +90,7 @@ class RedisJournals:
             arguments += used, append.keep, append.floor, append.entries[-1].at, len(append.encoded), *append.encoded
         return keys, (len(stem) + 1, self.next_epochs[tag]), arguments
 
-    def _keys_of(self, tag: str) -> list[bytes]:
+    def keys_of(self, tag: str) -> list[bytes]:
         """Return the beginning of each stream's key, and the keys of epochs and of names."""
         if tag not in self._keys:
             self._keys[tag] = [self.topology.key(tag, key) for key in ("journal:", "epochs", "names")]
@@ -137,7 +137,7 @@ class RedisJournals:
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         for last in (count + 100, -1):  # read all names only if many of the last ones have another prefix
-            arguments = tag, b"ZREVRANGE", self._keys_of(tag)[2], 0, last, b"WITHSCORES"
+            arguments = tag, b"ZREVRANGE", self.keys_of(tag)[2], 0, last, b"WITHSCORES"
             rows = await self.topology.submit(partial(Command, *arguments, in_order=False))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             matching = [(name, at) for name, at in names if name.startswith(prefix)]

@@ -31,8 +31,8 @@ class RedisRecords:
 
     def keys(self, space: str) -> list[bytes]:
         tag = hash_tag(space)
-        kind = self._kind if tag is None else f"{space[len(tag) + 2 :]}:{self._kind}"
-        values = self.topology.key(tag_of(space), kind)
+        rest = "" if tag is None else "/" + space[len(tag) + 2 :].replace("%", "%25").replace(":", "%3A")
+        values = self.topology.key(tag_of(space), self._kind + rest)
         return [values, values + b":expiries"]
 
     def get(self, space: str, key: str) -> Future[bytes | None]:
