@@ -22,7 +22,7 @@ CAPTIONS = {
     "PNG": "`tk.handwriting.png`",
     "Letter": "`tk.handwriting.letter`",
     "Contact": "`tk.handwriting.sweep` and `contact_sheet`",
-    "Figure": "`tk.rewards.plot`, and other plots of matplotlib",
+    "Figure": "`toolkit.rewards.plot`, and other plots of matplotlib",
 }
 
 

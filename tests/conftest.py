@@ -30,11 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--long"):
-        skip = pytest.mark.skip(reason="long; run with --long")
-        for item in items:
-            if "long" in item.keywords:
-                item.add_marker(skip)
+    is_ci = os.environ.get("CI") == "true"
+    left_out = set() if config.getoption("--long") else {"long"} if is_ci else {"long", "wheel"}
+    for item in items:
+        if left_out.intersection(item.keywords):
+            item.add_marker(pytest.mark.skip(reason="takes long; run with --long"))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import socket
 import subprocess
@@ -102,17 +103,11 @@ def test_posted_values_are_those_of_a_get(url: str, tk: toolkit.Connection) -> N
     assert called("post", "-q", "kitchen", "n=1").stdout == ""
 
 
-@pytest.mark.parametrize("arguments", [["n=1", KEY], [f"={KEY}"], [KEY], ["-", "n=1"], []])
+@pytest.mark.parametrize("arguments", [["n=1", KEY], [f"={KEY}"], [KEY], ["-", "n=1"], [], [f"n={KEY}", "n=2"]])
 def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str) -> None:
     said = called("post", "kitchen", *arguments, code=2)
-    assert "KEY=VALUE" in said.stderr
+    assert "KEY=VALUE" in said.stderr or "part 2 of the content has the name of an earlier part" in said.stderr
     assert KEY not in said.stderr + said.stdout
-
-
-def test_a_name_that_is_posted_twice_is_refused(url: str) -> None:
-    assert (
-        "part 2 of the content has the name of an earlier part" in run("post", "kitchen", "n=1", "n=2", code=2).stderr
-    )
 
 
 def test_each_line_of_a_pipe_is_one_dweet(url: str, tk: toolkit.Connection) -> None:
@@ -138,13 +133,9 @@ def test_a_line_is_sent_before_the_next_one_comes(url: str, tk: toolkit.Connecti
 @pytest.mark.parametrize("broken", [b'{"n": 3', b"NaN", b"\xff", b'"' + 70_000 * b"x" + b'"', 900_000 * b"["])
 def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: toolkit.Connection) -> None:
     done = called("post", "kitchen", "-", stdin=b"1\n2\n" + broken + b"\n4\n", code=1)
-    complained = done.stderr
     assert contents(tk, "kitchen") == [1, 2]
     assert len(done.stdout.splitlines()) == 2
-    assert complained.startswith("Error: line 3: ")
-    assert complained.endswith("; sent before that: 2 dweets\n")
-    assert complained.count("\n") == 1
-    assert len(complained) < 200
+    assert re.fullmatch("Error: line 3: .{,150}; sent before that: 2 dweets\n", done.stderr)
 
 
 def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
@@ -180,22 +171,15 @@ def test_deep_contents_are_printed(url: str) -> None:
     assert deep.decode() in called("history", "kitchen", "--json").stdout
 
 
-def test_ctrl_c_ends_a_tail_with_130(url: str) -> None:
-    with tailing() as process:
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == ("", "")
-        assert process.returncode == 130
-
-
-def test_ctrl_c_ends_a_waiting_post_with_130(url: str) -> None:
-    with started("post", "kitchen", "-", stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write("1\n")
-        process.stdin.flush()
-        assert line_of(process)
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == ("", "")
-        assert process.returncode == 130
+def test_ctrl_c_ends_a_command_that_waits_with_130(url: str) -> None:
+    with tailing() as tail, started("post", "kitchen", "-", stdin=subprocess.PIPE) as post:
+        print("1", file=post.stdin, flush=True)
+        assert line_of(post)
+        assert line_of(tail)
+        for process in (tail, post):
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60) == ("", "")
+            assert process.returncode == 130
 
 
 def test_tail_resumes_at_a_gateway_that_is_back(tmp_path: Path) -> None:
@@ -494,17 +478,22 @@ def test_the_address_of_a_killed_gateway_is_not_used(no_gateway: Path) -> None:
     assert "Error: no gateway runs in " in called("post", "kitchen", "n=1", code=1).stderr
 
 
-@pytest.mark.parametrize("arguments", [["post", "kitchen", "n=1"], ["tail", "kitchen"]])
-def test_posting_and_tailing_need_no_pandas(arguments: list[str], url: str) -> None:
+@pytest.mark.parametrize(
+    "options", ["post kitchen n=1", "tail kitchen", "history kitchen", "history kitchen --json --since 2026-01-01"]
+)
+def test_printing_rows_loads_no_pandas_and_no_server(options: str, url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"n": 1})
     program = (
         "import atexit, sys\n"
         "from toolkit.cli import main\n"
-        "loaded = lambda: print({'pandas', 'numpy', 'matplotlib', 'ipywidgets'} & set(sys.modules))\n"
+        "atexit.register(lambda: print(*sys.modules))\n"
         "import toolkit.dweets.client.listening as listening\n"
         "listening.Listener.__next__ = lambda self: sys.exit()\n"
-        "atexit.register(loaded)\n"
-        f"main({arguments!r})\n"
+        f"main({options.split()!r})\n"
     )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
-    assert done.stdout.splitlines()[-1] == "set()"
+    loaded = done.stdout.splitlines()[-1].split()
+    heavy = {"pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "rocksdict", "httptools", "quickjs", "redis"}
+    assert not heavy & set(loaded)
+    assert not [name for name in loaded if name.startswith(("toolkit.gateway", "toolkit.stores", "toolkit.connection"))]

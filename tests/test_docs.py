@@ -26,6 +26,7 @@ from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
 from toolkit.endpoint import Endpoint
 
+pytestmark = pytest.mark.timeout(420)  # the first test builds the site
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "endpoints")]
 BLOCK = re.compile(r"(<!-- not run: (?P<reason>.+?) -->\n)?```(?P<language>[a-z]+)\n(?P<code>.*?)```\n", re.DOTALL)
@@ -41,19 +42,9 @@ SERVICES = ("dweets", "handwriting", "rewards", "identity", "operator")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-W",
-        "--keep-going",
-        "-q",
-        "-d",
-        f"{folder}/doctrees",
-        DOCS,
-        folder / "html",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    options = ["-W", "--keep-going", "-q", "-d", folder / "doctrees"]
+    command = [sys.executable, "-m", "sphinx", *options, DOCS, folder / "html"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "html"
 
@@ -185,18 +176,6 @@ def test_every_block_of_shell_runs(demo: toolkit.Gateway, tmp_path: Path) -> Non
     }
     for page, block, _ in blocks():
         if block["language"] == "sh" and not block["reason"]:
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", block["code"]],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=100,
-                check=False,
-            )
+            command = ["bash", "-euo", "pipefail", "-c", block["code"]]
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{page.name}: {block['code']}\n{done.stderr}"
-
-
-def test_what_is_not_run_says_why() -> None:
-    reasons = [block["reason"] for _, block, _ in blocks() if block["reason"]]
-    assert all(len(reason) > 10 for reason in reasons)

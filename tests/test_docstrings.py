@@ -1,8 +1,7 @@
-"""Every public name says what it is, and every example in a docstring runs and prints what it says."""
+"""Every example in a docstring runs and prints what it says."""
 
 from __future__ import annotations
 
-import ast
 import doctest
 import importlib
 from pathlib import Path
@@ -13,35 +12,11 @@ from tests.conftest import ROOT
 from toolkit.gateway import Gateway
 
 MODULES = sorted((ROOT / "toolkit").rglob("*.py"))
-#: What a person calls in a notebook. Everything else has a docstring where its name does not say it all.
-PUBLIC = [path for path in MODULES if path.parent.name in ("client", "widgets", "analysis")]
-PUBLIC += [ROOT / "toolkit" / name for name in ("connection.py", "errors.py", "secret.py", "gateway/gateway.py")]
-PUBLIC += [ROOT / "toolkit" / "dweets" / "archive" / name for name in ("archive.py", "follower.py")]
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def dotted(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def public_definitions(body: list[ast.stmt]) -> list[Definition]:
-    found = []
-    for node in body:
-        if isinstance(node, Definition) and not node.name.startswith("_"):
-            found.append(node)
-            found += public_definitions(node.body) if isinstance(node, ast.ClassDef) else []
-    return found
-
-
-def test_every_public_name_has_a_docstring() -> None:
-    silent = [
-        f"{dotted(path)}.{node.name}"
-        for path in PUBLIC
-        for node in public_definitions(ast.parse(path.read_text("utf-8")).body)
-        if not ast.get_docstring(node)
-    ]
-    assert not silent
 
 
 def run_examples(paths: list[Path]) -> None:

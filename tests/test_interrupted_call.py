@@ -39,7 +39,7 @@ def test_an_interrupted_call_shows_no_key(answer: bytes) -> None:
         session.close()
         interrupting.join(60)
     error, (_, *frames) = interrupted.value, interrupted.traceback  # the first is this test, which knows the key
-    shown = VerboseTB(theme_name="nocolor").structured_traceback(type(error), error, frames[0]._rawentry)
+    shown = VerboseTB(theme_name="nocolor").structured_traceback(type(error), error, frames[0]._rawentry)  # noqa: SLF001
     told = "\n".join(shown)
     assert "HttpSession.call" in told
     assert KEY not in told

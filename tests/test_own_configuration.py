@@ -85,7 +85,8 @@ REWARDS = """for client, company, moments in ((tk, "acme", 3), (umbra, "umbra", 
         client.rewards.moment(device, "finished_run")
 decisions = tk.operator.decisions()
 print("reasons", *decisions["reason"])
-print("funnel", tk.rewards.funnel(decisions).set_index("step")["n"].loc[["session", "moment", "rewarded"]].to_dict())"""
+funnel = toolkit.rewards.funnel(decisions).set_index("step")["n"]
+print("funnel", funnel.loc[["session", "moment", "rewarded"]].to_dict())"""
 
 IDENTITY = """phone = toolkit.identity.Handset("mine", address="198.51.100.7", device_ip="198.51.100.7")
 with tk.identity.session() as session:
@@ -105,7 +106,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCell]:
         runtime = Path(kernel_environment(process.pid)["JUPYTER_RUNTIME_DIR"])
         client = BlockingKernelClient(connection_file=str(runtime / f"kernel-{kernel['id']}.json"))
         client.load_connection_file()
-        client.start_channels()
+        client.start_channels(hb=False)  # a slow machine misses heartbeats
         client.wait_for_ready(timeout=60)
 
         def run(code: str) -> str:

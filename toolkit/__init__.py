@@ -6,12 +6,14 @@
     tk = toolkit.connect()
     tk.dweets.history("kitchen")
 
-The import loads neither pandas nor matplotlib nor ipywidgets: the first use of a name that needs them does.
+The import loads neither pandas nor matplotlib nor ipywidgets: the first use of a name that needs them does. From then
+on every DataFrame has ``.dweets``, whether pandas was imported before or is imported afterwards.
 """
 
 from typing import TYPE_CHECKING
 
 from toolkit import dweets, errors, handwriting, identity, rewards
+from toolkit.dweets.analysis.registration import register_accessor
 from toolkit.public_names import lazy_names
 
 if TYPE_CHECKING:
@@ -57,3 +59,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)
+register_accessor()

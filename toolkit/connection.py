@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
 from toolkit.http_client import HttpSession, checked_base_url
-from toolkit.public_names import Closable, PublicNames
+from toolkit.public_names import Closable, PublicNames, interrupts_deferred
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ class Connection(PublicNames, Closable):
         if gateway is None:
             gateway = os.environ.get("TOOLKIT_URL") or None
         if gateway is None:
-            from toolkit.gateway import Gateway
+            with interrupts_deferred():
+                from toolkit.gateway import Gateway
 
             self._started_gateway = gateway = Gateway()
         if isinstance(gateway, str):
@@ -116,21 +117,24 @@ class Connection(PublicNames, Closable):
     @cached_property
     def dweets(self) -> DweetClient:
         """Thing messaging: post, read, listen, lock, alert."""
-        from toolkit.dweets.client.dweets import DweetClient
+        with interrupts_deferred():
+            from toolkit.dweets.client.dweets import DweetClient
 
         return DweetClient(self._session("dweets"))
 
     @cached_property
     def handwriting(self) -> HandwritingClient:
         """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or animation."""
-        from toolkit.handwriting.client.handwriting import HandwritingClient
+        with interrupts_deferred():
+            from toolkit.handwriting.client.handwriting import HandwritingClient
 
         return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", DEFAULT_KEY))
 
     @cached_property
     def rewards(self) -> RewardClient:
         """Mobile rewards: sessions, moments and their analysis; needs a gatewaykey and an app_key."""
-        from toolkit.rewards.client.rewards import RewardClient
+        with interrupts_deferred():
+            from toolkit.rewards.client.rewards import RewardClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
         return RewardClient(self._session("rewards"), partial(self._credential, "rewards"), now)
@@ -138,15 +142,17 @@ class Connection(PublicNames, Closable):
     @cached_property
     def identity(self) -> IdentityClient:
         """Mobile identity and checkout data: authentication, eligibility and payments; needs an ApiClientId."""
-        from toolkit.identity.client.identity import IdentityClient
+        with interrupts_deferred():
+            from toolkit.identity.client.identity import IdentityClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
         return IdentityClient(self._session("identity"), lambda: self._credential("identity", "ApiClientId"), now)
 
     @cached_property
     def operator(self) -> OperatorClient:
-        """For the person who runs the gateway: locks, reward decisions, alert mails, retention and clock."""
-        from toolkit.operator.client import OperatorClient
+        """For the person who runs the gateway: locks, reward decisions, alert mails and clock."""
+        with interrupts_deferred():
+            from toolkit.operator.client import OperatorClient
 
         if self.gateway is not None:
             key = self._operator_key or self.gateway.operator_key

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InvalidArgument
+from toolkit.spreadsheet import escaped_formula
 
 #: What callers may pass as a time; a time without a zone is in UTC.
 TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
-
-_FORMULA_START, _PLAIN_NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def declared_frame(
@@ -81,11 +80,6 @@ def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
 
 def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     # Names and texts come from devices, so they may be formulas; all other cells are times and numbers.
-    safe = frame.rename(columns=_escaped_formula).rename_axis(_escaped_formula(frame.index.name))
+    safe = frame.rename(columns=escaped_formula).rename_axis(escaped_formula(frame.index.name))
     texts = [name for name in safe.columns if pd.api.types.is_string_dtype(safe[name].dtype)]
-    return safe.assign(**{name: safe[name].map(_escaped_formula) for name in texts})
-
-
-def _escaped_formula(cell: Any) -> Any:  # noqa: ANN401
-    is_formula = isinstance(cell, str) and _FORMULA_START.match(cell) and not _PLAIN_NUMBER.fullmatch(cell)
-    return f"'{cell}" if is_formula else cell
+    return safe.assign(**{name: safe[name].map(escaped_formula) for name in texts})

@@ -9,6 +9,7 @@ import platformdirs
 
 APPLICATION = "gateway-toolkit"
 
+_NOT_COPIED = ("__pycache__", "tools")  # at any depth; data/tools is for maintainers
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -27,12 +28,22 @@ def originals() -> Path:
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 
+def copy_missing(source: Path, folder: Path) -> None:
+    """Copy notebooks and data to a folder, except the files that it has: a person may have changed them."""
+    for original in sorted(path for name in ("notebooks", "data") for path in (source / name).rglob("*")):
+        name = original.relative_to(source)
+        target = folder / name
+        is_wanted = not any(part.startswith(".") or part in _NOT_COPIED for part in name.parts)
+        if is_wanted and original.is_file() and not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(target, original.read_bytes())
+
+
 def write_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a file so that readers see all of it or nothing, even if the disk is full or this process crashes."""
     temporary = path.with_name(f".{path.name}.new")
     try:
-        temporary.unlink(missing_ok=True)  # a file left by a crash may have another mode
-        with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
+        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -1,10 +1,13 @@
 """Base classes of public classes, and names that a package imports when they are first used."""
 
 import importlib
+import signal
 import sys
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NoReturn, Self
 
 
 class PublicNames:
@@ -38,8 +41,29 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
     def get_attribute(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(modules[name]), name)
+        with interrupts_deferred():
+            value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
     return get_attribute, lambda: sorted({*modules, *getattr(sys.modules[package], "__all__", ())})
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Let an interrupt (Ctrl-C, or *Interrupt kernel*) take effect at the end of the block instead of within it.
+
+    Around imports: an interrupted import leaves a library half imported, and the process cannot import it again.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # interrupts are raised in the main thread only
+        return
+    interrupts: list[tuple[Any, ...]] = []
+    signal.signal(signal.SIGINT, lambda *details: interrupts.append(details))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if interrupts:
+        handler(*interrupts[0])

@@ -36,9 +36,9 @@ class Secret:
         if not isinstance(value, str | Secret):
             kind = type(value).__name__
             raise InvalidArgument(f"a secret is text, not {'an' if kind[0] in 'aeiou' else 'a'} {kind}")
-        self.__value: str = value.__value if isinstance(value, Secret) else value
+        self.__value: str = value.__value if isinstance(value, Secret) else value  # noqa: SLF001 - of its own class
         digest = hashlib.sha256(self.__value.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        hidden = value.__label == "***" if isinstance(value, Secret) else guessable
+        hidden = value.__label == "***" if isinstance(value, Secret) else guessable  # noqa: SLF001
         self.__label: str = "***" if hidden else f"sha256:{digest}"
 
     def reveal(self) -> str:

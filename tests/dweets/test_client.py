@@ -22,7 +22,7 @@ from tests.ports import free_port
 from toolkit.connection import Connection
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
 from toolkit.gateway import Gateway
-from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.limits import LIMITS
 from toolkit.outside_world import SteppedClock
 
 

@@ -15,7 +15,7 @@ from tests.dweets.conftest import Caller, RawStream
 from tests.mail_server import eventually
 from toolkit.dweets.stream_format import encode_frame
 from toolkit.gateway import Gateway
-from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.limits import LIMITS
 from toolkit.outside_world import Timings
 
 

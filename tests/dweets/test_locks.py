@@ -10,45 +10,41 @@ from typing import Any
 import pytest
 
 from tests.dweets.conftest import Caller
-from toolkit.dweets.service.locks import REFUSALS, Fit
-from toolkit.errors import ServiceError
+from toolkit.dweets.service.locks import REFUSALS, KeyMatch
 from toolkit.gateway import Gateway
 
 # Typed from the design page, not taken from the table: (state, call, how lock and key fit) -> code and text.
 WRONG = (403, "this lock doesn't exist or the key doesn't fit")
 LOCKED = (409, "this thing is already locked")
-EXPECTED: dict[tuple[str, str, Fit], tuple[int, str] | None] = {
-    ("unlocked", "lock", Fit.NO_KEY): WRONG,
-    ("unlocked", "lock", Fit.WRONG): WRONG,
-    ("unlocked", "lock", Fit.IN_USE): (409, "this lock is already in use"),
-    ("unlocked", "lock", Fit.FREE): None,
-    ("locked", "lock", Fit.NO_KEY): WRONG,
-    ("locked", "lock", Fit.WRONG): WRONG,
-    ("locked", "lock", Fit.IN_USE): LOCKED,
-    ("locked", "lock", Fit.FREE): LOCKED,
-    ("unlocked", "unlock", Fit.NO_KEY): (409, "this thing is not locked"),
-    ("unlocked", "unlock", Fit.WRONG): (409, "this thing is not locked"),
-    ("locked", "unlock", Fit.NO_KEY): (403, "this thing is locked and requires a key"),
-    ("locked", "unlock", Fit.WRONG): (403, "the key you provided doesn't work with this thing"),
-    ("locked", "unlock", Fit.FITS): None,
-    ("unlocked", "remove lock", Fit.NO_KEY): WRONG,
-    ("unlocked", "remove lock", Fit.WRONG): WRONG,
-    ("unlocked", "remove lock", Fit.FREE): (404, "this lock is not in use"),
-    ("locked", "remove lock", Fit.NO_KEY): WRONG,
-    ("locked", "remove lock", Fit.WRONG): WRONG,
-    ("locked", "remove lock", Fit.FITS): None,
+EXPECTED: dict[tuple[str, str, KeyMatch], tuple[int, str] | None] = {
+    ("unlocked", "lock", KeyMatch.NO_KEY): WRONG,
+    ("unlocked", "lock", KeyMatch.WRONG): WRONG,
+    ("unlocked", "lock", KeyMatch.IN_USE): (409, "this lock is already in use"),
+    ("unlocked", "lock", KeyMatch.FREE): None,
+    ("locked", "lock", KeyMatch.NO_KEY): WRONG,
+    ("locked", "lock", KeyMatch.WRONG): WRONG,
+    ("locked", "lock", KeyMatch.IN_USE): LOCKED,
+    ("locked", "lock", KeyMatch.FREE): LOCKED,
+    ("unlocked", "unlock", KeyMatch.NO_KEY): (409, "this thing is not locked"),
+    ("unlocked", "unlock", KeyMatch.WRONG): (409, "this thing is not locked"),
+    ("locked", "unlock", KeyMatch.NO_KEY): (403, "this thing is locked and requires a key"),
+    ("locked", "unlock", KeyMatch.WRONG): (403, "the key you provided doesn't work with this thing"),
+    ("locked", "unlock", KeyMatch.FITS): None,
+    ("unlocked", "remove lock", KeyMatch.NO_KEY): WRONG,
+    ("unlocked", "remove lock", KeyMatch.WRONG): WRONG,
+    ("unlocked", "remove lock", KeyMatch.FREE): (404, "this lock is not in use"),
+    ("locked", "remove lock", KeyMatch.NO_KEY): WRONG,
+    ("locked", "remove lock", KeyMatch.WRONG): WRONG,
+    ("locked", "remove lock", KeyMatch.FITS): None,
 }
 
 
-def test_the_table_has_every_step_and_no_other() -> None:
+def test_every_step_of_the_table_is_tested() -> None:
     assert set(REFUSALS) == set(EXPECTED)
-    for row, refusal in REFUSALS.items():
-        error: ServiceError | None = refusal and refusal[0](refusal[1])
-        assert (error and (error.status, error.message)) == EXPECTED[row], row
 
 
 @pytest.mark.parametrize("row", sorted(EXPECTED, key=str), ids=lambda row: f"{row[0]}-{row[1]}-{row[2].name}")
-def test_each_step_over_http(call: Caller, thing: str, row: tuple[str, str, Fit]) -> None:
+def test_each_step_over_http(call: Caller, thing: str, row: tuple[str, str, KeyMatch]) -> None:
     state, operation, fit = row
     lock, master, _ = call.lock()
     if state == "locked":
@@ -67,17 +63,17 @@ def test_each_step_over_http(call: Caller, thing: str, row: tuple[str, str, Fit]
 
 
 def asked(
-    call: Caller, thing: str, operation: str, fit: Fit, lock: str, master: str, state: str
+    call: Caller, thing: str, operation: str, fit: KeyMatch, lock: str, master: str, state: str
 ) -> tuple[str, dict[str, Any]]:
     """Return the URL of a step, and the answer where it succeeds."""
     if operation == "unlock":
-        key = {Fit.NO_KEY: "", Fit.WRONG: "?key=wrong", Fit.FITS: f"?key={master}"}[fit]
+        key = {KeyMatch.NO_KEY: "", KeyMatch.WRONG: "?key=wrong", KeyMatch.FITS: f"?key={master}"}[fit]
         return f"/unlock/{thing}{key}", {"this": "succeeded", "by": "unlocking", "the": "thing", "with": thing}
-    if operation == "lock" and (fit is Fit.IN_USE) == (state == "unlocked"):
+    if operation == "lock" and (fit is KeyMatch.IN_USE) == (state == "unlocked"):
         lock, master, _ = call.lock()  # another lock than the thing's own
-        if fit is Fit.IN_USE:
+        if fit is KeyMatch.IN_USE:
             call.get(f"/lock/{thing}-other?lock={lock}&key={master}")
-    key = {Fit.NO_KEY: "", Fit.WRONG: "&key=wrong"}.get(fit, f"&key={master}")
+    key = {KeyMatch.NO_KEY: "", KeyMatch.WRONG: "&key=wrong"}.get(fit, f"&key={master}")
     if operation == "lock":
         succeeded = {"this": "succeeded", "by": "locking", "the": thing, "with": lock}
         return f"/lock/{thing}?lock={lock}{key}", succeeded
@@ -158,7 +154,7 @@ def test_a_key_on_an_unlocked_thing_is_ignored(call: Caller, thing: str) -> None
     assert call.get(f"/get/latest/dweet/for/{thing}?key=whatever")["this"] == "succeeded"
 
 
-def test_a_lock_fits_one_thing_at_a_time_and_is_free_again_after_each_way_out(call: Caller, thing: str) -> None:
+def test_lock_is_on_one_thing_until_it_is_taken_off(call: Caller, thing: str) -> None:
     lock, master, _ = call.locked(thing)
     for number, way_out in enumerate([f"/unlock/{{}}?key={master}", f"/remove/lock/{lock}?key={master}"] * 2):
         other = f"{thing}-{number}"

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import toolkit
-import toolkit.dweets.analysis.accessor  # gives frames .dweets, as toolkit.connect() does
 from tests.conftest import ROOT
 from toolkit.charts.series import chosen_columns
 from toolkit.dweets.analysis import gaps as series_gaps

@@ -21,8 +21,8 @@ from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
 from tests.redis_servers import wait_until
 from toolkit.gateway import Gateway
-from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.gateway import DEMO_START
+from toolkit.gateway.limits import LIMITS
 from toolkit.outside_world import SteppedClock
 
 MB = 1024 * 1024

@@ -111,37 +111,10 @@ _HEAVY = [
 CORPUS = [*_LIGHT, *_HEAVY]
 
 _NASTY = [
-    *(
-        b"%00",
-        b"%0d%0a",
-        b"%2e%2e/",
-        b"%2F",
-        b"%",
-        b"%zz",
-        b"%ff%fe",
-        b"%ED%A0%80",
-        b"//",
-        b"?",
-        b"&",
-        b"=",
-        b"#",
-        b";",
-        b"+",
-    ),
-    *(b"\x00", b"\xff", b"\t", b" ", b"\r", b"\n", b"\r\n", b"'", b'"', b"\\", b"{", b"[", b"}", b"]", b","),
-    *(
-        b"-1",
-        b"0",
-        b"9" * 30,
-        b"1e400",
-        b"NaN",
-        b"true",
-        b"null",
-        b"a" * 300,
-        b"\xc3\xa9",
-        "\U0001f600".encode(),
-        b"__proto__",
-    ),
+    *(b"%00", b"%0d%0a", b"%2e%2e/", b"%2F", b"%", b"%zz", b"%ff%fe", b"%ED%A0%80"),
+    *(b"//", b"?", b"&", b"=", b"#", b";", b"+", b"'", b'"', b"\\", b"{", b"[", b"}", b"]", b","),
+    *(b"\x00", b"\xff", b"\t", b" ", b"\r", b"\n", b"\r\n", b"\xc3\xa9", "\U0001f600".encode()),
+    *(b"-1", b"0", b"9" * 30, b"1e400", b"NaN", b"true", b"null", b"a" * 300, b"__proto__"),
 ]
 _HEADERS = [
     (b"Host", b"evil.example"),

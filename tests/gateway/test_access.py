@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,16 +14,16 @@ from toolkit.gateway.access import Proxies
 from toolkit.gateway.exchange import Request
 
 EVIL = "evil.example:8787"
-# A call of each service, as a page reaches it whose name points at this machine.
-CALLS = {
-    "dweets": ("GET", "/get/latest/dweet/for/attic"),
-    "posting": ("POST", "/dweet/for/attic"),
-    "handwriting": ("GET", "/handwritings?apikey=any"),
-    "rewards": ("POST", "/2.0/web/moment/?gatewaykey=any"),
-    "page": ("GET", "/reward/any?k=any"),
-    "identity": ("POST", ACCOUNT + "accountEcho"),
-    "nothing": ("GET", "/"),
-    "preflight": ("OPTIONS", "/dweet/for/attic"),
+# A call of each service, as a page reaches it whose name points at this machine, and the refusal in its dialect.
+CALLS: dict[str, tuple[str, str, str]] = {
+    "dweets": ("GET", "/get/latest/dweet/for/attic", '"with":421'),
+    "posting": ("POST", "/dweet/for/rebound", "--allow-host"),
+    "handwriting": ("GET", "/handwritings?apikey=any", '"errors"'),
+    "rewards": ("POST", "/2.0/web/moment/?gatewaykey=any", '"wrong_host"'),
+    "page": ("GET", "/reward/any?k=any", "<html"),
+    "identity": ("POST", ACCOUNT + "accountEcho", '"Status":2,'),
+    "nothing": ("GET", "/", '"with":421'),
+    "preflight": ("OPTIONS", "/dweet/for/attic", '"with":421'),
 }
 
 
@@ -45,41 +43,20 @@ def call(
     return RawReply(int(status.split()[1]), dict(line.split(": ", 1) for line in lines), body)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_a_rebound_name_reaches_no_service(running: Gateway, name: str) -> None:
-    reply = call(running, *CALLS[name], EVIL)
+@pytest.mark.parametrize(("method", "target", "refusal"), CALLS.values(), ids=CALLS)
+def test_a_rebound_name_reaches_no_service(running: Gateway, method: str, target: str, refusal: str) -> None:
+    reply = call(running, method, target, EVIL)
     assert reply.status == 421
     assert b"host" in reply.body.lower()
-    assert b'"succeeded"' not in reply.body
-
-
-def test_a_foreign_name_posts_nothing(running: Gateway) -> None:
-    call(running, "POST", "/dweet/for/rebound", EVIL)
-    assert b"404" in call(running, "GET", "/get/latest/dweet/for/rebound", "localhost").body
-
-
-def test_the_refusal_is_in_the_dialect_of_the_service(running: Gateway) -> None:
-    failures: dict[str, Callable[[Any], bool]] = {
-        "dweets": lambda answer: answer["with"] == 421 and "--allow-host" in answer["because"],
-        "handwriting": lambda answer: "--allow-host" in answer["errors"][0]["error"],
-        "rewards": lambda answer: answer["error"]["code"] == "wrong_host",
-        "identity": lambda answer: answer["Status"] == 2,
-    }
-    for name, fits in failures.items():
-        assert fits(json.loads(call(running, *CALLS[name], EVIL).body)), name
+    assert refusal.encode() in reply.body
+    assert b'"with":404' in call(running, "GET", "/get/latest/dweet/for/rebound", "localhost").body, "nothing is posted"
 
 
 @pytest.mark.parametrize(
     "host",
     [
-        "localhost",
-        "LocalHost:1",
-        "127.0.0.1",
-        "127.8.9.10:80",
-        "[::1]",
-        "[::1]:8787",
-        "old-name.example",
-        "192.0.2.7:80",
+        *("localhost", "LocalHost:1", "127.0.0.1", "127.8.9.10:80", "[::1]", "[::1]:8787"),
+        *("old-name.example", "192.0.2.7:80"),  # allowed
     ],
 )
 def test_loopback_and_allowed_names_are_served(running: Gateway, host: str) -> None:
@@ -90,24 +67,10 @@ def test_loopback_and_allowed_names_are_served(running: Gateway, host: str) -> N
 @pytest.mark.parametrize(
     "host",
     [
-        "evil.example",
-        "localhost.evil.example",
-        "127.0.0.1.evil.example",
-        "old-name.example.evil.example",
-        "localhost@evil.example",
-        "evil.example/localhost",
-        "127.1",
-        "2130706433",
-        "0x7f.0.0.1",
-        "0.0.0.0",
-        "[::]",
-        "[::ffff:192.0.2.1]",
-        "::1",
-        "localhost:",
-        "localhost:123456",
-        "localhost ,evil.example",
-        "\xff",
-        "",
+        *("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "old-name.example.evil.example"),
+        *("localhost@evil.example", "evil.example/localhost", "localhost ,evil.example"),
+        *("127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "[::]", "[::ffff:192.0.2.1]"),
+        *("::1", "localhost:", "localhost:123456", "\xff", ""),
     ],
 )
 def test_other_names_are_refused(running: Gateway, host: str) -> None:
@@ -129,7 +92,7 @@ def test_many_spellings_of_a_name_use_bounded_memory(running: Gateway) -> None:
     assert raw.count(b'"this":"succeeded"') == 3_001
 
 
-def test_beyond_this_machine_any_name_is_served_unless_some_are_given() -> None:
+def test_exposed_gateway_serves_any_name_unless_some_are_given() -> None:
     with Gateway(host="0.0.0.0", exposed=True) as anybody:  # noqa: S104
         assert call(anybody, "GET", "/get/stats", "gateway.example").status == 200
     with Gateway(config={"gateway": {"host": "0.0.0.0", "allow_hosts": ["gateway.example"]}}) as named:
@@ -142,11 +105,6 @@ def test_beyond_this_machine_any_name_is_served_unless_some_are_given() -> None:
 def test_what_is_no_host_name_cannot_be_allowed(name: str) -> None:
     with pytest.raises(InvalidArgument, match="host name"):
         Gateway(config={"gateway": {"allow_hosts": [name]}})
-
-
-def test_one_text_is_no_list_of_names() -> None:
-    with pytest.raises(InvalidArgument, match="list"):
-        Gateway(config={"gateway": {"allow_hosts": "gateway.example"}})
 
 
 # -- pages of other origins --------------------------------------------------------------------------------

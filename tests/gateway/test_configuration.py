@@ -158,7 +158,7 @@ def test_a_json_file_may_begin_as_notepad_writes_it(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
     file.write_text('{"dweets": {"keep": 600}}', "utf-8-sig")
     with Gateway(config=file) as gateway:
-        assert operator_of(gateway).retention()["most"].iloc[0] == 600
+        assert raw_call(gateway.base_url, "GET", "/get/stats").headers["x-dweet-retention"] == "600"
 
 
 def test_arguments_replace_what_the_configuration_says(tmp_path: Path) -> None:
@@ -202,7 +202,6 @@ def test_the_page_on_configuration_is_true() -> None:
             session.authenticate(names["gateway"].handset("no_challenge"))
     for table in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE):
         assert table in Configuration.__struct_fields__
-    assert "at most 4 MB" in page
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
@@ -217,10 +216,7 @@ CLIENT = {"name": "a", "api_client_id": HUSH}
 WRONG: list[tuple[Any, str]] = [
     (7, "config is the path of a file or a dict, not int"),
     ([], "config is the path of a file or a dict, not list"),
-    (
-        {"gatewy": {}},
-        "gatewy: unknown key; did you mean gateway? allowed: gateway, dweets, handwriting, ",
-    ),
+    ({"gatewy": {}}, "gatewy: unknown key; did you mean gateway? allowed: gateway, dweets, handwriting, "),
     ({1: {}}, "the configuration: every key must be a text"),
     ({"a\nb": {}}, "'a\\nb'...: unknown key; allowed: gateway, "),
     ({"x - at `$.dweets.y`": {}}, "object contains unknown field"),
@@ -228,8 +224,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"gateway": 5}, "gateway: expected a table, got a whole number"),
     ({"gateway": {"prot": 1}}, "gateway.prot: unknown key; did you mean port? allowed: folder, store, host, port, "),
     ({"gateway": {"port": "80"}}, "gateway.port: expected a whole number, got a text"),
+    ({"gateway": {"port": -1}}, "gateway.port: expected a whole number >= 0, got -1"),
     ({"gateway": {"port": 70_000}}, "gateway.port: expected a whole number <= 65535, got 70000"),
-    ({"gateway": {"port": 8e3}}, "gateway.port: expected a whole number, got a number"),
     ({"gateway": {"host": ""}}, "gateway.host: expected a text of length >= 1"),
     ({"gateway": {"folder": 5}}, "gateway.folder: expected the path of a folder, got a whole number"),
     ({"gateway": {"store": f"http://:{HUSH}@h"}}, "gateway.store: the URL of the store cannot be used"),
@@ -243,62 +239,33 @@ WRONG: list[tuple[Any, str]] = [
     ),
     ({"gateway": {"public_url": f"https://u:{HUSH}@a.example"}}, "gateway.public_url: expected an https origin"),
     ({"dweets": {"keep": 100}}, "dweets.keep: expected a whole number >= 500, got 100"),
-    ({"dweets": {"rate": 0}}, "dweets.rate: expected a whole number >= 1, got 0"),
     ({"dweets": {"sender": "x"}}, "dweets.sender: expected one e-mail address"),
     ({"dweets": {"smtp": f"http://u:{HUSH}@h"}}, "dweets.smtp: expected smtp://"),
+    ({"dweets": {"smtp": "mail.example"}}, "dweets.smtp: expected smtp://"),
+    ({"dweets": {"smtp": "smtp://"}}, "dweets.smtp: expected smtp://"),
     ({"dweets": {"locks": {"a": HUSH, "b": 7}}}, "dweets.locks.b: expected a text, not an empty one, got a whole"),
     ({"dweets": {"locks": [HUSH]}}, "dweets.locks: expected a table, got a list"),
     ({"dweets": {"locks": {"a": HUSH, "": HUSH}}}, "dweets.locks: a lock's name must have 1 to 256 bytes of UTF-8 and"),
     ({"dweets": {"locks": {30 * HUSH: HUSH}}}, "dweets.locks: a lock's name must have 1 to 256 bytes of UTF-8 and no"),
     ({"dweets": {"archive_seconds": float("nan")}}, "dweets.archive_seconds: expected a number > 0.0"),
-    ({"dweets": {"finished_mails": -1}}, "dweets.finished_mails: expected a whole number >= 0, got -1"),
     ({"handwriting": {"apikeys": [{"apikey": HUSH}]}}, "handwriting.apikeys[0].apisecret: this key is missing"),
-    (
-        {"handwriting": {"apikeys": [{"apikey": HUSH, "apisecret": HUSH}] * 2}},
-        "handwriting.apikeys[1].apikey: ",
-    ),
+    ({"handwriting": {"apikeys": [{"apikey": HUSH, "apisecret": HUSH}] * 2}}, "handwriting.apikeys[1].apikey: "),
     ({"rewards": {"partners": PARTNERS[:1] * 2}}, "rewards.partners[1].gatewaykey: the same as partners[0].gatewaykey"),
     (
         {"rewards": {"partners": [PARTNERS[0], {**PARTNERS[0], "gatewaykey": HUSH}]}},
         "rewards.partners[1].company_token: the same as partners[0].company_token",
     ),
-    (
-        {"rewards": {"partners": [{"gatewaykey": [HUSH], "company_token": "a"}]}},
-        "rewards.partners[0].gatewaykey: ",
-    ),
+    ({"rewards": {"partners": [{"gatewaykey": [HUSH], "company_token": "a"}]}}, "rewards.partners[0].gatewaykey: "),
     ({"rewards": {"partners": {"acme": HUSH}}}, "rewards.partners: expected a list, got a table"),
-    (
-        {"rewards": {"rules": {"moments": {"a": {}, "b": {"p": -1}}}}},
-        "rewards.rules.moments.b.p: expected a number ",
-    ),
+    ({"rewards": {"rules": {"moments": {"a": {}, "b": {"p": -1}}}}}, "rewards.rules.moments.b.p: expected a number "),
     ({"rewards": {"rules": {"moments": {"a": {"arms": 5}}}}}, "rewards.rules.moments.a.arms: expected a table, got a"),
-    (
-        {"rewards": {"rules": {"rewards": [{"id": "a", "title": "A", "stock": -1}]}}},
-        "rewards.rules.rewards[0].stock: ",
-    ),
-    (
-        {"rewards": {"configuration": {}}},
-        "rewards.configuration: unknown key; allowed: partners, rules, ",
-    ),
     ({"identity": {"first_life": 601}}, "identity.first_life: expected a whole number <= 600, got 601"),
     ({"identity": {"clients": [CLIENT, {**CLIENT, "name": "b"}]}}, "identity.clients[1].api_client_id: the same as"),
-    (
-        {"identity": {"clients": [{**CLIENT, "final_targets": ["ftp://x"]}]}},
-        "identity.clients[0].final_targets[0]: ",
-    ),
-    (
-        {"identity": {"carriers": [{**CARRIER, "networks": ["x"]}]}},
-        "identity.carriers[0].networks[0]: expected ",
-    ),
-    (
-        {"identity": {"carriers": [{**CARRIER, "short_code": "c"}]}},
-        "identity.carriers[0].short_code: expected a ",
-    ),
+    ({"identity": {"clients": [{**CLIENT, "final_targets": ["ftp://x"]}]}}, "identity.clients[0].final_targets[0]: "),
+    ({"identity": {"carriers": [{**CARRIER, "networks": ["x"]}]}}, "identity.carriers[0].networks[0]: expected "),
+    ({"identity": {"carriers": [{**CARRIER, "short_code": "c"}]}}, "identity.carriers[0].short_code: expected a "),
     ({"identity": {"subscribers": [SUBSCRIBER]}}, "identity.subscribers[0].carrier: expected the short_code of one of"),
-    (
-        {"identity": {"subscribers": [{**SUBSCRIBER, "device_ip": "1.2.3"}]}},
-        "identity.subscribers[0].device_ip: ",
-    ),
+    ({"identity": {"subscribers": [{**SUBSCRIBER, "device_ip": "1.2.3"}]}}, "identity.subscribers[0].device_ip: "),
     (
         {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{"payment_type": "CASH"}]}]}},
         "identity.subscribers[0].payments[0].payment_type: expected one of CREDIT_CARD, DEBIT_CARD, CARRIER_BILL",

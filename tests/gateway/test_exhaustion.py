@@ -1,4 +1,4 @@
-"""Memory, file descriptors and the calendar run out: the gateway says so, and goes on once there is room again."""
+"""Memory and file descriptors run out: the gateway says so, and goes on once there is room again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
-from datetime import UTC, datetime
 
 import psutil
 import pytest
@@ -22,8 +21,8 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
 from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application
-from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.exchange import Header, Request, Response, Route
+from toolkit.gateway.limits import LIMITS
 from toolkit.gateway.server import ServerThread
 
 MEGABYTE = 1024 * 1024
@@ -234,15 +233,3 @@ def exhausted() -> Iterator[ServerThread]:
 def test_a_handler_without_descriptors(exhausted: ServerThread, number: int, status: int, retry: str | None) -> None:
     reply = raw_call(f"http://127.0.0.1:{exhausted.port}", "GET", f"/file/{number}")
     assert (reply.status, reply.headers.get("retry-after")) == (status, retry)
-
-
-# -- the calendar -----------------------------------------------------------------------------------------
-
-
-def test_the_demo_clock_ends_with_the_year_9999(demo: Gateway) -> None:
-    before = demo.clock.now()
-    for seconds in (8_000 * 366 * 86_400, 1e300):
-        with pytest.raises(ValueError, match="year 9999"):
-            demo.clock.advance(seconds=seconds)  # type: ignore[attr-defined]
-    assert demo.clock.now() == before
-    assert demo.clock.advance(seconds=1) == datetime(2026, 1, 1, 9, 0, 1, tzinfo=UTC)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""S35 and S36: by which name the gateway may be reached, and bodies made to break parsers."""
+"""By which name the gateway may be reached, and bodies made to break parsers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import raw_exchange
-from tests.identity.conftest import ACCOUNT, CARRIERS, CLIENTS, DONE, MOBILE, PEOPLE, PHONE, SHOP, Lab, Wire, people
-from toolkit.errors import InvalidArgument, StoreUnavailable
+from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire, people
+from toolkit.errors import InvalidArgument, ServiceError, StoreUnavailable
 from toolkit.gateway import Gateway
-from toolkit.gateway.configuration import configuration_of
-from toolkit.gateway.exchange import Request
+from toolkit.gateway.exchange import Request, Response
 from toolkit.gateway.routes.identity import IdentityRoutes
-from toolkit.identity import wire as identity_wire
 from toolkit.identity.service.carrier import normal_ip_address
-from toolkit.identity.service.identity import IdentityService
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores.embedded import EmbeddedStore
 
 ECHO = ACCOUNT + "accountEcho"
 
@@ -29,110 +24,86 @@ def lab(shared_lab: Lab) -> Lab:
     return shared_lab
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "203.0.113.9", "", "[::2]"]
-)
-def test_s35_other_host_names_are_misdirected(wire: Wire, host: str) -> None:
+def test_a_call_to_another_host_name_is_misdirected(wire: Wire) -> None:
     first = wire.first()
-    echoed = wire.send("POST", ECHO, b"{}", {"Host": host})
-    assert (echoed.http, echoed.status) == (421, 2)
-    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": host})
+    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": "evil.example"})
     assert (opened.http, opened.json) == (421, {"error": "This host is not served here."})
     assert wire.open(first).http == 200, "and nothing was used up"
 
 
-def test_s35_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
+def test_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
     raw = raw_exchange(wire.base_url, f"POST {ECHO} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
     assert b" 421 " in raw.splitlines()[0]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:1234", "localhost:80", "LOCALHOST", "[::1]:99"])
-def test_s35_loopback_names_are_served_and_the_target_is_where_the_call_went(wire: Wire, host: str) -> None:
+def test_the_target_url_has_the_loopback_name_of_the_call(wire: Wire, host: str) -> None:
     body = {"RequestId": "r", "ApiClientId": SHOP, "DeviceIp": PHONE, "FinalTargetUrl": DONE}
     answer = wire.send("POST", MOBILE + "authenticateByRedirect", json.dumps(body).encode(), {"Host": host})
     assert answer.response["TargetUrl"].startswith(f"http://{host.lower()}{MOBILE}deviceAuthenticate?vfp=")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
-def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
+def test_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
     with pytest.raises(InvalidArgument, match="exposed=True"):
         Gateway(host=host)
     with pytest.raises(InvalidArgument, match="exposed=True"):
         Gateway(host="0.0.0.0", exposed="no")  # type: ignore[arg-type]  # noqa: S104
 
 
-class Exposed:
-    """The routes of a gateway that others can reach, without listening anywhere."""
-
-    def __init__(self, carrier: Any, public_url: str | None) -> None:
-        settings = configuration_of({"identity": {"clients": CLIENTS, "carrier": carrier}}).identity
-        assert settings is not None
-        self._settings = settings
-        self._public_url = public_url
-
-    def call(self, method: str, path: str, host: str, body: dict[str, Any] | None = None, **query: str) -> Any:
-        return asyncio.run(self._call(method, path, host, body, query))
-
-    async def _call(self, method: str, path: str, host: str, body: Any, query: dict[str, str]) -> Any:
-        world = OutsideWorld()
-        store = EmbeddedStore(None, world.clock.now)
-        await store.open()
-        try:
-            service = IdentityService(store, world, self._settings)
-            routes = IdentityRoutes(service, on_loopback=False, public_url=self._public_url)
-            started = None
-            for wanted, payload, parameters in self._requests(method, path, body, query):
-                given = {name: started if value == "FIRST" else value for name, value in parameters.items()}
-                started, reply = await self._one(routes, wanted, payload, given, host)
-            return reply
-        finally:
-            await store.close()
-
-    def _requests(self, method: str, path: str, body: Any, query: dict[str, str]) -> list[tuple[str, Any, Any]]:
-        if path.endswith("deviceAuthenticate"):
-            start = {"DeviceIp": PHONE, "FinalTargetUrl": DONE}
-            return [(MOBILE + "authenticateByRedirect", start, {}), (path, None, {"vfp": "FIRST", **query})]
-        return [(path, body, {})]
-
-    async def _one(self, routes: Any, path: str, body: Any, query: dict[str, str], host: str) -> Any:
-        payload = json.dumps({"RequestId": "r", "ApiClientId": SHOP, **body}).encode() if body is not None else b""
-        headers = {b"host": host.encode(), b"content-type": b"application/json"}
-        headers[b"x-simulated-device-ip"] = PHONE.encode()
-        text = "&".join(f"{name}={value}" for name, value in query.items()).encode()
-        request = Request("POST" if body is not None else "GET", path.encode(), text, headers, "198.18.0.9")
-        request.body = payload
-        route = next(route for route in routes.table if route.endpoint.template == path)
-        try:
-            reply = await route.handler(request)
-        except Exception as error:
-            return None, routes.error_response(error, request)
-        return json.loads(reply.body).get("Response", {}).get("VerificationFingerprint"), reply
+def called_from_elsewhere(
+    lab: Lab,
+    method: str,
+    path: str,
+    host: str,
+    *,
+    body: bytes = b"",
+    query: str = "",
+    on_loopback: bool = False,
+    public_url: str | None = None,
+) -> Response:
+    """Return the response to a caller at another machine, without listening anywhere."""
+    routes = IdentityRoutes(lab.services.identity, on_loopback=on_loopback, public_url=public_url)
+    headers = {b"host": host.encode(), b"content-type": b"application/json", b"x-simulated-device-ip": PHONE.encode()}
+    request = Request(method, path.encode(), query.encode(), headers, "198.18.0.9")
+    request.body = body
+    (handler,) = (route.handler for route in routes.table if route.endpoint.template == path)
+    try:
+        return asyncio.run(handler(request))
+    except ServiceError as error:
+        return routes.error_response(error, request)
 
 
-def test_s35_an_exposed_gateway_serves_its_public_name_only(lab: Lab) -> None:
-    body = {"EchoMessage": "x"}
-    closed, opened = Exposed(lab.carrier, None), Exposed(lab.carrier, "https://identity.example")
-    assert closed.call("POST", ECHO, "127.0.0.1", body).status == 421
-    assert closed.call("POST", ECHO, "identity.example", body).status == 421
-    assert opened.call("POST", ECHO, "127.0.0.1", body).status == 421
-    assert opened.call("POST", ECHO, "identity.example", body).status == 200
+@pytest.mark.parametrize(
+    ("public_url", "host", "http"),
+    [
+        (None, "127.0.0.1", 421),
+        (None, "identity.example", 421),
+        ("https://identity.example", "127.0.0.1", 421),
+        ("https://identity.example", "identity.example", 200),
+    ],
+)
+def test_an_exposed_gateway_serves_its_public_name_only(lab: Lab, public_url: str | None, host: str, http: int) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    assert called_from_elsewhere(lab, "POST", ECHO, host, body=body, public_url=public_url).status == http
 
 
-def test_s35_an_exposed_gateway_simulates_no_phone(make_lab: Any) -> None:
-    lab = make_lab()
-    opened = Exposed(lab.carrier, "https://identity.example")
-    seen = []
-
-    async def identify(arrival: Any) -> None:
-        seen.append((arrival.peer, arrival.address))
-
-    lab.carrier.identify = identify
-    reply = opened.call("GET", MOBILE + "deviceAuthenticate", "identity.example", r="f")
-    assert reply.status == 200
-    assert seen == [("198.18.0.9", "198.18.0.9")], "the header is ignored"
+@pytest.mark.parametrize("on_loopback", [False, True])
+def test_a_caller_elsewhere_simulates_no_phone(lab: Lab, on_loopback: bool) -> None:
+    query, path = f"vfp={lab.wire.first()}&r=f", MOBILE + "deviceAuthenticate"
+    reached = {"on_loopback": on_loopback, "public_url": None if on_loopback else "https://identity.example"}
+    host = "127.0.0.1" if on_loopback else "identity.example"
+    opened = called_from_elsewhere(lab, "GET", path, host, query=query, **reached)
+    assert opened.status == 200
+    assert lab.wire.finish(json.loads(opened.body)["vfp"]).status == 1001, "the header is ignored"
 
 
-SIMULATED = {"X-Simulated-Device-Ip": PHONE}
+def opened_with(wire: Wire, headers: dict[str, str]) -> int:
+    """Open a TargetUrl with a header that names the phone and with these; return the status of Finish."""
+    target = f"{MOBILE}deviceAuthenticate?vfp={wire.first()}&r=f"
+    opened = wire.send("GET", target, headers={"X-Simulated-Device-Ip": PHONE, **headers})
+    assert opened.http == 200
+    return wire.finish(opened.json["vfp"]).status
 
 
 @pytest.mark.parametrize(
@@ -143,32 +114,26 @@ SIMULATED = {"X-Simulated-Device-Ip": PHONE}
         {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"},
     ],
 )
-def test_s35_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
-    wire = make_lab(public_url="https://identity.example").wire
-    target = f"{MOBILE}deviceAuthenticate?vfp={wire.first()}&r=f"
-    opened = wire.send("GET", target, headers=SIMULATED | headers)
-    assert opened.http == 200
-    assert wire.finish(opened.json["vfp"]).status == 1001
+def test_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
+    assert opened_with(make_lab(public_url="https://identity.example").wire, headers) == 1001
 
 
-@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
-def test_s35_a_call_through_a_proxy_simulates_no_phone(wire: Wire, name: str) -> None:
-    target = f"{MOBILE}deviceAuthenticate?vfp={wire.first()}&r=f"
-    opened = wire.send("GET", target, headers={**SIMULATED, name: "198.18.0.9"})
-    assert wire.finish(opened.json["vfp"]).status == 1001
+ADDRESSES = ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.7, 192.0.2.7"]
 
 
-def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab) -> None:
-    service = lab.services.identity
-    headers = {b"host": b"127.0.0.1", b"x-simulated-device-ip": PHONE.encode()}
-    query = f"vfp={lab.wire.first()}&r=f".encode()
-    request = Request("GET", b"/mobileauth/2014/07/01/deviceAuthenticate", query, headers, "198.18.0.9")
-    handler = IdentityRoutes(service, on_loopback=True, public_url=None).table[-1].handler
-    reply = asyncio.run(handler(request))
-    assert lab.wire.finish(json.loads(reply.body)["vfp"]).status == 1001
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({name: "198.18.0.9"} for name in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP")),
+        *({"X-Simulated-Device-Ip": address} for address in ADDRESSES),
+    ],
+)
+def test_a_proxy_or_a_wrong_address_identifies_nobody(wire: Wire, headers: dict[str, str]) -> None:
+    assert opened_with(wire, {}) == 0
+    assert opened_with(wire, headers) == 1001
 
 
-def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     identity = {"clients": [{"name": "mine", "api_client_id": "key"}]}
     Gateway(config={"identity": identity}).close()
     assert [record.getMessage() for record in caplog.records] == [
@@ -180,19 +145,6 @@ def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFi
     Gateway(config={"identity": identity, "rewards": {}, "gateway": public}).close()
     Gateway().close()
     assert not caplog.records
-
-
-def test_s35_a_public_url_is_an_https_origin() -> None:
-    with pytest.raises(InvalidArgument, match="public_url"):
-        Gateway(config={"gateway": {"public_url": "http://identity.example"}})
-
-
-@pytest.mark.parametrize("address", ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.7, 192.0.2.7"])
-def test_s35_a_simulated_address_that_is_none_identifies_nobody(wire: Wire, address: str) -> None:
-    first = wire.first()
-    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"X-Simulated-Device-Ip": address})
-    assert opened.http == 200
-    assert wire.finish(opened.json["vfp"]).status == 1001
 
 
 BODIES = {
@@ -224,67 +176,31 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
-def test_s36_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> None:
+def test_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> None:
     answer = wire.send("POST", ECHO, body)
     assert answer.http == BODIES[body]
     assert answer.status == (1005 if answer.http == 401 else 2)
     assert answer.json["RequestId"] is None
 
 
-def test_s36_a_deeply_nested_body_is_refused(wire: Wire) -> None:
-    answer = wire.send("POST", ECHO, b'{"a":' * 2_300 + b"1" + b"}" * 2_300)
-    # Newer versions of Python read as many levels, and then there is no such client.
-    assert (answer.http, answer.status) in [(400, 2), (401, 1005)]
-    assert answer.json["RequestId"] is None
-
-
-def test_s36_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
+def test_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     assert wire.send("POST", ECHO, body.ljust(16 * 1024)).status == 0
     assert wire.send("POST", ECHO, body.ljust(16 * 1024 + 1)).http == 413
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
-def test_s36_only_json_is_taken(wire: Wire, content_type: str) -> None:
-    answer = wire.send("POST", ECHO, b"{}", {"Content-Type": content_type})
-    assert (answer.http, answer.status, answer.json["AdditionalInfo"]) == (
-        415,
-        2,
-        "Content-Type must be application/json.",
-    )
-
-
-def test_s36_json_with_parameters_is_json(wire: Wire) -> None:
-    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
-    assert wire.send("POST", ECHO, body, {"Content-Type": "Application/JSON; charset=utf-8"}).status == 0
-
-
 @pytest.mark.parametrize(
-    "message", ["", "😀", '"\\/', "</script>", "\n\r\t\u2028", "\x00", "x" * 1024, "𝕏" * 1024, "{}"]
+    ("content_type", "http"),
+    [
+        ("Application/JSON; charset=utf-8", 200),
+        *((other, 415) for other in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp")),
+    ],
 )
-def test_echo_returns_every_text_unchanged(wire: Wire, message: str) -> None:
-    answer = wire.echo(message)
-    assert answer.response == {"EchoMessage": message, "ApiVersion": "2014/07/25"}
-    assert answer.raw.isascii()
-
-
-@pytest.mark.parametrize("message", ["x" * 1025, None, 5, True, [], {}, 1.0])
-def test_echo_takes_a_short_text_only(wire: Wire, message: object) -> None:
-    refused = wire.echo(message)
-    assert (refused.http, refused.status) == (400, 1000)
-    assert refused.json["AdditionalInfo"] == "EchoMessage must be a string of at most 1024 characters."
-
-
-@pytest.mark.parametrize("request_id", ["", "x" * 65, "é", "a b", "a\n", 5, None, True, ["a"]])
-def test_request_ids_are_short_and_plain(wire: Wire, request_id: object) -> None:
-    refused = wire.echo(RequestId=request_id)
-    assert (refused.status, refused.json["RequestId"]) == (1000, None)
-
-
-@pytest.mark.parametrize("request_id", ["a", "x" * 64, "A-Z.0_9:x"])
-def test_request_ids_are_reflected_on_success_and_failure(wire: Wire, request_id: str) -> None:
-    assert wire.echo(RequestId=request_id).json["RequestId"] == request_id
-    assert wire.echo(5, RequestId=request_id).json["RequestId"] == request_id
+def test_only_json_is_taken(wire: Wire, content_type: str, http: int) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    answer = wire.send("POST", ECHO, body, {"Content-Type": content_type})
+    assert (answer.http, answer.status) == (http, 0 if http == 200 else 2)
+    assert http == 200 or answer.json["AdditionalInfo"] == "Content-Type must be application/json."
 
 
 @pytest.mark.parametrize("key", [None, "", "unknown", "disabled-client", 5, True, ["x"], "é", SHOP + " ", SHOP.upper()])
@@ -294,32 +210,6 @@ def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) ->
         401,
         {"RequestId": "req-1", "Status": 1005, "Description": "The client is not enabled."},
     )
-
-
-def test_unknown_fields_are_refused_without_naming_them(wire: Wire) -> None:
-    refused = wire.echo(Extra=1)
-    assert (refused.status, refused.json["AdditionalInfo"]) == (1000, "A field is not known.")
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        True,
-        3405803783,
-        1.0,
-        "",
-        "203.0.113.07",
-        "203.0.113",
-        "203.0.113.7/32",
-        "fe80::1%eth0",
-        " 203.0.113.7",
-        "0x7f.1",
-        "٢",
-    ],
-)
-def test_device_ips_are_literal_addresses(wire: Wire, address: object) -> None:
-    refused = wire.start(DeviceIp=address)
-    assert (refused.status, refused.json["AdditionalInfo"]) == (1000, "DeviceIp must be an IPv4 or IPv6 address.")
 
 
 def test_a_mapped_address_is_the_one_it_maps(wire: Wire) -> None:
@@ -345,9 +235,6 @@ def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
         ({"DeviceIp": None, "CarrierShortCode": "OLD"}, 1003, "No carrier has this CarrierShortCode."),
         ({"DeviceIp": None, "CarrierShortCode": "NOBODY"}, 1003, "No carrier has this CarrierShortCode."),
         ({"CarrierShortCode": "NWT"}, 1038, "DeviceIp and CarrierShortCode belong to different carriers."),
-        ({"CarrierShortCode": "cmb"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
-        ({"CarrierShortCode": "CMB\n"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
-        ({"CarrierShortCode": "C"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
     ],
 )
 def test_carriers_are_found_by_address_or_code(wire: Wire, fields: dict[str, Any], status: int, info: str) -> None:
@@ -359,13 +246,6 @@ def test_an_empty_table_switches_identity_off() -> None:
     with Gateway(config={"identity": {}}) as gateway:
         assert Wire(gateway.base_url).echo().status == 1005
         assert "ApiClientId" not in gateway.credentials
-
-
-def test_own_subscribers_have_no_handsets_of_the_demo_world() -> None:
-    with Gateway(config={"identity": {"carriers": CARRIERS, "subscribers": PEOPLE[20:22]}}) as gateway:
-        assert gateway.presets == {}
-        with pytest.raises(InvalidArgument, match="demo"):
-            gateway.handset("happy")
 
 
 def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:
@@ -384,17 +264,3 @@ def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any, monkeypatch:
         patch.setattr(lab.services.store.records, "get", fail)
         answer = lab.wire.eligibility(pair)
     assert (answer.http, answer.status) == (503, 1)
-
-
-def test_every_operation_of_the_specification_has_a_route() -> None:
-    paths = {operation.endpoint.template for operation in identity_wire.OPERATIONS}
-    paths.add(identity_wire.OPEN_TARGET.template)
-    assert paths == {
-        "/account/2014/07/25/accountEcho",
-        "/mobileauth/2014/07/01/authenticateByRedirect",
-        "/mobileauth/2014/07/01/deviceAuthenticate",
-        "/mobileauth/2014/07/01/authenticateByRedirectFinish",
-        "/account/2014/07/25/getEligibility",
-        "/account/2014/07/25/getPaymentList",
-        "/account/2014/07/25/getPaymentDetails",
-    }

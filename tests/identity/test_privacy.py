@@ -1,4 +1,4 @@
-"""S27, S29 to S34 and S37 to S39: what is never shown, never kept, and never the same."""
+"""What is never shown, never kept, and never the same."""
 
 from __future__ import annotations
 
@@ -7,36 +7,18 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.identity.conftest import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire, log_requests, people
+from tests.test_quality import CARD, is_card_number
 from toolkit.identity import responses
 from toolkit.identity import wire as identity_wire
 
 CANARY = "kanarienvogel-7Jm3"
-#: Numbers that card networks publish for tests, in two parts: no file of this project holds a full one.
-PUBLISHED_TEST_NUMBERS = [
-    "".join(parts)
-    for parts in [
-        ("41111111", "11111111"),
-        ("42424242", "42424242"),
-        ("40128888", "88881881"),
-        ("55555555", "55554444"),
-        ("51051051", "05105100"),
-        ("3782822", "46310005"),
-        ("3714496", "35398431"),
-        ("60111111", "11111117"),
-        ("60110009", "90139424"),
-        ("3056930", "9025904"),
-        ("3852000", "0023237"),
-        ("35301113", "33300000"),
-        ("35660020", "20360505"),
-    ]
-]
 
 
 def whole_flow(lab: Lab) -> Wire:
@@ -51,7 +33,7 @@ def whole_flow(lab: Lab) -> Wire:
     return lab.wire
 
 
-def test_s27_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
+def test_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make_lab(tmp_path)
     of_shop, of_books = lab.wire.pair()["ServiceAlias"], lab.books.pair()["ServiceAlias"]
     assert of_shop != of_books
@@ -63,7 +45,7 @@ def test_s27_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., 
     assert restarted.books.pair()["ServiceAlias"] == of_books
 
 
-def test_s29_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
+def test_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
     finished = lab.wire.finish(lab.wire.final()).response
     assert finished["MobileNumber"] == "*********00"
     for raw in whole_flow(lab).seen:
@@ -72,18 +54,7 @@ def test_s29_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
         assert not re.search(rb"\+?1?[0-9]{10}", without_tokens)
 
 
-def names_in(value: object) -> Iterator[str]:
-    """Walk through JSON content and give every name in it."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield name
-            yield from names_in(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from names_in(inner)
-
-
-def test_s30_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
+def test_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
     declared = [field.name for operation in identity_wire.OPERATIONS for field in operation.fields]
     records = [
         record
@@ -91,41 +62,18 @@ def test_s30_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
         if isinstance(record, type) and record.__module__ == responses.__name__
     ]
     declared += [name for record in records for name in record.__struct_encode_fields__]
-    answered = []
-    for raw in whole_flow(lab).seen:
-        body = raw.partition(b"}{'")[0] + b"}" if b"}{'" in raw else b"{}"
-        answered += list(names_in(json.loads(body)))
+    sent = b"".join(whole_flow(lab).seen)
+    answered = re.findall(r'"(\w+)":', sent.decode())
     assert {"MaskedAccountNumber", "PostalCode"} <= set(answered)
     for name in (*declared, *answered):
         assert not re.search(r"cvv|cvc|\bcid\b|security_?code|pin\b", name, re.IGNORECASE)
 
 
-def luhn(digits: str) -> bool:
-    doubled = [int(digit) * (1 + position % 2) for position, digit in enumerate(reversed(digits))]
-    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
+def card_numbers(text: str) -> list[str]:
+    return [match.group() for match in CARD.finditer(text) if is_card_number(match.group())]
 
 
-_CARD = re.compile(
-    r"(?<![0-9a-f-])(?:4(?:[ -]?[0-9]){12,18}|5[1-5](?:[ -]?[0-9]){14}|3[47](?:[ -]?[0-9]){13}"
-    r"|6(?:011|5[0-9]{2})(?:[ -]?[0-9]){12}|3(?:0[0-5]|[68][0-9])(?:[ -]?[0-9]){11}|35(?:[ -]?[0-9]){14})(?![0-9a-f-])"
-)
-
-
-def card_numbers(text: str) -> set[str]:
-    runs = (re.sub(r"[ -]", "", hit[0]) for hit in _CARD.finditer(text))
-    return {run for run in runs if luhn(run)}
-
-
-def test_s31_the_scanner_finds_what_it_looks_for() -> None:
-    for number in PUBLISHED_TEST_NUMBERS:
-        assert luhn(number)
-        assert card_numbers(f'"{number}"') == {number}
-        spaced = " ".join(number[start : start + 4] for start in range(0, len(number), 4))
-        assert card_numbers(spaced) == {number}
-    assert card_numbers("411111******1111 and 1412359522007") == set()
-
-
-def test_s31_no_answer_log_or_state_holds_a_full_card_number(
+def test_no_answer_log_or_state_holds_a_full_card_number(
     make_lab: Callable[..., Lab], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -135,32 +83,17 @@ def test_s31_no_answer_log_or_state_holds_a_full_card_number(
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()).decode("latin-1")
     assert "411111******1111" in seen
     assert len(kept) > 1000
-    assert card_numbers(seen + kept + caplog.text) == set()
+    assert card_numbers(seen + kept + caplog.text) == []
 
 
-def test_s31_no_file_of_the_identity_service_holds_one() -> None:
-    folders = [ROOT / "toolkit" / "identity", ROOT / "tests" / "identity", ROOT / "data"]
-    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".json", ".csv")]
-    files += [path for path in (ROOT / "notebooks").glob("4-*.ipynb")]
-    assert [path.name for path in files if card_numbers(_without_pictures(path))] == []
-
-
-def _without_pictures(path: Path) -> str:
-    text = path.read_text("utf-8")
-    return re.sub(r'"image/png": "[^"]*"', "", text)
-
-
-def test_s31_cards_on_file_are_first_six_and_last_four() -> None:
-    ends = {(number[:6], number[-4:], len(number)) for number in PUBLISHED_TEST_NUMBERS}
+def test_cards_on_file_are_first_six_and_last_four() -> None:
     cards = [payment for person in people() for payment in person.payments if payment.payment_type != "CARRIER_BILL"]
-    assert {(card.first_six, card.last_four, card.digits) for card in cards} == ends
-    assert card_numbers(repr(people())) == set()
-    assert not any(number in repr(people()) for number in PUBLISHED_TEST_NUMBERS)
+    assert all(len(f"{card.first_six}{card.last_four}") == 10 < card.digits for card in cards)
+    assert len(cards) > 100
+    assert card_numbers(repr(people())) == []
 
 
-def test_s32_the_access_log_has_no_query(
-    lab: Lab, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
-) -> None:
+def test_the_access_log_has_no_query(lab: Lab, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture) -> None:
     log_requests(lab, caplog)
     lab.wire.open(CANARY)
     lab.wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={CANARY}&r=f&key={CANARY}")
@@ -189,7 +122,7 @@ SECRET_BODIES = [
 
 
 @pytest.mark.parametrize(("path", "fields"), SECRET_BODIES)
-def test_s33_errors_hold_nothing_that_was_sent(
+def test_errors_hold_nothing_that_was_sent(
     lab: Lab, caplog: pytest.LogCaptureFixture, path: str, fields: dict[str, object]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -198,7 +131,7 @@ def test_s33_errors_hold_nothing_that_was_sent(
     assert CANARY not in answer.raw.decode() + repr(answer.headers) + caplog.text
 
 
-def test_s33_a_failure_of_ours_tells_nothing_either(
+def test_a_failure_of_ours_tells_nothing_either(
     lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -219,9 +152,7 @@ def test_s33_a_failure_of_ours_tells_nothing_either(
         assert secret not in said
 
 
-def test_s34_codes_end_with_the_gateway_and_nothing_secret_reaches_a_disk(
-    make_lab: Callable[..., Lab], tmp_path: Path
-) -> None:
+def test_codes_end_with_the_gateway_and_reach_no_disk(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make_lab(tmp_path)
     first = lab.wire.first()
     final = lab.wire.open(first).json["vfp"]
@@ -241,16 +172,7 @@ def test_s34_codes_end_with_the_gateway_and_nothing_secret_reaches_a_disk(
     assert restarted.wire.finish(unused).status == 2001
 
 
-def test_s37_what_a_caller_sends_is_never_a_page(wire: Wire) -> None:
-    # The reward page itself is section C's; section D answers no HTML at all.
-    for message in ("<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"):
-        answer = wire.echo(message)
-        assert answer.response["EchoMessage"] == message
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-def test_s38_every_route_says_what_it_sends(lab: Lab) -> None:
+def test_every_route_says_what_it_sends(lab: Lab) -> None:
     wire = lab.wire
     pair, ids = wire.unlocked()
     answers = [
@@ -271,10 +193,11 @@ def test_s38_every_route_says_what_it_sends(lab: Lab) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["cache-control"] == "no-store"
-        assert "access-control-allow-origin" not in answer.headers
+        assert "RequestId" in answer.json or answer.headers["referrer-policy"] == "no-referrer"
+        assert not any(name.startswith("access-control") or name == "location" for name in answer.headers)
 
 
-def test_s39_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> None:
+def test_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> None:
     told = []
     for lab in (make_lab(seed=7), make_lab(seed=7)):
         final = lab.wire.final()
@@ -283,12 +206,6 @@ def test_s39_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab])
     assert first_final != second_final
     assert first.pop("AuthenticationCode") != second.pop("AuthenticationCode")
     assert first == second
-
-
-def test_s39_no_setting_makes_secrets_repeatable() -> None:
-    from toolkit.identity.service import callers
-
-    assert not any("insecure" in name or "seed" in name for name in callers.IdentitySettings.__struct_fields__)
 
 
 def test_the_people_of_the_demo_world_are_a_version_of_the_data() -> None:

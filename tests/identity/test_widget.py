@@ -1,8 +1,7 @@
-"""IdentityWalkthrough: steps, every state, drawn requests, attacks refused by their rules, no secret saved."""
+"""IdentityWalkthrough: steps, every state, drawn requests, and attacks refused by their rules."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +11,6 @@ from tests.identity.conftest import CARRIERS, CLIENTS, PEOPLE, SHOP
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
-from toolkit.identity.client.session import AuthenticatedUser, IdentitySession
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.widgets.flow_diagrams import state_arrows, states_drawing
 from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
@@ -37,6 +35,8 @@ def test_it_needs_the_phones_of_the_demo_world() -> None:
     with Gateway(config={"identity": identity}) as gateway, toolkit.connect(gateway, credentials=credentials) as tk:
         with pytest.raises(InvalidArgument, match="demo"):
             IdentityWalkthrough(tk)
+        with pytest.raises(InvalidArgument, match="demo"):
+            gateway.handset("happy")
 
 
 def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
@@ -103,16 +103,13 @@ def test_each_attack_is_refused_by_its_rule(walkthrough: IdentityWalkthrough, na
 def test_attacks_leave_the_flow_in_the_middle_alone(walkthrough: IdentityWalkthrough) -> None:
     for step in ("start", "open", "finish", "eligibility"):
         walkthrough.take(step)
-    for name in set(ATTACKS) - {"let the clock run"}:
-        walkthrough.try_attack(name)
+    for name in 2 * sorted(set(ATTACKS) - {"let the clock run"}):  # a second time as well
+        outcome = walkthrough.try_attack(name)
+        assert outcome is not None
+        assert outcome.refused
     assert len(walkthrough.trace) == 4
     walkthrough.take("payment_list")
     assert walkthrough.error is None
-
-
-def test_the_attacks_are_refused_a_second_time_as_well(walkthrough: IdentityWalkthrough) -> None:
-    for _ in range(2):
-        assert all(walkthrough.try_attack(name).refused for name in walkthrough.attacks)
 
 
 def test_it_shows_a_picture_and_a_line_where_widgets_cannot_run(
@@ -126,33 +123,6 @@ def test_it_shows_a_picture_and_a_line_where_widgets_cannot_run(
     attacked.try_attack("let the clock run")
     assert attacked.picture() != walkthrough.picture()
     assert walkthrough.picture() == walkthrough.picture(), "the same state is the same bytes"
-
-
-def test_nothing_secret_is_in_what_is_saved(
-    demo: Gateway, tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finish, users = IdentitySession.finish_authentication, []
-
-    def noted(session: IdentitySession) -> AuthenticatedUser:
-        users.append(finish(session))
-        return users[-1]
-
-    monkeypatch.setattr(IdentitySession, "finish_authentication", noted)
-    walkthrough = IdentityWalkthrough(tk)
-    walkthrough.run_all()
-    keys = demo.credentials
-    shown = [walkthrough.states, walkthrough.sequence, walkthrough.exchange, walkthrough.result, walkthrough.answer]
-    exchanges = []
-    for place in range(len(walkthrough.sequence.drawing["parts"])):
-        walkthrough.sequence.chosen = place
-        exchanges.append(walkthrough.exchange.value)
-    saved = repr([widget.get_state() for widget in (*shown, walkthrough)] + exchanges)
-    (user,) = users
-    code = user.secret("code").reveal()
-    for secret in (code, *(key.reveal() for key in keys.values())):
-        assert secret not in saved
-    assert not re.search(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", saved)
-    assert "Secret(sha256:" in saved
 
 
 REACHED = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import stat
 import traceback
@@ -39,17 +38,12 @@ def test_two_gateways_have_different_keys(tmp_path: Path) -> None:
         assert operator_of(one).locks().empty
 
 
-@pytest.mark.parametrize("damage", ["readable by others", "empty", "half", "binary"])
+@pytest.mark.parametrize("damage", ["empty", "half", "binary"])
 def test_a_key_that_is_no_secret_is_replaced(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Gateway(tmp_path) as gateway:
         before = gateway.operator_key
     file = tmp_path / "operator.key"
-    if damage == "readable by others":
-        file.chmod(0o640)
-    else:
-        file.write_bytes(
-            {"empty": b"", "half": before.reveal()[:20].encode(), "binary": bytes(range(200, 250))}[damage]
-        )
+    file.write_bytes({"empty": b"", "half": before.reveal()[:20].encode(), "binary": bytes(range(200, 250))}[damage])
     with Gateway(tmp_path) as gateway:
         assert gateway.operator_key != before
         assert operator_of(gateway).locks().empty
@@ -99,26 +93,12 @@ def test_the_address_is_there_while_the_gateway_runs(tmp_path: Path) -> None:
     assert running_gateway(tmp_path) is None
 
 
-def test_the_address_of_a_killed_gateway_is_not_believed(tmp_path: Path) -> None:
-    with Gateway(tmp_path):
-        pass
+@pytest.mark.parametrize("is_running", [False, True], ids=["no gateway", "a gateway that starts"])
+def test_the_address_of_a_killed_gateway_gets_no_key(is_running: bool, tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+    if not is_running:
+        gateway.close()
+    # A killed gateway leaves its address, which the next one removes once it has opened its store.
     (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n1\n")
     assert running_gateway(tmp_path) is None
-
-
-def test_an_address_of_an_earlier_process_gets_no_key(tmp_path: Path) -> None:
-    with Gateway(tmp_path):
-        # As a killed gateway leaves it, until the next one has opened its store.
-        (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n1\n")
-        assert running_gateway(tmp_path) is None
-
-
-def test_the_file_is_what_curl_needs(tmp_path: Path) -> None:
-    import requests
-
-    with Gateway(tmp_path) as gateway:
-        key = (tmp_path / "operator.key").read_text().strip()
-        answer = requests.post(
-            f"{gateway.base_url}/operator/locks", headers={"Authorization": f"Bearer {key}"}, timeout=60
-        )
-    assert set(json.loads(answer.text)) == {"lock", "master_key", "read_key"}
+    gateway.close()

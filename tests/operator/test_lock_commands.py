@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.conftest import operator_of, raw_call
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.test_cli import called, outcome
 from toolkit.cli import main
@@ -38,23 +37,6 @@ def test_a_running_gateway_knows_a_new_lock_at_once(tmp_path: Path) -> None:
     assert called("lock", "list", f"--data={tmp_path}").stdout == ""
 
 
-def test_http_python_and_command_list_the_same_locks(tmp_path: Path) -> None:
-    with Gateway(tmp_path) as gateway:
-        operator = operator_of(gateway)
-        names = sorted([operator.issue_lock().lock, ISSUED.match(lock("new", "--data", str(tmp_path)).output)[1]])  # type: ignore[index]
-        call = Caller(gateway)
-        _, master, _ = call.locked("attic")
-        headers = f"Authorization: Bearer {gateway.operator_key.reveal()}\r\n"
-        by_http = json.loads(raw_call(gateway.base_url, "GET", "/operator/locks", b"", headers).body)["locks"]
-        frame = operator.locks()
-        listed = lock("list", "--data", str(tmp_path)).output
-        call.get(f"/unlock/attic?key={master}")
-    assert frame.astype(object).where(frame.notna(), None).to_dict("records") == by_http
-    assert {row["lock"] for row in by_http} > set(names)
-    assert [line.split()[0] for line in listed.splitlines()] == [row["lock"] for row in by_http]
-    assert [line.split()[-1] for line in listed.splitlines()] == [row["thing"] or row["state"] for row in by_http]
-
-
 def test_revoking_beside_a_running_gateway(tmp_path: Path) -> None:
     with Gateway(tmp_path, locks={"door": "key-of-the-door"}) as gateway:
         call = Caller(gateway)
@@ -72,11 +54,9 @@ def test_data_counts_more_than_the_store_of_the_environment(tmp_path: Path) -> N
     with Gateway(tmp_path) as gateway:
         assert ISSUED.fullmatch(lock("new", "--data", str(tmp_path), TOOLKIT_STORE=elsewhere).output)
         assert len(operator_of(gateway).locks()) == 1
-        said = lock("repair", "kitchen", "--data", str(tmp_path), TOOLKIT_STORE=elsewhere)
-    assert (said.exit_code, "there is nothing to repair" in said.output) == (1, True)
 
 
-@pytest.mark.parametrize("command", [["new"], ["list"], ["revoke", "door"], ["repair", "kitchen"]])
+@pytest.mark.parametrize("command", [["new"], ["list"], ["revoke", "door"]])
 def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], tmp_path: Path) -> None:
     missing = lock(*command)
     assert missing.exit_code == 2
@@ -87,7 +67,7 @@ def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], t
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [["list"], ["revoke", "door"], ["repair", "kitchen"]])
+@pytest.mark.parametrize("command", [["list"], ["revoke", "door"]])
 def test_a_folder_of_no_gateway_is_not_made_one(command: list[str], tmp_path: Path) -> None:
     said = lock(*command, "--data", str(tmp_path))
     assert (

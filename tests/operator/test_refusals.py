@@ -49,7 +49,7 @@ def bearer(key: str) -> str:
 
 
 def target_of(endpoint: Endpoint) -> str:
-    return endpoint.path_for(lock="any", thing="any", alias="any")
+    return endpoint.path_for(lock="any", alias="any")
 
 
 @pytest.mark.parametrize("endpoint", wire.ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.template}")

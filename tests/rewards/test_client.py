@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
-import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +14,7 @@ import pytest
 
 import toolkit
 from tests.conftest import operator_of
+from tests.identity.literal_server import LiteralServer, Reply
 from tests.rewards.conftest import DEVICE, settings
 from toolkit.errors import (
     InvalidArgument,
@@ -168,13 +166,6 @@ def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeyp
                     call()
                 assert f"${variable}" in str(told.value)
                 assert "toolkit.connect(toolkit.Gateway.demo())" in str(told.value)
-        with toolkit.Gateway.demo() as demo, toolkit.connect(demo) as tried:
-            assert len(tried.rewards.start_session(DEVICE)) == 1
-            assert tried.identity
-        monkeypatch.setenv("TOOLKIT_GATEWAYKEY", "partner-key")
-        monkeypatch.setenv("TOOLKIT_APP_KEY", "app")
-        with toolkit.connect() as tk:
-            assert tk.rewards
 
 
 def test_the_demo_world_brings_its_keys_and_repeats() -> None:
@@ -200,7 +191,7 @@ def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.C
         tk.rewards.moments(given, progress=False)
         recorded = operator_of(gateway).decisions()
     columns = ["decision_id", "at", "device", "reason", "reward_id", "p"]
-    assert connected.rewards.simulate(rules, recorded)[columns].equals(recorded[columns])
+    assert toolkit.rewards.simulate(rules, recorded)[columns].equals(recorded[columns])
     assert set(recorded["reason"]) >= {"REWARDED", "DRAW", "NO_SESSION"}
 
 
@@ -208,33 +199,15 @@ def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.C
 
 
 @contextmanager
-def literal(status: int, body: bytes, content_type: str = "application/json") -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+def literal(status: int, body: bytes) -> Iterator[str]:
+    """Answer every POST with this response, and every GET with its own target as a page."""
 
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(self.path.encode())
+    def answer(path: str, sent: bytes) -> Reply:
+        return (status, {}, body) if sent else (200, {"Content-Type": "text/html"}, path.encode())
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = LiteralServer(answer)
+    yield server.base_url
+    server.stop()
 
 
 def test_the_specifications_own_answer_is_read() -> None:
@@ -253,15 +226,10 @@ BROKEN = [b"", b"<html>", b"[]", b"{}", b'{"date":7}', b'{"date":"?"}', b'{"date
           b'{"date":"\xff"}', b'{"x":' + b"[" * 100_000]  # fmt: skip
 
 
+@pytest.mark.parametrize(("status", "kind"), [(200, UnexpectedReply), (500, ServiceFailure), (502, ServiceFailure)])
 @pytest.mark.parametrize("body", BROKEN)
-def test_an_error_that_cannot_be_read_is_still_an_error(body: bytes) -> None:
-    with literal(500, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(ServiceFailure):
-        tk.rewards.moment(DEVICE, "run")
-
-
-@pytest.mark.parametrize("body", BROKEN)
-def test_what_is_no_answer_is_an_unexpected_reply(body: bytes) -> None:
-    with literal(200, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(UnexpectedReply):
+def test_a_response_that_cannot_be_read_is_an_error(status: int, kind: type[Exception], body: bytes) -> None:
+    with literal(status, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(kind):
         tk.rewards.moment(DEVICE, "run")
 
 
@@ -271,10 +239,3 @@ def test_a_page_of_another_server_is_fetched_from_its_own_url(path: str) -> None
         page = RewardPage("t", "m", f"{url}{path}#part")
         page.fetch()
     assert page.html == path
-
-
-def test_a_foreign_error_is_still_an_error() -> None:
-    with literal(502, b"<html>", "text/html") as url, toolkit.connect(url, credentials=KEYS) as tk:
-        with pytest.raises(toolkit.errors.ServiceFailure) as caught:
-            tk.rewards.moment(DEVICE, "run")
-        assert caught.value.status == 502

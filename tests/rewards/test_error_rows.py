@@ -116,37 +116,37 @@ def test_a_body_is_refused_with_its_row(caller: Caller, sent: bytes, status: int
     assert len(operator_of(caller.gateway).decisions()) == 0
 
 
-@pytest.mark.parametrize("r", ["-1", "1.5", "now", "14123595221234", "%D9%A3"])
-def test_r_is_an_integer_of_at_most_13_digits(caller: Caller, r: str) -> None:
-    reply = caller.send(body(MOMENT), f"{PATH}?r={r}&gatewaykey=partner-key")
-    assert (reply.status, reply.body) == (400, BAD_R)
+NO_KEY = "The partner key is missing or not valid."
+NOT_ACCEPTABLE = error("not_acceptable", "Accept", "Accept must allow application/json.")
+NOT_JSON = error("unsupported_media_type", "Content-Type", "Send application/json.")
+#: What differs from a right call, the status, and the body of the response.
+CALLS: list[tuple[dict[str, str], int, bytes]] = [
+    *(
+        ({"target": f"{PATH}?r={r}&gatewaykey=partner-key"}, 400, BAD_R)
+        for r in ("-1", "1.5", "now", "14123595221234", "%D9%A3")
+    ),
+    ({"target": f"{PATH}?r=1"}, 401, error("no_gatewaykey", "gatewaykey", NO_KEY)),
+    ({"target": f"{PATH}?r=1&gatewaykey=wrong"}, 401, error("bad_gatewaykey", "gatewaykey", NO_KEY)),
+    ({"method": "GET"}, 405, error("method_not_allowed", None, "Use a method that the header Allow names.")),
+    (
+        {"target": "/2.0/web/moment"},
+        404,
+        error("not_found", None, "There is nothing here. Sessions and moments go to /2.0/web/moment/."),
+    ),
+    *(
+        ({"headers": f"Accept: {accept}\r\nContent-Type: application/json\r\n"}, 406, NOT_ACCEPTABLE)
+        for accept in ("text/html", "application/xml, text/*", "a/b," * 1_000 + "application/json")
+    ),
+    ({"headers": ""}, 415, NOT_JSON),
+    ({"headers": "Content-Type: text/plain\r\n"}, 415, NOT_JSON),
+]
 
 
-@pytest.mark.parametrize(("query", "code"), [("", "no_gatewaykey"), ("&gatewaykey=wrong", "bad_gatewaykey")])
-def test_a_partner_key_is_needed(caller: Caller, query: str, code: str) -> None:
-    reply = caller.send(body(MOMENT), f"{PATH}?r=1{query}")
-    assert reply.status == 401
-    assert reply.body == error(code, "gatewaykey", "The partner key is missing or not valid.")
-
-
-def test_only_post(caller: Caller) -> None:
-    reply = caller.send(b"", method="GET")
-    assert (reply.status, reply.headers["allow"]) == (405, "POST")
-    assert reply.body == error("method_not_allowed", None, "Use a method that the header Allow names.")
-
-
-def test_elsewhere_is_nothing(caller: Caller) -> None:
-    reply = caller.send(body(MOMENT), "/2.0/web/moment")
-    assert reply.status == 404
-    message = "There is nothing here. Sessions and moments go to /2.0/web/moment/."
-    assert reply.body == error("not_found", None, message)
-
-
-@pytest.mark.parametrize("accept", ["text/html", "application/xml, text/*", "a/b," * 1_000 + "application/json"])
-def test_accept_must_allow_json(caller: Caller, accept: str) -> None:
-    reply = caller.send(body(MOMENT), headers=f"Accept: {accept}\r\nContent-Type: application/json\r\n")
-    assert reply.status == 406
-    assert reply.body == error("not_acceptable", "Accept", "Accept must allow application/json.")
+@pytest.mark.parametrize(("changed", "status", "expected"), CALLS)
+def test_a_call_is_refused_with_its_row(caller: Caller, changed: dict[str, str], status: int, expected: bytes) -> None:
+    reply = caller.send(b"" if "method" in changed else body(MOMENT), **changed)
+    assert (reply.status, reply.body) == (status, expected)
+    assert reply.headers.get("allow") == ("POST" if status == 405 else None)
 
 
 @pytest.mark.parametrize(
@@ -155,13 +155,6 @@ def test_accept_must_allow_json(caller: Caller, accept: str) -> None:
 def test_what_allows_json_is_enough(caller: Caller, accept: str) -> None:
     headers = f"Accept: {accept}\r\nContent-Type: application/json; charset=utf-8\r\n"
     assert caller.send(body(MOMENT), headers=headers).status == 200
-
-
-@pytest.mark.parametrize("header", ["", "Content-Type: text/plain\r\n"])
-def test_the_body_must_say_that_it_is_json(caller: Caller, header: str) -> None:
-    reply = caller.send(body(MOMENT), headers=header)
-    assert reply.status == 415
-    assert reply.body == error("unsupported_media_type", "Content-Type", "Send application/json.")
 
 
 def test_too_many_calls_of_a_device(started: Callable[..., Caller]) -> None:

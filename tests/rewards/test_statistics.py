@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,72 +9,38 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
-from toolkit.rewards.analysis.experiments import (
-    ab,
-    bootstrap_interval,
-    holm_corrected,
-    newcombe_interval,
-    sample_size,
-    z_test,
-)
+from toolkit.rewards.analysis.experiments import ab, t_quantile
 from toolkit.rewards.analysis.explanation import explain
-from toolkit.rewards.analysis.funnels import funnel, moments_per_session
+from toolkit.rewards.analysis.funnels import funnel
 from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wilson_interval
 
 
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
 @pytest.mark.parametrize(
     ("hits", "n", "low", "high"),
-    [(0, 12, 0.0, 0.2425), (3, 10, 0.1078, 0.6032), (30, 100, 0.2189, 0.3958), (300, 1000, 0.2724, 0.3291)],
+    [
+        (0, 0, 0.0, 1.0),
+        (0, 12, 0.0, 0.2425),
+        (3, 10, 0.1078, 0.6032),
+        (30, 100, 0.2189, 0.3958),
+        (300, 1000, 0.2724, 0.3291),
+    ],
 )
 def test_wilson(hits: int, n: int, low: float, high: float) -> None:
     assert wilson_interval(hits, n) == pytest.approx((low, high), abs=5e-5)
     assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
 
 
-def test_wilson_of_nothing_says_nothing() -> None:
-    assert wilson_interval(0, 0) == (0.0, 1.0)
-
-
-def test_newcombe_as_published() -> None:
-    # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
-    assert newcombe_interval(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)
-
-
-def test_two_proportions() -> None:
-    z, p = z_test(56, 70, 48, 80)
-    # By hand: pooled 104/150, error sqrt(.6933 * .3067 * (1/70 + 1/80)).
-    assert (z, p) == pytest.approx((2.6499, 0.00805), abs=5e-4)
-    assert z_test(5, 5, 7, 7) == (0.0, 1.0)
-    # statsmodels.stats.proportion.proportions_ztest([900, 100], [1000, 1000])
-    assert z_test(900, 1000, 100, 1000)[1] == pytest.approx(2.509158096763144e-280)
-
-
-def test_sample_size() -> None:
-    # Fleiss, Levin, Paik: 0.5 against 0.6 at 5 % and 80 % power needs 388 a group.
-    assert sample_size(0.5, 0.6) == 388
-    assert math.isnan(sample_size(0.5, 0.5))
-
-
-def test_holm() -> None:
-    assert holm_corrected([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm_corrected([0.9, 0.8]) == [1.0, 1.0]
-    assert holm_corrected([]) == []
-
-
-def test_the_bootstrap_covers_a_known_difference_and_repeats() -> None:
-    first = np.array([[1.0, 2.0]] * 50 + [[2.0, 2.0]] * 50)
-    second = np.array([[0.0, 2.0]] * 50 + [[1.0, 2.0]] * 50)
-    low, high = bootstrap_interval(first, second)
-    assert (low, high) == bootstrap_interval(first, second)
-    assert low < 0.5 < high
-    # Two independent means with standard error 0.025 each: 1.96 * sqrt(2) * 0.025 to either side.
-    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(2) * 0.025, rel=0.15)
+# scipy.stats.t.ppf(0.975, degrees)
+@pytest.mark.parametrize(("degrees", "t"), [(1, 12.7062), (1.5, 6.0167), (10, 2.2281), (100, 1.9840), (1e12, 1.9600)])
+def test_quantile_of_student(degrees: float, t: float) -> None:
+    assert t_quantile(degrees) == pytest.approx(t, abs=5e-5)
 
 
 # -- analysis ----------------------------------------------------------------------------------------------
@@ -106,9 +71,8 @@ def steps(table: pd.DataFrame) -> dict[str, int]:
     return dict(zip(table["step"], table["n"], strict=True))
 
 
-def test_the_funnel_counts_sessions() -> None:
+def test_the_funnel_has_shares_with_intervals() -> None:
     table = funnel(DECISIONS)
-    assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
     assert list(table["devices"]) == [2, 2, 2, 2, 1]
     assert list(table["of_previous"]) == [1.0, 1.0, 1.0, 1.0, 0.5]
     assert tuple(table.loc[4, ["low", "high"]]) == pytest.approx(wilson_interval(1, 2))
@@ -116,56 +80,64 @@ def test_the_funnel_counts_sessions() -> None:
     assert table.attrs == {"test_rows_left_out": 1, "unit": "session"}
 
 
-def test_the_funnel_counts_devices_where_asked() -> None:
-    again = DECISIONS.assign(session_id=[f"s-{number}" for number in range(len(DECISIONS))])
-    assert steps(funnel(again))["session"] == 4
-    table = funnel(again, unit="device")
-    assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    assert list(table["n"]) == list(table["devices"])
+WITHOUT_IDS = DECISIONS.assign(session_id=pd.array([None] * 5, dtype="str"))
+ONE_SESSION_EACH = DECISIONS.assign(session_id=[f"s-{number}" for number in range(5)])
+OUTSIDE = decision_frame([row("2026-03-29T02:00:00Z", "d9", reason="NO_SESSION", session_id=None)])
+AND_OUTSIDE = pd.concat([DECISIONS, OUTSIDE], ignore_index=True)
+#: The same session ids at another gateway are other sessions.
+OF_TWO_GATEWAYS = pd.concat([DECISIONS, DECISIONS.assign(device=DECISIONS["device"] + " elsewhere")], ignore_index=True)
 
 
-def test_the_funnel_counts_sessions_without_a_moment() -> None:
-    assert steps(funnel(DECISIONS, SESSIONS)) == {"session": 3, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    assert steps(funnel(DECISIONS, SESSIONS, unit="device"))["session"] == 3
+@pytest.mark.parametrize(
+    ("decisions", "sessions", "unit", "expected"),
+    [
+        (DECISIONS, None, None, (2, 2, 2, 2, 1)),
+        (DECISIONS, SESSIONS, None, (3, 2, 2, 2, 1)),
+        (DECISIONS, SESSIONS, "device", (3, 2, 2, 2, 1)),
+        (ONE_SESSION_EACH, None, None, (4, 4, 2, 2, 1)),
+        (ONE_SESSION_EACH, None, "device", (2, 2, 2, 2, 1)),
+        (OF_TWO_GATEWAYS, None, None, (4, 4, 4, 4, 2)),
+        (AND_OUTSIDE, SESSIONS, None, (3, 2, 2, 2, 1)),
+        (AND_OUTSIDE, None, "device", (2, 2, 2, 2, 1)),
+        (DECISIONS.drop(columns=["shown_at", "claimed_at"]), None, None, (2, 2, 2)),
+        (decision_frame([]), SESSIONS, None, (3, 0, 0, 0, 0)),
+        (decision_frame([]), SESSIONS, "device", (3, 0, 0, 0, 0)),
+    ],
+)
+def test_the_funnel_counts_sessions_or_devices(
+    decisions: pd.DataFrame, sessions: pd.DataFrame | None, unit: Any, expected: tuple[int, ...]
+) -> None:
+    names = ["session", "moment", "rewarded", "shown", "claimed"][: len(expected)]
+    assert steps(funnel(decisions, sessions, unit=unit)) == dict(zip(names, expected, strict=True))
 
 
-def test_a_moment_outside_of_a_session_counts_nowhere() -> None:
-    outside = decision_frame([row("2026-03-29T02:00:00Z", "d9", reason="NO_SESSION", session_id=None)])
-    decisions = pd.concat([DECISIONS, outside], ignore_index=True)
-    assert steps(funnel(decisions, SESSIONS)) == steps(funnel(DECISIONS, SESSIONS))
-    assert steps(funnel(decisions, unit="device"))["moment"] == 2
+@pytest.mark.parametrize(
+    ("decisions", "sessions", "unit"),
+    [
+        (DECISIONS.drop(columns="session_id"), None, "device"),
+        (WITHOUT_IDS, None, "device"),
+        # These sessions are not those of the moments.
+        (DECISIONS, SESSIONS.head(1), "session"),
+        (DECISIONS, SESSIONS.assign(device="other"), "session"),
+        (DECISIONS, SESSIONS.head(0), "session"),
+    ],
+)
+def test_the_session_step_is_left_out_without_data(
+    decisions: pd.DataFrame, sessions: pd.DataFrame | None, unit: str
+) -> None:
+    table = funnel(decisions, sessions)
+    assert table.attrs["unit"] == unit
+    assert steps(table) == {"moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
 
 
-@pytest.mark.parametrize("absent", ["no column", "all missing", "one reward's missing"])
-def test_the_session_step_is_left_out_without_data(absent: str) -> None:
-    decisions = {
-        "no column": DECISIONS.drop(columns="session_id"),
-        "all missing": DECISIONS.assign(session_id=pd.array([None] * 5, dtype="str")),
-        "one reward's missing": DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"]),
-    }[absent]
-    table = funnel(decisions)
-    assert table.attrs["unit"] == "device"
+def test_devices_are_counted_if_a_reward_has_no_session() -> None:
+    decisions = DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"])
     # A device of which another moment names a session is known to have had one.
-    session = {"session": 2} if absent == "one reward's missing" else {}
-    assert steps(table) == {**session, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
-    with pytest.raises(InvalidArgument, match="unit='device'"):
-        funnel(decisions, unit="session")
-
-
-def test_sessions_that_are_not_those_of_the_moments_are_left_out() -> None:
-    assert "session" not in steps(funnel(DECISIONS, SESSIONS.head(1)))
-    assert "session" not in steps(funnel(DECISIONS, SESSIONS.assign(device="other")))
-    assert "session" not in steps(funnel(DECISIONS, SESSIONS.head(0)))
-
-
-def test_pages_are_left_out_of_the_funnel_without_data() -> None:
-    assert list(steps(funnel(DECISIONS.drop(columns=["shown_at", "claimed_at"])))) == ["session", "moment", "rewarded"]
-
-
-def test_equal_session_ids_of_two_gateways_are_two_sessions() -> None:
-    both = pd.concat([DECISIONS, DECISIONS.assign(device="of another partner")], ignore_index=True)
-    assert steps(funnel(both))["session"] == 4
-    assert moments_per_session(both) == 2.0
+    assert steps(funnel(decisions)) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
+    assert funnel(decisions).attrs["unit"] == "device"
+    for incomplete in (decisions, WITHOUT_IDS):
+        with pytest.raises(InvalidArgument, match="unit='device'"):
+            funnel(incomplete, unit="session")
 
 
 def test_events_without_sessions_make_no_session_step() -> None:
@@ -173,7 +145,6 @@ def test_events_without_sessions_make_no_session_step() -> None:
     assert decided["session_id"].isna().all()
     assert "NO_SESSION" not in set(decided["reason"])
     assert list(steps(funnel(decided))) == ["moment", "rewarded", "shown", "claimed"]
-    assert math.isnan(moments_per_session(decided))
     # What was decided without sessions is decided without them again.
     assert simulation.simulate({"default": {"p": 1}}, decided)["reason"].equals(decided["reason"])
 
@@ -187,8 +158,7 @@ def test_the_index_of_decisions_does_not_matter() -> None:
     decisions = pd.DataFrame(
         {"device": list("aab"), "moment_id": list("mnm"), "rewarded": [True, False, True], "at": ["2026-01-01"] * 3}
     )
-    functions: list[Any] = [funnel, partial(funnel, by="moment_id"), analysis.rate_by_moment, analysis.by_device]
-    for function in (*functions, analysis.by_hour):
+    for function in (funnel, partial(funnel, by="moment_id"), analysis.rate_by_moment):
         for index in (["device", "moment_id"], ["at"]):
             assert function(decisions.set_index(index, drop=False)).equals(function(decisions))
 
@@ -201,34 +171,13 @@ def test_the_funnel_by_a_column() -> None:
         funnel(DECISIONS.assign(step="a"), by="step")
 
 
-def test_a_funnel_without_moments_has_zeros() -> None:
+def test_a_funnel_of_nothing_has_zeros() -> None:
     assert steps(funnel(decision_frame([]))) == {"moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
-    only_sessions = {"session": 3, "moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
-    assert steps(funnel(decision_frame([]), SESSIONS, unit="device")) == only_sessions
-    assert steps(funnel(decision_frame([]), SESSIONS)) == only_sessions
-
-
-def test_moments_per_session() -> None:
-    assert moments_per_session(DECISIONS) == 2.0
-    assert moments_per_session(DECISIONS, SESSIONS) == pytest.approx(4 / 3)
-    assert moments_per_session(decision_frame([]), SESSIONS) == 0.0
 
 
 def test_the_funnel_takes_zeros_and_ones() -> None:
     frame = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [1, 0, 1]})
     assert funnel(frame)["n"].tolist() == [3, 2]
-
-
-@pytest.mark.parametrize("values", [[True, None], [1, float("nan")], ["yes", "no"], [2, 0]])
-def test_the_funnel_refuses_what_is_not_true_or_false(values: list[Any]) -> None:
-    frame = pd.DataFrame({"device": ["a", "b"], "rewarded": values})
-    with pytest.raises(InvalidArgument, match="^the column rewarded must be true or false in every row$"):
-        funnel(frame)
-
-
-def test_the_funnel_refuses_an_unknown_unit() -> None:
-    with pytest.raises(InvalidArgument, match="unit is 'session' or 'device' or None, not 'moment'"):
-        funnel(DECISIONS, unit="moment")
 
 
 def test_rates_by_moment() -> None:
@@ -239,74 +188,11 @@ def test_rates_by_moment() -> None:
     assert table["few"].all()
 
 
-def test_empty_hours_are_kept_and_days_with_a_clock_change_are_flagged() -> None:
-    table = analysis.by_hour(DECISIONS, "Europe/Berlin")
-    assert [f"{hour:%d %H:%M}" for hour in table.index] == ["28 23:00", "29 00:00", "29 01:00", "29 03:00"]
-    assert list(table["moments"]) == [2, 0, 0, 2]
-    assert table["rate"].isna().tolist() == [False, True, True, False]
-    assert list(table["clock_change"]) == [False, True, True, True]
-
-
-def test_hours_begin_where_the_zone_says() -> None:
-    assert f"{analysis.by_hour(DECISIONS, 'Asia/Kolkata').index[0]:%H:%M}" == "03:00"
-
-
-def test_a_clock_change_of_half_an_hour_loses_no_moment() -> None:
-    # Lord Howe sets its clocks back by half an hour at 15:00 UTC.
-    decisions = decision_frame([row(f"2026-04-04T{hour}:20:00Z") for hour in range(12, 19)])
-    assert analysis.by_hour(decisions, "Australia/Lord_Howe")["moments"].sum() == 7
-
-
-@pytest.mark.parametrize(
-    ("zone", "times", "hours"),
-    [
-        ("Africa/Cairo", ["2024-04-25T21:30:00Z", "2024-04-25T22:30:00Z"], ["25 23:00", "26 01:00"]),
-        ("Africa/Cairo", ["2024-04-25T22:30:00Z"], ["26 01:00"]),
-        ("America/Havana", ["2024-11-03T03:30:00Z", "2024-11-03T05:30:00Z"], ["02 23:00", "03 00:00", "03 00:00"]),
-    ],
-)
-def test_a_clock_change_at_midnight(zone: str, times: list[str], hours: list[str]) -> None:
-    table = analysis.by_hour(decision_frame([row(at) for at in times]), zone)
-    assert [f"{hour:%d %H:%M}" for hour in table.index] == hours
-    assert table["moments"].sum() == len(times)
-    assert list(table["clock_change"]) == [hour[:2] != "25" and hour[:2] != "02" for hour in hours]
-
-
-def test_devices_and_their_cap() -> None:
-    times = ["2026-01-01T10:00:00Z", "2026-01-02T09:00:00Z", "2026-01-02T11:00:00Z"]
-    frame = decision_frame([row(at, reason="REWARDED") for at in times] + [row(times[0], "d2")])
-    table = analysis.by_device(frame, {"default": {"per_device_per_day": 4}}).set_index("device")
-    assert tuple(table.loc["d1", ["moments", "rewards", "busiest_day", "cap_used"]]) == (3, 3, 2, 0.5)
-    assert tuple(table.loc["d2", ["moments", "rewards", "busiest_day", "cap_used"]]) == (1, 0, 0, 0.0)
-
-
 @pytest.mark.parametrize("kind", ["text", "no zone", "another zone"])
 def test_times_are_read_in_any_form(kind: str) -> None:
     times = DECISIONS["at"].dt.tz_convert("Asia/Tokyo" if kind == "another zone" else None)
     frame = DECISIONS.assign(at=times.astype("str") if kind == "text" else times)
-    for function in (analysis.by_hour, analysis.by_device):
-        pd.testing.assert_frame_equal(function(frame), function(DECISIONS))
-
-
-@pytest.mark.parametrize("function", [analysis.by_hour, analysis.by_device, partial(simulation.simulate, {})])
-@pytest.mark.parametrize("times", [pd.NaT, "soon", 1_767_225_600])
-def test_what_is_no_time_is_refused(function: Any, times: object) -> None:
-    with pytest.raises(InvalidArgument, match="the column at must hold"):
-        function(DECISIONS.assign(at=times))
-
-
-@pytest.mark.parametrize(
-    ("name", "functions"),
-    [
-        ("device", [funnel, analysis.by_device, moments_per_session, partial(simulation.simulate, {})]),
-        ("moment_id", [analysis.rate_by_moment, partial(simulation.simulate, {})]),
-    ],
-)
-def test_a_moment_without_device_or_name_is_refused(name: str, functions: list[Any]) -> None:
-    frame = DECISIONS.assign(**{name: DECISIONS[name].where(DECISIONS.index > 0)})
-    for function in functions:
-        with pytest.raises(InvalidArgument, match=f"the column {name} must have a value in every row"):
-            function(frame)
+    pd.testing.assert_frame_equal(simulation.simulate({}, frame), simulation.simulate({}, DECISIONS))
 
 
 @pytest.mark.parametrize("reason", ["OTHER", None])
@@ -323,9 +209,7 @@ def test_the_cap_report() -> None:
     assert table["share"].sum() == 1
 
 
-@pytest.mark.parametrize(
-    "function", [funnel, analysis.rate_by_moment, analysis.by_hour, analysis.by_device, analysis.cap_report]
-)
+@pytest.mark.parametrize("function", [funnel, analysis.rate_by_moment, analysis.cap_report])
 def test_no_decisions_give_the_same_columns(function: Any) -> None:
     empty = decision_frame([])
     assert list(empty.columns) == list(DECISION_COLUMNS)
@@ -340,52 +224,105 @@ def arms(counts: dict[str, tuple[int, int]]) -> pd.DataFrame:
     for arm, (hits, n) in counts.items():
         for number in range(n):
             reason = "REWARDED" if number < hits else "DRAW"
-            rows.append(row("2026-01-01T10:00:00Z", f"{arm}-{number}", reason, arm=arm))
+            claimed = 1 if number < hits else None
+            rows.append(row("2026-01-01T10:00:00Z", f"{arm}-{number}", reason, arm=arm, claimed=claimed))
     return decision_frame(rows)
 
 
-def test_ab_of_two_arms() -> None:
-    (line,) = ab(arms({"A": (48, 80), "B": (56, 70)}), "A", "B").to_dict("records")
-    assert (line["n_a"], line["n_b"], line["devices_a"]) == (80, 70, 80)
+TWO_ARMS = arms({"A": (48, 80), "B": (56, 70)})
+# Two arms of 30 devices with 10 rows each; the devices differ more than the rows of one device.
+MANY_ROWS = pd.DataFrame({"device": np.repeat(range(60), 10), "arm": np.repeat(["A", "B"], 300)})
+MANY_ROWS["visits"] = MANY_ROWS["device"] * 7 % 13 + np.arange(600) * 3 % 5 + (MANY_ROWS["arm"] == "B")
+
+
+@pytest.mark.parametrize("outcome", ["claimed", "rewarded", "number"])
+def test_ab_of_shares_has_the_interval_of_newcombe(outcome: str) -> None:
+    frame = TWO_ARMS.assign(number=TWO_ARMS["rewarded"].astype(int))
+    (line,) = ab(frame, outcome).to_dict("records")
+    assert list(line) == ["a", "b", "n_a", "n_b", "mean_a", "mean_b", "difference", "low", "high"]
+    assert [line[name] for name in ("a", "b", "n_a", "n_b", "mean_a", "mean_b")] == ["A", "B", 80, 70, 0.6, 0.8]
+    # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
     assert [line[name] for name in ("difference", "low", "high")] == pytest.approx([0.2, 0.0524, 0.3339], abs=5e-5)
-    assert line["p"] == line["p_holm"] == pytest.approx(0.00805, abs=5e-4)
-    # One moment a device: both intervals mean the same here.
-    assert [line["device_low"], line["device_high"]] == pytest.approx([0.0524, 0.3339], abs=0.02)
-    assert line["n_for_80_power"] == 82
 
 
-def test_ab_of_one_device_an_arm_has_no_interval_of_devices() -> None:
-    frame = arms({"A": (48, 80), "B": (56, 70)}).assign(hit="a column of the caller")
-    (line,) = ab(frame.assign(device=frame["arm"])).to_dict("records")
-    assert (line["devices_a"], line["devices_b"], line["difference"]) == (1, 1, pytest.approx(0.2))
-    assert math.isnan(line["device_low"])
-    assert math.isnan(line["device_high"])
-    assert len(ab(frame.head(3), by="device")) == 3
+def test_ab_of_means_has_the_interval_of_welch() -> None:
+    users = MANY_ROWS.groupby(["device", "arm"], as_index=False)["visits"].sum()
+    (line,) = ab(users, "visits").to_dict("records")
+    first, second = (users.loc[users["arm"] == arm, "visits"] for arm in "AB")
+    expected = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
+    assert (line["n_a"], line["n_b"], line["mean_b"]) == (30, 30, second.mean())
+    assert (line["low"], line["high"]) == pytest.approx(tuple(expected))
+    assert ab(users.set_index("device"), "visits").equals(ab(users, "visits")), "the unit may be the index"
 
 
-def test_ab_of_every_pair_is_corrected_for_their_number() -> None:
-    table = ab(arms({"A": (48, 80), "B": (56, 70), "C": (50, 80)}))
+@pytest.mark.parametrize("outcome", ["visits", "often"])
+def test_ab_takes_dependent_rows_of_a_unit_together(outcome: str) -> None:
+    frame = MANY_ROWS.assign(often=MANY_ROWS["visits"] > 8)
+    (line,) = ab(frame, outcome).to_dict("records")
+    # All units have equally many rows, so the means of the units have the same mean and the right interval.
+    means = frame.groupby(["device", "arm"], as_index=False)[outcome].mean()
+    expected = ab(means, outcome).iloc[0]
+    assert (line["n_a"], line["n_b"]) == (30, 30)
+    assert [line[name] for name in ("difference", "low", "high")] == pytest.approx(
+        list(expected[["difference", "low", "high"]])
+    )
+
+
+def test_ab_without_variance_has_no_interval() -> None:
+    by_arm = ab(TWO_ARMS, unit="arm").iloc[0]
+    assert (by_arm["n_a"], by_arm["difference"]) == (1, pytest.approx(0.2))
+    constant = ab(MANY_ROWS.assign(visits=3), "visits").iloc[0]
+    for line in (by_arm, constant):
+        assert line[["low", "high"]].isna().all()
+
+
+def test_ab_compares_every_pair_of_arms() -> None:
+    table = ab(pd.concat([arms({"A": (1, 2), "B": (1, 2), "C": (1, 2)}), DECISIONS], ignore_index=True))
     assert [tuple(pair) for pair in table[["a", "b"]].to_numpy()] == [("A", "B"), ("A", "C"), ("B", "C")]
-    assert list(table["p_holm"]) == holm_corrected(list(table["p"]))
+    assert table.attrs == {"test_rows_left_out": 1}
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("frame", "arguments", "message"),
     [
-        ({"metric": "sold"}, "metric is 'rewarded'"),
-        ({"a": "A", "b": "Z"}, "there is no arm Z; there are A, B"),
-        ({"a": "A"}, "give both arms"),
-        ({"by": "colour"}, "no column colour"),
+        (TWO_ARMS, {"outcome": "sold"}, "no column sold"),
+        (TWO_ARMS, {"outcome": "reason"}, "the column reason must hold numbers, or true and false"),
+        (TWO_ARMS, {"outcome": "at"}, "the column at must hold numbers, or true and false"),
+        (TWO_ARMS, {"unit": "person"}, "no column person"),
+        (TWO_ARMS.head(80), {}, "a comparison needs two arms; the column arm has A"),
+        (DECISIONS, {}, "a comparison needs two arms; the column arm has none"),
     ],
 )
-def test_ab_refuses_what_cannot_be(given: dict[str, str], message: str) -> None:
+def test_ab_refuses_what_cannot_be(frame: pd.DataFrame, arguments: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        ab(arms({"A": (1, 2), "B": (1, 2)}), **given)
+        ab(frame, **arguments)
+
+
+ARMS = {name: {"arms": {"A": {"p": 0.2}, "B": {"p": 0.8}}} for name in simulation.MADE_UP_MOMENTS}
+EVENTS = simulation.made_up_moments(devices=20, days=3, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("rules", "refused"),
+    [
+        ({"rewards": [{"id": "a", "title": "A", "stock": 2}]}, r"9\d\.\d% .*stock or caps .*NO_INVENTORY"),
+        ({"default": {"per_device_per_day": 0}}, r"100\.0% .*DEVICE_CAP"),
+    ],
+)
+def test_ab_warns_if_stock_or_caps_refused_most_moments(rules: dict[str, Any], refused: str) -> None:
+    with pytest.warns(UserWarning, match=refused):
+        ab(simulation.simulate({"moments": ARMS, **rules}, EVENTS), "rewarded")
+
+
+def test_ab_warns_of_missing_values_and_units_in_both_arms() -> None:
+    assert ab(simulation.simulate({"moments": ARMS}, EVENTS), "rewarded")["difference"][0] > 0  # without a warning
+    with pytest.warns(UserWarning, match="^visits: 1 of 600 values are missing, left out$"):
+        ab(MANY_ROWS.assign(visits=MANY_ROWS["visits"].where(MANY_ROWS.index > 0)), "visits")
+    with pytest.warns(UserWarning, match="^20 units are in both arms A and B: assign each unit to one arm$"):
+        ab(MANY_ROWS.assign(device=MANY_ROWS["device"] % 20), "visits")
 
 
 # -- what-if -----------------------------------------------------------------------------------------------
-
-EVENTS = simulation.made_up_moments(devices=20, days=3, seed=3)
 
 
 def test_made_up_moments_repeat() -> None:
@@ -400,7 +337,6 @@ def test_a_what_if_repeats_and_follows_its_rules() -> None:
     assert first.equals(simulation.simulate({"default": {"p": 0.5}}, EVENTS))
     none = simulation.simulate({"default": {"p": 0}}, EVENTS)
     assert (first["rewarded"].sum(), none["rewarded"].sum()) == (pytest.approx(60, abs=40), 0)
-    assert analysis.by_device(first)["busiest_day"].max() <= 3
 
 
 def test_a_what_if_keeps_traces_where_asked() -> None:
@@ -434,11 +370,33 @@ def test_a_what_if_decides_in_the_order_of_time_not_of_text() -> None:
     assert list(zip(decided["moment_id"], decided["reason"], strict=True)) == [("a", "REWARDED"), ("b", "DEVICE_CAP")]
 
 
-def test_a_what_if_needs_its_columns() -> None:
+SIMULATE = partial(simulation.simulate, {})
+
+
+@pytest.mark.parametrize(
+    ("functions", "columns", "message"),
+    [
+        ((SIMULATE,), {"at": pd.NaT}, "the column at must hold a time in every row"),
+        ((SIMULATE,), {"at": "soon"}, "the column at must hold times"),
+        ((SIMULATE,), {"at": 1_767_225_600}, "the column at must hold times"),
+        ((SIMULATE,), {"test": "False"}, "the column test must be true or false in every row"),  # as a CSV file has it
+        *(
+            ((funnel, ab, analysis.rate_by_moment), {"rewarded": values}, "the column rewarded must be true or false")
+            for values in ([True, None, 1, 1, 1], [float("nan"), 1, 1, 1, 1], list("yesno"), [2, 0, 0, 0, 0])
+        ),
+        ((funnel, ab, SIMULATE), {"device": [None, *"abcd"]}, "the column device must have a value in every row"),
+        ((analysis.rate_by_moment, SIMULATE), {"moment_id": [None, *"abcd"]}, "the column moment_id must have a value"),
+    ],
+)
+def test_a_column_of_wrong_values_is_refused(functions: tuple[Any, ...], columns: dict[str, Any], message: str) -> None:
+    for function in functions:
+        with pytest.raises(InvalidArgument, match=message):
+            function(DECISIONS.assign(arm="A", **columns))
+
+
+def test_a_what_if_refuses_what_it_cannot_decide() -> None:
     with pytest.raises(InvalidArgument, match="no column device"):
         simulation.simulate({}, EVENTS.drop(columns="device"))
-    with pytest.raises(InvalidArgument, match="test must be true or false"):  # as a CSV file has it
-        simulation.simulate({}, EVENTS.assign(test="False"))
     with pytest.raises(InvalidArgument, match="from 0 to 1"):
         simulation.simulate({}, EVENTS, shown=80)
 
@@ -464,7 +422,7 @@ def test_a_funnel_and_a_comparison_are_drawn(monkeypatch: pytest.MonkeyPatch) ->
     funnel_axes = toolkit.rewards.plot(funnel(decisions))
     assert [label.get_text() for label in funnel_axes.get_yticklabels()] == ["moment", "rewarded"]
     _, mine = pyplot.subplots()
-    assert toolkit.rewards.plot(toolkit.rewards.ab(decisions), ax=mine) is mine
+    assert toolkit.rewards.plot(toolkit.rewards.ab(decisions, "rewarded"), ax=mine) is mine
     assert [label.get_text() for label in mine.get_yticklabels()] == ["y - x"]
     for other in (decisions, funnel(decisions, by="arm")):
         with pytest.raises(InvalidArgument, match="result of funnel or ab"):

@@ -34,7 +34,7 @@ _DASHES: tuple[tuple[int, ...], ...] = ((), (8, 4), (2, 3), (12, 3, 2, 3))
 
 
 class ChartMarks(NamedTuple):
-    """The gaps and outliers to mark in a chart: frames as `toolkit.dweets.gaps` and `outliers` return them."""
+    """The gaps and outliers to mark in a chart: frames as ``frame.dweets.gaps()`` and ``.outliers()`` return them."""
 
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None

@@ -11,13 +11,14 @@ from toolkit.cli.gateway import gateway
 from toolkit.cli.history import history
 from toolkit.cli.lab import lab
 from toolkit.cli.lock import lock
+from toolkit.cli.move import move
 from toolkit.cli.post import post
 from toolkit.cli.process import one_line_errors
 from toolkit.cli.record import record
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write
 
-COMMANDS = [config, doctor, gateway, history, lab, lock, post, record, tail, write]
+COMMANDS = [config, doctor, gateway, history, lab, lock, move, post, record, tail, write]
 
 
 class _ToolkitGroup(click.Group):

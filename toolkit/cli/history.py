@@ -1,5 +1,7 @@
 """`toolkit history`: past dweets of a thing as CSV, JSON lines or Parquet."""
 
+import csv
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +11,9 @@ import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, write_bytes, write_text
+from toolkit.dweets.content_leaves import column_type, content_columns
 from toolkit.dweets.wire import HISTORY_LENGTH
+from toolkit.spreadsheet import escaped_formula
 
 _FILE = click.Path(dir_okay=False, allow_dash=True)
 
@@ -57,27 +61,43 @@ def history(
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
     elif parquet_file is not None:
-        _write_table(records, parquet_file, ".parquet")
+        _write_parquet(records, parquet_file)
+    elif csv_file in (None, "-"):
+        write_text(_csv_text(records))
     else:
-        _write_table(records, csv_file or "-", ".csv")
+        Path(csv_file).write_text(_csv_text(records), "utf-8", newline="")
 
 
-def _write_table(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
+def _csv_text(records: Sequence[dict[str, Any]]) -> str:
+    """Return the table of `tk.dweets.history` as CSV, without pandas, whose import takes a second."""
+    columns = content_columns([record["content"] for record in records])
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["created", *map(escaped_formula, columns)])
+    lines.writerows(zip([record["created"] for record in records], *map(_csv_cells, columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _csv_cells(values: list[Any]) -> list[Any]:
+    """Return the cells of a column; columns of mixed or nested values have JSON texts, as in Parquet."""
+    kind = column_type(values)
+    if kind is float:
+        return [None if value is None else float(value) for value in values]
+    if kind is object:
+        values = [None if value is None else json_text(value) for value in values]
+    return list(map(escaped_formula, values))
+
+
+def _write_parquet(records: Sequence[dict[str, Any]], file: str) -> None:
     """Write records as the table of `tk.dweets.history`, with JSON text in columns of mixed or nested values."""
-    import pandas as pd
-
     from toolkit.dweets.content_frame import history_frame
     from toolkit.frames import table_bytes
 
     frame = history_frame(records)
     for name in frame.columns[frame.dtypes == "object"]:
         frame[name] = frame[name].map(json_text, na_action="ignore").astype("str")
-    if suffix == ".csv":  # with times exactly as the gateway writes them
-        frame.index = pd.Index([record["created"] for record in records], name="created")
-    content = table_bytes(frame, suffix)
-    if file != "-":
-        Path(file).write_bytes(content)
-    elif suffix == ".csv":
-        write_text(content.decode("utf-8"))
-    else:
+    content = table_bytes(frame, ".parquet")
+    if file == "-":
         write_bytes(content)
+    else:
+        Path(file).write_bytes(content)

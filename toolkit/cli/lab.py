@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import click
+import platformdirs
 
 from toolkit.cli.config import CONFIG
-from toolkit.cli.lab_notebooks import prepare_notebooks
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, handling_end_signals
 from toolkit.errors import CannotServe, ExtraMissing
-from toolkit.local_files import gateway_folder
+from toolkit.local_files import APPLICATION, copy_missing, gateway_folder, is_checkout, originals
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
 _JUPYTER_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
 _IS_POSIX = os.name == "posix"
+
+
+def _prepare_notebooks(folder: Path | None) -> Path:
+    """Return the folder that JupyterLab shows: the checkout, or a folder to which notebooks and data were copied."""
+    if folder is None and is_checkout():
+        return originals()
+    root = (folder or platformdirs.user_documents_path() / APPLICATION).resolve()
+    try:
+        copy_missing(originals(), root)
+    except OSError as error:
+        raise click.ClickException(f"the folder {root} cannot be written: {error.strerror}") from None
+    return root
 
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
@@ -60,8 +72,6 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
         f"--LabApp.default_url=/{_start_path(root)}",
         f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
         "--LabApp.extension_manager=readonly",
-        # Opening a notebook does not mark it as changed.
-        "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
         # In a container the user is often root. That is safe: only holders of the token on this machine can connect.
         "--ServerApp.allow_root=True",
         # A newcomer should see only the three lines of `_print_urls`, and no warnings such as "not trusted".
@@ -125,7 +135,7 @@ def _stop_at_signals(jupyter: ServerApp) -> None:
 @click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {DEFAULT_PORT}, or a free one]")
 @click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
-@click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there.")
+@click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there; files in it stay.")
 @click.argument("jupyter_options", nargs=-1, type=click.UNPROCESSED)
 def lab(
     config: dict[str, Any],
@@ -142,7 +152,7 @@ def lab(
     """
     if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
         raise ExtraMissing("JupyterLab", "lab")
-    root = prepare_notebooks(folder)
+    root = _prepare_notebooks(folder)
     settings = _gateway_settings(config, data, port)
     # A signal during the start stops the gateway and removes the runtime folder.
     with (

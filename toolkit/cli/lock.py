@@ -46,7 +46,7 @@ def new_lock(data: Path | None, store: str | None) -> None:
 @_DATA
 @STORE
 def list_locks(data: Path | None, store: str | None) -> None:
-    """Print each lock, the thing that uses it, and what is damaged."""
+    """Print each lock, its state and the thing that uses it."""
     from toolkit.dweets.service.lock_records import lock_rows
 
     rows: Sequence[Mapping[Any, Any]] = _operate(
@@ -55,8 +55,6 @@ def list_locks(data: Path | None, store: str | None) -> None:
     for row in rows:
         thing_text = f"on {row['thing']}" if row["thing"] else ""
         click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {thing_text}".rstrip())
-        if row["damage"]:
-            click.echo(f"    {row['damage']}")
 
 
 @lock.command("revoke")
@@ -67,6 +65,9 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
     """Remove LOCK permanently: its keys no longer work.
 
     The thing that uses it is unlocked: everybody can read and write it. Its alert is removed.
+
+    A damaged lock shuts its thing for everybody, and is removed like any other. If `toolkit lock list` shows a damaged
+    thing without a lock, LOCK is the name of the thing.
     """
     from toolkit.dweets.service.lock_records import revoke
 
@@ -76,24 +77,6 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
     click.echo(f"The lock {lock_name!a} is removed.")
     if thing is not None:
         click.echo(f"The thing {thing!a} is unlocked: everybody can read and write it until it is locked again.")
-
-
-@lock.command("repair")
-@click.argument("thing")
-@_DATA
-@STORE
-def repair_lock(thing: str, data: Path | None, store: str | None) -> None:
-    """Unlock THING, whose lock is damaged.
-
-    A damaged lock shuts its thing for everybody; the log of the gateway names the thing. The repair removes the
-    damaged record and says what else it does. If a key still works, the repair changes nothing.
-    """
-    from toolkit.dweets.service.lock_records import repair
-
-    for sentence in _operate(
-        data, store, lambda records: repair(records, thing), lambda operator: operator.repair_lock(thing)
-    ):
-        click.echo(sentence)
 
 
 def _operate(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.frames import TimeLike
+
+#: Both ends of the range of all dweets.
+ALL_TIME = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def checked_name(thing: str) -> str:
@@ -43,6 +47,26 @@ def checked_date(date: TimeLike) -> str:
         return (datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else date).date().isoformat()
     except (ValueError, NotImplementedError):  # pandas has times beyond the years 1 to 9999, but no dates
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+
+
+def checked_range(since: TimeLike | None, until: TimeLike | None) -> tuple[datetime, datetime]:
+    """Return both ends in UTC, for None the earliest or the latest possible time; InvalidArgument for a wrong range."""
+    start = ALL_TIME[0] if since is None else _iso_time(since)
+    end = ALL_TIME[1] if until is None else _iso_time(until)
+    if start and end and start <= end:
+        return start, end
+    from toolkit.frames import utc_range  # importing pandas takes a second, and ISO 8601 needs it for errors only
+
+    return utc_range(since, until)
+
+
+def _iso_time(moment: TimeLike) -> datetime | None:
+    """Return the time of a text such as ``2026-01-31T09:30+01:00``; None for anything else."""
+    if isinstance(moment, str) and moment[4:5] == moment[7:8] == "-" and moment[10:11] in ("", " ", "T"):
+        with suppress(ValueError, OverflowError):  # no such day, or before the year 1
+            time = datetime.fromisoformat(moment)
+            return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return None
 
 
 def joined_addresses(who: str | Iterable[str]) -> str:

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
-from toolkit.dweets.content_leaves import MOST_COLUMNS, frequent_leaf_columns, named_leaf_columns
-from toolkit.errors import UnexpectedReply, warn_caller
+from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
+from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 
 #: Names of leaves; None selects the 200 most frequent.
@@ -40,15 +40,7 @@ def content_frame(
     contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
 ) -> pd.DataFrame:
     if columns is None:
-        leaves, left_out, ambiguous = frequent_leaf_columns(contents)
-        if left_out:
-            warn_caller(
-                f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are left out, because a frame "
-                f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"
-            )
-        if ambiguous:
-            name = repr(ambiguous[0][:80])
-            warn_caller(f"a content has {name} as a key and as nested keys: the column has the key's value")
+        leaves = content_columns(contents)
     else:
         names = [columns] if isinstance(columns, str) else list(columns)
         if things is not None:
@@ -76,19 +68,17 @@ def times_of(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
 
 
 def _typed_column(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
-    types = set(map(type, values))
-    has_missing = type(None) in types
-    types.discard(type(None))
-    if types == {float} or (types == {int, float} and all(abs(v) <= 2**53 for v in values if type(v) is int)):
+    kind, has_missing = column_type(values), None in values
+    if kind is float:
         return np.array(values, dtype="float64")
-    if types == {int}:
+    if kind is int:
         with suppress(OverflowError):  # integers of more than 64 bits become objects
             return pd.array(values, dtype="Int64") if has_missing else np.array(values, dtype="int64")
-    if types == {bool} and not has_missing:  # five times as fast as pd.array
+    if kind is bool and not has_missing:  # five times as fast as pd.array
         return pd.arrays.BooleanArray(np.array(values, dtype="bool"), np.zeros(len(values), dtype="bool"))
-    if types == {bool}:
+    if kind is bool:
         return pd.array(values, dtype="boolean")
-    if types == {str}:
+    if kind is str:
         return pd.arrays.ArrowStringArray(pa.array(values, type=pa.large_string()), dtype=_TEXT_DTYPE)  # type: ignore[call-arg]
     array: np.ndarray[Any, Any] = np.empty(len(values), dtype="object")
     array[:] = values

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+from toolkit.errors import warn_caller
+
 #: Only the most frequent names get a column: a column for every name of every row could exceed the memory.
 MOST_COLUMNS = 200
 # Contents nest up to 1,024 levels, but Python limits recursion: the fast path is only for less depth.
@@ -15,6 +17,31 @@ _Column = list[Any]
 # (number of the parent node, key) -> number of the node; the root is 0. Names are built only for leaves that get a
 # column: with long keys, the names of all leaves would be many times larger than the contents.
 _NodeNumbers = dict[tuple[int, str], int]
+
+
+def content_columns(contents: Sequence[Any]) -> dict[str, _Column]:
+    """Return a column for each of the most frequent leaves; warn if leaves are left out or names are ambiguous."""
+    columns, left_out, ambiguous = frequent_leaf_columns(contents)
+    if left_out:
+        warn_caller(
+            f"{left_out:,} of the {left_out + len(columns):,} names in the contents are left out, because a frame "
+            f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"
+        )
+    if ambiguous:
+        name = repr(ambiguous[0][:80])
+        warn_caller(f"a content has {name} as a key and as nested keys: the column has the key's value")
+    return columns
+
+
+def column_type(values: _Column) -> type:
+    """Return float, int, bool or str if all values have this type, apart from None; otherwise object.
+
+    Integers are floats where the column has floats too, except beyond 2**53, where a float is not exact.
+    """
+    types = {*map(type, values)} - {type(None)}
+    if types == {int, float} and all(abs(value) <= 2**53 for value in values if type(value) is int):
+        return float
+    return types.pop() if len(types) == 1 and types <= {float, int, bool, str} else object
 
 
 def frequent_leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int, list[str]]:

@@ -89,7 +89,7 @@ class IssuedLock(NamedTuple):
 NOT_FOUND = "we couldn't find this"
 KEY_NEEDED = "this thing is locked and requires a key"
 KEY_WRONG = "the key you provided doesn't work with this thing"
-LOCK_DAMAGED = "this lock is damaged: the operator of the gateway can repair or remove it with `toolkit lock`"
+LOCK_DAMAGED = "this lock is damaged: the operator of the gateway can remove it with `toolkit lock revoke`"
 LOCK_NOT_IN_USE = "this lock is not in use"
 LOCK_OR_KEY_WRONG = "this lock doesn't exist or the key doesn't fit"
 THING_LOCKED = "this thing is already locked"

@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
@@ -50,29 +50,33 @@ class Application:
         self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]
         self._by_segment = {segment: routes for routes in services for segment in routes.first_segments}
-        self._table = [(routes, route) for routes in services for route in routes.table]
-        # If only the last segment is a value, one lookup finds the route; few requests go through the whole table.
-        self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
-        for routes, route in self._table:
-            prefix, _, name = route.endpoint.template.removesuffix("}").partition("/{")
+        # Routes by the segments before their first value: one or two routes have the same ones.
+        self._by_prefix: defaultdict[bytes, list[tuple[Routes, Route]]] = defaultdict(list)
+        # If only the last segment is a value, as in the hot paths, one lookup without a pattern finds the route.
+        self._by_method: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
+        for routes, route in [(service, route) for service in services for route in service.table]:
+            text, _, names = route.endpoint.template.partition("/{")
+            prefix, name = text.encode("ascii"), names.removesuffix("}")
+            self._by_prefix[prefix].append((routes, route))
             for method in route.methods if name.isidentifier() and not route.for_browsers else ():
-                self._by_prefix[method][prefix.encode("ascii")] = routes, route, name
+                self._by_method[method][prefix] = routes, route, name
+        self._longest_prefix = max(prefix.count(b"/") for prefix in self._by_prefix)
         #: Header lines that every response of a service has; None is for input that is no request.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
         for routes in services:
             self.common_headers[routes] = header_lines([(b"x-content-type-options", b"nosniff"), *routes.headers])
 
-    def begin(self, request: Request, *, is_url: bool = False) -> int:
+    def find_handler(self, request: Request, *, is_url: bool = False) -> int:
         """Find the handler of a request whose head is complete, and return how many bytes its body may have."""
         if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
-        entry = self._by_prefix[request.method].get(prefix)
+        entry = self._by_method[request.method].get(prefix)
         if entry is not None and value:
             request.routes, request.route, name = entry
             request.values = {name: decode_once(value)}
         else:
-            request.routes, request.route, request.values = self._find_in_table(request)
+            request.routes, request.route, request.values = self._find_route(request)
         route = request.route
         request.handler, max_body = (self._no_route, 0) if route is None else (route.handler, route.max_body)
         hosts, host = self._hosts, request.fields.get(b"host")
@@ -85,12 +89,20 @@ class Application:
             self._proxies.resolve(request)
         return max_body
 
-    def _find_in_table(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
-        for routes, route in self._table:
-            values = route.endpoint.path_values(request.raw_path) if request.method in route.methods else None
-            if values is not None and (request.wants_page or not route.for_browsers):
+    def _find_route(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
+        for routes, route, values in self._routes_of_path(request.raw_path):
+            if request.method in route.methods and (request.wants_page or not route.for_browsers):
                 return routes, route, values
         return self._by_segment.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
+
+    def _routes_of_path(self, raw_path: bytes) -> Iterator[tuple[Routes, Route, dict[str, str]]]:
+        """Yield the routes whose path this is, and the values in it: look up its first segments, the longest first."""
+        segments = raw_path.split(b"/", self._longest_prefix)
+        for count in range(len(segments), 0, -1):
+            for routes, route in self._by_prefix.get(b"/".join(segments[:count]), ()):
+                values = route.endpoint.path_values(raw_path)
+                if values is not None:
+                    yield routes, route, values
 
     def respond_to_error(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
         """Return the response to an error of a handler; after too many wrong keys, an awaitable that delays it."""
@@ -118,10 +130,9 @@ class Application:
         return request.routes.error_response(error, request)
 
     def _no_route(self, request: Request) -> Response:
-        assert request.routes is not None, "begin() has set it"
-        routes = [route for _, route in self._table if not route.for_browsers]
-        fitting = [route for route in routes if route.endpoint.path_values(request.raw_path) is not None]
-        allowed = sorted({method for route in fitting for method in route.methods})
+        assert request.routes is not None, "find_handler() has set it"
+        routes = [route for _, route, _ in self._routes_of_path(request.raw_path) if not route.for_browsers]
+        allowed = sorted({method for route in routes for method in route.methods})
         if not allowed:
             return request.routes.error_response(NotFound("we couldn't find this", status=404), request)
         allow: Header = (b"allow", ", ".join(allowed).encode("ascii"))

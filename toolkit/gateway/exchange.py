@@ -7,14 +7,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, ServiceError
-
-if TYPE_CHECKING:
-    from toolkit.gateway.http_stream import StreamWriter
+from toolkit.gateway.limits import StreamWriter
 
 Header = tuple[bytes, bytes]
 
@@ -31,7 +29,7 @@ _ACCEPT_CHARACTERS = 4_000
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request; if its head can be read, `Application.begin` sets `handler`, `route`, `routes` and `values`."""
+    """One request; `Application.find_handler` sets `handler`, `route`, `routes` and `values` when its head is read."""
 
     method: str
     raw_path: bytes

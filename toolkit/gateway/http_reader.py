@@ -1,4 +1,17 @@
-"""Parse requests with httptools, within the limits of a connection."""
+"""Parse requests with httptools, within the limits of a connection.
+
+httptools calls ``on_url``, ``on_header``, ``on_headers_complete``, ``on_body`` and ``on_message_complete``, in this
+order. A request passes these states:
+
+- none has begun: `_target` is empty and `_request` is None.
+- head: `_target` and `_fields` are filled, piece by piece.
+- body: the head is complete, `_request` is set and its handler is found. So an error (too large, too late) is answered
+  by the service of the request, in its own dialect. Before that, only a plain text is possible.
+- complete: the request waits in `complete`, and the next one may begin.
+
+The first error ends the connection, because nobody can tell where the next request begins: the request that stands for
+it in `complete` is the last one, and its handler returns the error.
+"""
 
 import re
 from collections import deque
@@ -6,8 +19,10 @@ from collections import deque
 import httptools
 
 from toolkit.errors import MalformedRequest
-from toolkit.gateway.connections import LIMITS, NEVER, Connections
+from toolkit.gateway.app import Application
+from toolkit.gateway.connections import Connections
 from toolkit.gateway.exchange import Header, Request, Response
+from toolkit.gateway.limits import LIMITS, NEVER
 
 _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
@@ -18,11 +33,11 @@ _STATUSES_OF_SERVICE = (408, 413)
 
 
 class RequestReader:
-    """Reads the requests of one connection; the methods whose names begin with ``on_`` are called by the parser."""
+    """Reads the requests of one connection."""
 
-    def __init__(self, connections: Connections, client: str) -> None:
+    def __init__(self, application: Application, connections: Connections, client: str) -> None:
+        self._application = application
         self._connections = connections
-        self._begin = connections.application.begin
         self._client = client
         self._parser = httptools.HttpRequestParser(self)
         #: Requests that wait for their responses.
@@ -42,25 +57,28 @@ class RequestReader:
         self._is_last = False  # whether the connection ends with it
         #: The body received so far. For tiny chunks, a list of pieces would take 25 times the memory.
         self.body = bytearray()
-        self._body_bytes = self._max_body = self._overhead_bytes = 0
+        self._body_bytes = self._max_body = 0
+        self._overhead_bytes = 0  # of the current request: all bytes that are not in its body
 
-    def feed(self, data: bytes) -> None:
+    def parse(self, data: bytes) -> None:
         """Parse input, append finished requests to `complete`; a refused one is the last, and its response says why."""
         before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
             if self._target or self._request is not None:
+                # A slice with some of the body may also have chunk sizes, which are not worth counting.
                 self._check_unfinished(0 if self._body_bytes > before else len(data))
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except (httptools.HttpParserError, MalformedRequest) as error:
-            if not self.is_over:
+            if not self.is_over:  # bytes after the last request do not matter
                 self._refuse(_refusal_of(error))
         if rest is not None:  # outside of the except clause, so that its error is not chained
             self._read_without_upgrade(rest)
 
     @property
     def is_receiving(self) -> bool:
+        """Whether a request has begun that is not complete."""
         return not self.is_over and (bool(self._target) or self._request is not None)
 
     def refuse_late(self) -> None:
@@ -68,12 +86,12 @@ class RequestReader:
 
     def _refuse(self, error: MalformedRequest) -> None:
         request = self._request
-        if request is None or error.status not in _STATUSES_OF_SERVICE:
+        if request is None or error.status not in _STATUSES_OF_SERVICE:  # what came may not be a request at all
             request = Request("-", b"-", b"", {})
             request.routes = request.route = None
             response = Response(error.status, error.message.encode("ascii"), b"text/plain")
         else:
-            response = self._connections.application.error_response(request, error)
+            response = self._application.error_response(request, error)
         request.handler = lambda _: response
         self.has_refused_body = error.status == 413
         self.awaits_continue = False
@@ -91,6 +109,7 @@ class RequestReader:
         self._check_headers()
 
     def _check_headers(self) -> None:
+        """Limit the number of headers, and refuse a second Host: a proxy in front may have checked the other one."""
         if len(self._fields) + len(self._repeated) > LIMITS.headers:
             raise MalformedRequest(f"a request has at most {LIMITS.headers} headers", status=431)
         if any(name == b"host" for name, _ in self._repeated):
@@ -99,17 +118,18 @@ class RequestReader:
     def _read_without_upgrade(self, rest: bytes) -> None:
         """Parse a request for another protocol again as an ordinary one, because the parser skips its body."""
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        # Without this header the parser takes the same head for an ordinary request (RFC 9110, 7.8, allows that).
         headers = [header for header in (*self._fields.items(), *self._repeated) if header[0] != b"upgrade"]
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._target, version, lines)
         self._target, self._fields, self._repeated = b"", {}, []
         self._parser = httptools.HttpRequestParser(self)
-        self.feed(head + rest)
+        self.parse(head + rest)
 
     # -- called by the parser -----------------------------------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
-        self._target += url
+        self._target += url  # a long target comes in pieces
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name, fields = name.lower(), self._fields
@@ -119,17 +139,17 @@ class RequestReader:
             fields[name] = value
 
     def on_headers_complete(self) -> None:
-        if self.is_over:
+        if self.is_over:  # the same slice holds a request after "Connection: close"
             raise MalformedRequest("the request before this one was the last of its connection")
         parser, fields = self._parser, self._fields
         method = parser.get_method().decode()
-        if method == "CONNECT":
+        if method == "CONNECT":  # asks for a tunnel, whose bytes are not HTTP
             raise MalformedRequest("CONNECT is not served")
         # A connection that is kept alive without a Connection header is HTTP/1.1.
         is_kept = is_http_1_1 = parser.should_keep_alive()
         if not is_kept or b"connection" in fields:
             if parser.should_upgrade():
-                return  # the parser raises HttpParserUpgrade after the head
+                return  # the parser raises HttpParserUpgrade after the head, and `parse` reads the head once more
             is_http_1_1 = _is_http_1_1(parser.get_http_version())
             is_kept = is_kept and is_http_1_1
         if self._repeated or len(fields) > LIMITS.headers:
@@ -141,11 +161,11 @@ class RequestReader:
         path, query = _split_target(target)
         if query.count(b"&") >= LIMITS.query_fields:
             raise MalformedRequest(f"a query has at most {LIMITS.query_fields:,} fields", status=431)
-        self._target, self._fields = b"", {}
+        self._target, self._fields = b"", {}  # the request has them; later headers are trailers
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
             self._is_last, request.is_http_1_1 = True, is_http_1_1
-        self._max_body = self._begin(request, is_url=target[0] != _SLASH)
+        self._max_body = self._application.find_handler(request, is_url=target[0] != _SLASH)
         if b"content-length" in fields or b"transfer-encoding" in fields:
             self._expect_body(request)
 
@@ -157,6 +177,8 @@ class RequestReader:
     def _expect_body(self, request: Request) -> None:
         fields = request.fields
         self._body_bytes = 0
+        # Refuse before the body is sent, if its length says that it is too large. A body that is dropped is not: the
+        # caller has reasons of its own to send one, such as a GET with an empty JSON object.
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
             raise MalformedRequest(f"the body is larger than {self._max_body} bytes", status=413)
         self.deadline = NEVER  # the time limit of the body starts with its first bytes
@@ -172,6 +194,7 @@ class RequestReader:
             self.body += piece
 
     def on_message_complete(self) -> None:
+        """Reset everything for the next request of the connection."""
         request = self._request
         if request is None:  # the request will be parsed again without its upgrade
             return
@@ -210,6 +233,7 @@ def _is_http_1_1(version: str) -> bool:
 
 
 def _refusal_of(error: Exception) -> MalformedRequest:
+    # The parser replaces an exception of one of our methods by its own, with ours as the context.
     cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
     if isinstance(cause, MalformedRequest):
         return cause

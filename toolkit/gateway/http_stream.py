@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from toolkit.errors import ServiceError, StoreUnavailable
-from toolkit.gateway.connections import LIMITS, NEVER, Connections
+from toolkit.gateway.connections import Connections
 from toolkit.gateway.exchange import Stream
+from toolkit.gateway.limits import LIMITS, NEVER
 
 log = logging.getLogger("toolkit.gateway")
 
 
-class StreamWriter:
+class HttpStream:
     """Chunks go straight to the transport, whose buffer is the queue: a listener costs one write of shared bytes."""
 
     def __init__(self, transport: asyncio.Transport, connections: Connections, stream: Stream, chunked: bool) -> None:
@@ -34,16 +35,18 @@ class StreamWriter:
             self._starting = asyncio.ensure_future(self._start())
 
     async def _start(self) -> None:
+        is_broken = True
         try:
             self._stop = await self._stream.start(self)
-        except StoreUnavailable as error:  # the reader sees a broken stream; a listener reconnects and resumes
+            is_broken = False
+        except StoreUnavailable as error:
             log.error("%s", error)
-            self.abort()
         except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
             self.end()
-        except BaseException:  # a bug of the gateway: raise the error, but let no listener wait
-            self.abort()
-            raise
+            is_broken = False
+        finally:
+            if is_broken:  # also by a bug of the gateway: the reader must not wait. A listener reconnects and resumes.
+                self.abort()
 
     def write(self, *pieces: bytes) -> None:
         """Send the pieces without blocking; a reader who leaves too much unread is disconnected."""
@@ -98,7 +101,7 @@ class StreamWriter:
             if not self._is_over:
                 self._deadline = NEVER
 
-    def tick(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         if self._deadline <= now:
             self._transport.abort()
         elif self._stream.heartbeat and now - self._silent_since >= LIMITS.heartbeat_seconds:

@@ -99,10 +99,10 @@ class ServerThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opened() as application:
-            connections = Connections(application)
+            connections = Connections(application.common_headers)
             try:
                 server = await self._loop.create_server(
-                    partial(HttpProtocol, connections), self._host, self.port, backlog=_BACKLOG
+                    partial(HttpProtocol, application, connections), self._host, self.port, backlog=_BACKLOG
                 )
             except OSError:
                 why = "it is in use, not permitted, or not this machine's address; take another, or 0 for a free one"

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from toolkit.dweets.service.dweets import DweetService
+from toolkit.dweets.service.lock_records import lock_rows, revoke
 from toolkit.dweets.service.mail import MailDelivery, MailFolder, SmtpDelivery
 from toolkit.endpoint import is_loopback
 from toolkit.gateway.access import Proxies
@@ -13,7 +15,7 @@ from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes
-from toolkit.gateway.routes.operator import OperatorRoutes
+from toolkit.gateway.routes.operator import OperatorCalls, OperatorRoutes
 from toolkit.gateway.routes.pages import PageRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService
@@ -69,11 +71,24 @@ class Services:
             HandwritingRoutes(handwriting, cors=gateway.cors),
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
-            OperatorRoutes(self),
+            OperatorRoutes(self.operator_key, self.world.clock, self._operator_calls()),
             PageRoutes(self.dweets),
         ]
         proxies = Proxies(gateway.trusted_proxies) if gateway.trusted_proxies else None
         return Application(routes, gateway.hosts, proxies, self.world.timings.wrong_key)
+
+    def _operator_calls(self) -> OperatorCalls:
+        records = self.store.records
+        return OperatorCalls(
+            lock_rows=partial(lock_rows, records),
+            issue_lock=self.dweets.locks.issue,
+            revoke_lock=partial(revoke, records),
+            reset_user=self.identity.reset,
+            mails=self.dweets.mails,
+            decisions=self.rewards.decisions,
+            reward_sessions=self.rewards.sessions,
+            reward_rules=self.rewards.settings.rules.table,
+        )
 
 
 def _mail_delivery(configuration: Configuration) -> MailDelivery | None:

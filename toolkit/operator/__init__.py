@@ -1,1 +1,1 @@
-"""The operator API: locks, decisions, mails, retention and the clock, for the person who runs the gateway."""
+"""The operator API: locks, users, decisions, mails and the clock, for the person who runs the gateway."""

@@ -42,7 +42,7 @@ class _Mail(TypedDict):
 
 @checked_arguments
 class OperatorClient(PublicNames):
-    """Locks, users, alert mails, reward decisions, retention and the clock of a gateway. Use it as ``tk.operator``.
+    """Locks, users, alert mails, reward decisions and the clock of a gateway. Use it as ``tk.operator``.
 
     The gateway answers only over a loopback address. Every method raises KeyRejected if the key is not that of the
     gateway, and Unreachable if the gateway does not answer.
@@ -84,13 +84,18 @@ class OperatorClient(PublicNames):
         Returns
         -------
         DataFrame
-            A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
-            or damaged) and ``damage`` (what is wrong). A damaged thing may have a row in which ``lock`` is missing.
+            A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it) and ``state`` (free, in
+            use or damaged). A damaged thing may have a row in which ``lock`` is missing.
         """
         return declared_frame(self._call(wire.GET_LOCKS, "locks", _ROWS), wire.LOCK_FIELDS)
 
     def revoke_lock(self, lock: str) -> str | None:
         """Remove a lock permanently, with its keys (``DELETE /operator/locks/{lock}``).
+
+        Parameters
+        ----------
+        lock
+            The name of the lock, or of a damaged thing in a row of `locks` in which ``lock`` is missing.
 
         Returns
         -------
@@ -101,27 +106,9 @@ class OperatorClient(PublicNames):
         ------
         NotFound
             There is no such lock.
-        Conflict
-            The lock of its thing is damaged: repair that first.
         """
         thing: str | None = self._call(wire.REVOKE_LOCK, "thing", str | None, lock=lock)
         return thing
-
-    def repair_lock(self, thing: str) -> list[str]:
-        """Unlock a thing whose lock is damaged (``POST /operator/repair/thing/{thing}``).
-
-        Returns
-        -------
-        list of str
-            What was done, a sentence for each change.
-
-        Raises
-        ------
-        Conflict
-            There is nothing to repair.
-        """
-        done: list[str] = self._call(wire.REPAIR_THING, "done", list[str], thing=thing)
-        return done
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
@@ -172,8 +159,8 @@ class OperatorClient(PublicNames):
         -------
         DataFrame
             By number: ``decision_id``, ``at`` (UTC), ``device`` (a label), ``moment_id``, ``rewarded``, ``reason``,
-            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; `tk.rewards.funnel` and the
-            other analyses take this frame.
+            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; the functions of
+            `toolkit.rewards`, such as ``funnel``, take this frame.
         """
         return decision_frame(self._call(wire.GET_DECISIONS, "decisions", _ROWS))
 
@@ -193,24 +180,6 @@ class OperatorClient(PublicNames):
         ``GET /operator/rewards/configuration``.
         """
         return Configuration.parse(self._call(wire.GET_REWARD_CONFIGURATION, "configuration", dict))
-
-    def retention(self) -> pd.DataFrame:
-        """Return how many items of each kind of data the gateway keeps, and for how long (``GET /operator/retention``).
-
-        Returns
-        -------
-        DataFrame
-            A row for each kind of data: ``kept`` (its name), ``most`` (how many items are kept) and ``seconds`` (for
-            how long); a missing value means no limit.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     tk.operator.retention().set_index("kept").loc["dweets of each thing", "most"]
-        np.int64(10000)
-        """
-        return declared_frame(self._call(wire.GET_RETENTION, "retention", _ROWS), wire.RETENTION_FIELDS)
 
     # -- the clock ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import secrets
-import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +17,10 @@ log = logging.getLogger("toolkit.gateway")
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,64}")
 _OWNER_ONLY = 0o600
-_IS_POSIX = os.name == "posix"
 
 
 def read_or_make_key(folder: Path | None) -> Secret:
-    """Return the key in a folder; replace it if it is missing, invalid or readable by other users.
+    """Return the key in a folder; replace it if it is missing or invalid.
 
     Without a folder, return a new key. Raises StoreUnavailable if the file cannot be read or written.
     """
@@ -33,9 +31,9 @@ def read_or_make_key(folder: Path | None) -> Secret:
     try:
         with suppress(FileNotFoundError):
             stored = file.read_text("ascii", "replace").strip()
-            if _KEY_PATTERN.fullmatch(stored) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
+            if _KEY_PATTERN.fullmatch(stored):
                 return Secret(stored)
-            log.warning("%s was readable by other users, or held no key: it now has a new key", file)
+            log.warning("%s held no key: it now has a new key", file)
         write_whole(file, f"{key}\n".encode("ascii"), _OWNER_ONLY)
     except OSError as error:
         raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None

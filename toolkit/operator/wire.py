@@ -12,13 +12,11 @@ from toolkit.errors import ServiceError, class_of_status
 GET_LOCKS = Endpoint("GET", "/operator/locks")
 ISSUE_LOCK = Endpoint("POST", "/operator/locks")
 REVOKE_LOCK = Endpoint("DELETE", "/operator/locks/{lock}")
-REPAIR_THING = Endpoint("POST", "/operator/repair/thing/{thing}")
 RESET_USER = Endpoint("POST", "/operator/identity/reset/{alias}")
 GET_OUTBOX = Endpoint("GET", "/operator/outbox")  # alert mails in any state, also those that were sent
 GET_DECISIONS = Endpoint("GET", "/operator/rewards/decisions")
 GET_REWARD_SESSIONS = Endpoint("GET", "/operator/rewards/sessions")
 GET_REWARD_CONFIGURATION = Endpoint("GET", "/operator/rewards/configuration")
-GET_RETENTION = Endpoint("GET", "/operator/retention")
 GET_CLOCK = Endpoint("GET", "/operator/clock")
 ADVANCE_CLOCK = Endpoint("POST", "/operator/clock")
 
@@ -30,11 +28,9 @@ MAX_BODY_BYTES = 1024
 # -- fields: the columns of the frames, with their dtypes ----------------------------------------------------
 
 UTC = "datetime64[us, UTC]"
-#: ``state`` is free, in use or damaged; ``damage`` says what is wrong. ``lock`` may be missing for a damaged thing.
-LOCK_FIELDS = {"lock": "str", "thing": "str", "state": "str", "damage": "str"}
+#: ``state`` is free, in use or damaged. ``lock`` is missing for a thing whose record is damaged, if no lock names it.
+LOCK_FIELDS = {"lock": "str", "thing": "str", "state": "str"}
 MAIL_FIELDS = {"at": UTC, **dict.fromkeys(("thing", "to", "subject", "text", "state", "error"), "str")}
-#: ``most`` is how many are kept, ``seconds`` how long they are kept; missing if there is no such limit.
-RETENTION_FIELDS = {"kept": "str", "most": "Int64", "seconds": "Int64"}
 
 # -- refusals ------------------------------------------------------------------------------------------------
 

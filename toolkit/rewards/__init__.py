@@ -11,25 +11,20 @@ if TYPE_CHECKING:
     from toolkit.rewards.analysis.charts import plot
     from toolkit.rewards.analysis.experiments import ab
     from toolkit.rewards.analysis.explanation import explain, sentence
-    from toolkit.rewards.analysis.funnels import funnel, moments_per_session
-    from toolkit.rewards.analysis.rates import by_device, by_hour, cap_report, rate_by_moment
+    from toolkit.rewards.analysis.funnels import funnel
+    from toolkit.rewards.analysis.rates import cap_report, rate_by_moment
     from toolkit.rewards.analysis.simulation import made_up_moments, simulate
-    from toolkit.rewards.forms import new_device_id
 
-__all__ = [
-    "ab", "by_device", "by_hour", "cap_report", "explain", "funnel", "made_up_moments", "moments_per_session",
-    "new_device_id", "plot", "rate_by_moment", "sentence", "simulate",
-]  # fmt: skip
+__all__ = ["ab", "cap_report", "explain", "funnel", "made_up_moments", "plot", "rate_by_moment", "sentence", "simulate"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("explain", "sentence"), "toolkit.rewards.analysis.explanation"),
-        **dict.fromkeys(("funnel", "moments_per_session"), "toolkit.rewards.analysis.funnels"),
-        **dict.fromkeys(("by_device", "by_hour", "cap_report", "rate_by_moment"), "toolkit.rewards.analysis.rates"),
+        **dict.fromkeys(("cap_report", "rate_by_moment"), "toolkit.rewards.analysis.rates"),
         **dict.fromkeys(("made_up_moments", "simulate"), "toolkit.rewards.analysis.simulation"),
         "ab": "toolkit.rewards.analysis.experiments",
-        "new_device_id": "toolkit.rewards.forms",
+        "funnel": "toolkit.rewards.analysis.funnels",
         "plot": "toolkit.rewards.analysis.charts",
     },
 )

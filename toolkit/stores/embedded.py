@@ -19,7 +19,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit.stores import CompareAndSet, Journals, NewEntry, Records
 from toolkit.stores.embedded_database import Change, Database
 from toolkit.stores.embedded_journals import EmbeddedJournals
-from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords
+from toolkit.stores.embedded_records import ROW_PREFIX, EmbeddedRecords, Row
 from toolkit.stores.group_commit import GroupCommit
 from toolkit.stores.hash_tag import common_tag
 
@@ -63,6 +63,10 @@ class EmbeddedStore:
             self.records: Records = self._records
             self.ephemeral: Records = self._ephemeral
             self._opened = opened.pop_all()
+
+    def durable_rows(self) -> list[Row]:
+        """Return all durable records that have not expired, by space and key."""
+        return self._records.rows()
 
     async def close(self) -> None:
         """Commit the changes submitted so far, and close the folder."""

@@ -194,10 +194,7 @@ class StoreFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock.acquire()
             _make_private(self.path)
-            # Not through a link, which another user may have made before the folder was private.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-            with os.fdopen(os.open(self._holder, flags, 0o600), "w", encoding="ascii") as holder:
-                holder.write(f"{os.getpid()}\n")
+            self._holder.write_text(f"{os.getpid()}\n", "ascii")
             self.files.mkdir(mode=0o700, exist_ok=True)
             _make_private(self.files)
         except filelock.Timeout:

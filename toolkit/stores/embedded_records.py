@@ -31,6 +31,15 @@ class Record(NamedTuple):
     expires: int | None = None
 
 
+class Row(NamedTuple):
+    """A record with its space and key."""
+
+    space: str
+    key: str
+    value: bytes
+    expires: int | None
+
+
 Changes = Mapping[str, Record | None]
 #: Returns the result of a call, and what it changes.
 Evaluate = Callable[[], tuple[Any, Changes]]
@@ -88,6 +97,11 @@ class EmbeddedRecords:
     async def scan(self, space: str) -> dict[str, bytes]:
         self._check_open()
         return {key: record.value for key, record in self._spaces[space].items() if self._live(record)}
+
+    def rows(self) -> list[Row]:
+        """Return all records that have not expired, by space and key."""
+        records = ((space, key, record) for space, held in self._spaces.items() for key, record in held.items())
+        return sorted(Row(space, key, *record) for space, key, record in records if self._live(record))
 
     async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
         return self._subscribers[space].begin(space, subscriber, await self.scan(space))

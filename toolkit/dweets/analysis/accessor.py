@@ -35,9 +35,8 @@ def _as_method(
     return method
 
 
-@pd.api.extensions.register_dataframe_accessor("dweets")
 class DweetAccessor:
-    """Analysis of a history. Use it as ``history.dweets``; the functions are ``toolkit.dweets.gaps(frame)`` and so on.
+    """Analysis of a history. Use it as ``history.dweets``.
 
     If the frame has a column ``thing``, each thing is analysed by itself.
 

@@ -56,9 +56,10 @@ def gaps(
     Examples
     --------
     >>> times = pd.to_datetime(["2026-01-01 00:00", "2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 06:00"])
-    >>> gaps(pd.DataFrame({"celsius": 20.0}, index=times))["missing"].tolist()
+    >>> pd.DataFrame({"celsius": 20.0}, index=times).dweets.gaps()["missing"].tolist()
     [3]
-    >>> gaps(pd.DataFrame({"celsius": [20.0, 20.5, None, None]}, index=times), field="celsius", longer_than="2h")
+    >>> frame = pd.DataFrame({"celsius": [20.0, 20.5, None, None]}, index=times)
+    >>> frame.dweets.gaps(field="celsius", longer_than="2h")
                     start                 end          length  missing
     0 2026-01-01 01:00:00 2026-01-01 06:00:00 0 days 05:00:00        5
     """
@@ -153,7 +154,7 @@ def _comparable_time(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
 def analyse_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
     """Analyse the rows of each thing separately; ``thing`` is the first column of the results, if `frame` has it."""
     if not isinstance(frame.index, pd.DatetimeIndex):
-        raise InvalidArgument("this needs a DatetimeIndex: try on_time_axis(frame, column) or pd.to_datetime(index)")
+        raise InvalidArgument("this needs a DatetimeIndex: try frame.dweets.on(column) or pd.to_datetime(index)")
     check_columns_differ(frame)
     if "thing" not in frame.columns:
         return analyse(frame)

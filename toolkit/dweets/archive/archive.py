@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
-import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.file_names import ArchiveFile, all_files, gaps_of, thing_files
 from toolkit.dweets.archive.follower import running_followers

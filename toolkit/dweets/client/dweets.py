@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.checked_values import Key, checked_date, checked_keys, checked_name, checked_names, joined_addresses

@@ -14,7 +14,7 @@ from toolkit.dweets.service.alerts import Alerts
 from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.mail import MailDelivery, check_mail_server
+from toolkit.dweets.service.mail import Mail, MailDelivery, check_mail_server
 from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
@@ -138,6 +138,11 @@ class DweetService:
         self.locks.check_reader(thing, key)
         newest = await self._store.journals.last(journal_of(thing), 1)
         return StoredRange(self.things, thing, newest[0].sequence if newest else 0, *_time_range(date, hour))
+
+    async def mails(self) -> list[Mail]:
+        """Return the alert mails, after waiting for the evaluation of new dweets (5 seconds at most)."""
+        await self.alerts.settle()
+        return await self.email_queue.mails()
 
     async def active_things(self) -> list[tuple[str, bytes]]:
         """Return the names and newest dweets of the public things that were active last, the latest one first."""

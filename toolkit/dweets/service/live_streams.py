@@ -22,7 +22,7 @@ _TRANSACTION_PATTERN = re.compile(r"[0-9a-f-]{36}")
 
 
 class Listener(Protocol):
-    """The connection of a listener, such as `toolkit.gateway.http_stream.StreamWriter`."""
+    """The connection of a listener, such as `toolkit.gateway.http_stream.HttpStream`."""
 
     def write(self, *pieces: bytes) -> None: ...
 

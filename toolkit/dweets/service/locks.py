@@ -2,10 +2,9 @@
 
 The operator of the gateway issues locks, each with a master key (everything) and a read key (latest, history, listen).
 A lock fits one thing at a time. The store keeps only salted hashes of the keys. If a record cannot be read, its thing
-stays locked for everybody until the operator repairs it.
+stays locked for everybody until the operator revokes the lock.
 """
 
-import asyncio
 import contextlib
 import logging
 import secrets
@@ -25,7 +24,7 @@ from toolkit.stores import Records
 log = logging.getLogger("toolkit.gateway")
 
 
-class Fit(Enum):
+class KeyMatch(Enum):
     """How the lock and the key of a request fit together."""
 
     NO_KEY = "no key was given"
@@ -40,26 +39,26 @@ _THING_LOCKED = ThingAlreadyLocked, wire.THING_LOCKED
 _THING_NOT_LOCKED = ThingNotLocked, wire.THING_NOT_LOCKED
 #: (state of the thing, request, fit of the key) -> the refusal, or None if the request changes the state. Other
 #: combinations cannot occur.
-REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
-    ("unlocked", "lock", Fit.NO_KEY): _LOCK_OR_KEY_WRONG,
-    ("unlocked", "lock", Fit.WRONG): _LOCK_OR_KEY_WRONG,
-    ("unlocked", "lock", Fit.IN_USE): (Conflict, wire.LOCK_IN_USE),
-    ("unlocked", "lock", Fit.FREE): None,
-    ("locked", "lock", Fit.NO_KEY): _LOCK_OR_KEY_WRONG,
-    ("locked", "lock", Fit.WRONG): _LOCK_OR_KEY_WRONG,
-    ("locked", "lock", Fit.IN_USE): _THING_LOCKED,
-    ("locked", "lock", Fit.FREE): _THING_LOCKED,
-    ("unlocked", "unlock", Fit.NO_KEY): _THING_NOT_LOCKED,
-    ("unlocked", "unlock", Fit.WRONG): _THING_NOT_LOCKED,
-    ("locked", "unlock", Fit.NO_KEY): (KeyRejected, wire.KEY_NEEDED),
-    ("locked", "unlock", Fit.WRONG): (KeyRejected, wire.KEY_WRONG),
-    ("locked", "unlock", Fit.FITS): None,
-    ("unlocked", "remove lock", Fit.NO_KEY): _LOCK_OR_KEY_WRONG,
-    ("unlocked", "remove lock", Fit.WRONG): _LOCK_OR_KEY_WRONG,
-    ("unlocked", "remove lock", Fit.FREE): (NotFound, wire.LOCK_NOT_IN_USE),
-    ("locked", "remove lock", Fit.NO_KEY): _LOCK_OR_KEY_WRONG,
-    ("locked", "remove lock", Fit.WRONG): _LOCK_OR_KEY_WRONG,
-    ("locked", "remove lock", Fit.FITS): None,
+REFUSALS: dict[tuple[str, str, KeyMatch], tuple[type[ServiceError], str] | None] = {
+    ("unlocked", "lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
+    ("unlocked", "lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
+    ("unlocked", "lock", KeyMatch.IN_USE): (Conflict, wire.LOCK_IN_USE),
+    ("unlocked", "lock", KeyMatch.FREE): None,
+    ("locked", "lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
+    ("locked", "lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
+    ("locked", "lock", KeyMatch.IN_USE): _THING_LOCKED,
+    ("locked", "lock", KeyMatch.FREE): _THING_LOCKED,
+    ("unlocked", "unlock", KeyMatch.NO_KEY): _THING_NOT_LOCKED,
+    ("unlocked", "unlock", KeyMatch.WRONG): _THING_NOT_LOCKED,
+    ("locked", "unlock", KeyMatch.NO_KEY): (KeyRejected, wire.KEY_NEEDED),
+    ("locked", "unlock", KeyMatch.WRONG): (KeyRejected, wire.KEY_WRONG),
+    ("locked", "unlock", KeyMatch.FITS): None,
+    ("unlocked", "remove lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
+    ("unlocked", "remove lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
+    ("unlocked", "remove lock", KeyMatch.FREE): (NotFound, wire.LOCK_NOT_IN_USE),
+    ("locked", "remove lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
+    ("locked", "remove lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
+    ("locked", "remove lock", KeyMatch.FITS): None,
 }
 
 
@@ -74,13 +73,11 @@ class Locks:
         self._records = records
         self._on_lock = on_lock
         self._table = LockTable()
-        self._changed: set[str] = set()
         self._unsubscribe: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
         """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
         self._unsubscribe = await self._records.subscribe(storage.SPACE, self._mirror)
-        self._report()
 
     def close(self) -> None:
         self._unsubscribe()
@@ -100,13 +97,13 @@ class Locks:
 
     async def issue(self) -> wire.IssuedLock:
         lock, master, read = f"lock-{secrets.token_hex(6)}", secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-        await self._add(lock, master, read)
+        await self._create(lock, master, read)
         return wire.IssuedLock(lock, Secret(master), Secret(read))
 
     async def adopt(self, lock: str, master_key: str) -> None:
         """Add a lock with this master key, or raise Conflict if the lock exists with another key."""
         try:
-            await self._add(lock, master_key, secrets.token_urlsafe(24))
+            await self._create(lock, master_key, secrets.token_urlsafe(24))
         except RecordChanged:
             with contextlib.suppress(DamagedRecord):  # logged; one damaged lock must not stop the gateway
                 stored = await storage.read(self._records, LockRecord, lock_key(lock))
@@ -115,9 +112,9 @@ class Locks:
 
     @storage.retry_while_changed
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        thing_record, lock_record = thing_key(wire.checked_thing(thing)), lock_key(lock)
-        thing_lock, given_lock = await self._read(thing_record), await self._read_lock(lock)
-        free = _checked_lock("locked" if thing_lock else "unlocked", "lock", given_lock, key, Fit.IN_USE)
+        thing_record, lock_record = thing_key(thing), lock_key(lock)
+        thing_lock, given_lock = await self._read_thing(thing), await self._read_lock(lock)
+        free = _checked_lock("locked" if thing_lock else "unlocked", "lock", given_lock, key, KeyMatch.IN_USE)
         locked = storage.encode_record(replace(free.record, thing=thing))
         expected = {lock_record: free.version, thing_record: None}
         await storage.compare_and_set(self._records, expected, {lock_record: locked, thing_record: locked})
@@ -125,8 +122,9 @@ class Locks:
     @storage.retry_while_changed
     async def unlock(self, thing: str, key: str | None) -> str:
         """Unlock the thing and remove its alert; return the thing."""
-        stored = await self._read(thing_key(wire.checked_thing(thing)))
-        await self._detach(_checked_lock("locked" if stored else "unlocked", "unlock", stored, key, Fit.FITS), thing)
+        stored = await self._read_thing(thing)
+        checked = _checked_lock("locked" if stored else "unlocked", "unlock", stored, key, KeyMatch.FITS)
+        await self._detach(checked, thing)
         return thing
 
     @storage.retry_while_changed
@@ -134,15 +132,15 @@ class Locks:
         """Take the lock off its thing and remove the thing's alert; return the lock, which is free now."""
         stored = await self._read_lock(lock)
         thing = stored.record.thing if stored is not None else None
-        checked = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, Fit.FITS)
+        checked = _checked_lock("unlocked" if thing is None else "locked", "remove lock", stored, key, KeyMatch.FITS)
         assert thing is not None
-        await self._read(thing_key(thing))  # raises KeyRejected if the record of the thing is damaged
+        await self._read_thing(thing)  # raises KeyRejected if its record is damaged
         await self._detach(checked, thing)
         return lock
 
     async def lock_of(self, thing: str, key: str | None) -> storage.Versioned[LockRecord]:
         """Return the lock of a thing after checking the master key."""
-        stored = await self._read(thing_key(wire.checked_thing(thing)))
+        stored = await self._read_thing(thing)
         if stored is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         if not stored.record.is_master(_required_key(key)):
@@ -150,22 +148,27 @@ class Locks:
         return stored
 
     def _lock_on(self, thing: str) -> LockRecord:
-        state = self._table.state_of_thing(thing)
-        if not isinstance(state, LockRecord):
+        record = self._table.lock_on(thing)
+        if record is None:
             raise KeyRejected(wire.LOCK_DAMAGED)
-        return state
+        return record
+
+    async def _read_thing(self, thing: str) -> storage.Versioned[LockRecord] | None:
+        """Return the lock on a thing, from the store, because another gateway may just have changed it."""
+        if wire.checked_thing(thing) in self._table.locked:
+            self._lock_on(thing)  # raises KeyRejected if it is damaged
+        return await self._read(thing_key(thing))
 
     async def _read_lock(self, lock: str) -> storage.Versioned[LockRecord] | None:
         return await self._read(lock_key(lock)) if wire.is_name(lock) else None
 
     async def _read(self, key: str) -> storage.Versioned[LockRecord] | None:
-        """Read a record from the store, as another gateway may just have changed it; KeyRejected if it is damaged."""
-        if self._table.damage_at(key) is None:
-            with contextlib.suppress(DamagedRecord):
-                return await storage.read(self._records, LockRecord, key)
-        raise KeyRejected(wire.LOCK_DAMAGED)
+        try:
+            return await storage.read(self._records, LockRecord, key)
+        except DamagedRecord:
+            raise KeyRejected(wire.LOCK_DAMAGED) from None
 
-    async def _add(self, lock: str, master_key: str, read_key: str) -> None:
+    async def _create(self, lock: str, master_key: str, read_key: str) -> None:
         """Add a lock, or raise RecordChanged if its name exists."""
         key, salt = lock_key(lock), secrets.token_hex(16)
         record = LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
@@ -183,36 +186,26 @@ class Locks:
         kind, _, name = key.partition(":")
         if kind not in ("lock", "thing"):
             return
-        if not self._changed:  # report later, when both records of a thing have arrived
-            asyncio.get_running_loop().call_soon(self._report)
-        self._changed |= self._table.apply(key, value)
-        if kind == "thing" and value is not None:
-            self._on_lock(name)
-
-    def _report(self) -> None:
-        """Log damage in the changed records, and call `on_lock` with the things that are locked by damage."""
-        changed, self._changed = self._changed, set()
-        for key in changed:
-            if (damage := self._table.damage_at(key)) is not None:
-                kind, _, name = key.partition(":")
-                subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
-                advice = "`toolkit lock repair` unlocks it" if kind == "thing" else "`toolkit lock revoke` removes it"
-                log.error("%s is damaged, so nobody can use the %s: %s; %s", subject, kind, damage, advice)
-                if kind == "thing":
-                    self._on_lock(name)
+        thing = name if kind == "thing" else self._table.locked_by(key)
+        damage = self._table.apply(key, value)
+        if damage is not None:
+            subject = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
+            log.error("%s is damaged, so nobody can use it: %s; `toolkit lock revoke` removes it", subject, damage)
+        if thing is not None and (damage is not None or (kind == "thing" and value is not None)):
+            self._on_lock(thing)
 
 
 def _checked_lock(
-    state: str, call: str, lock: storage.Versioned[LockRecord] | None, key: str | None, fit_if_used: Fit
+    state: str, call: str, lock: storage.Versioned[LockRecord] | None, key: str | None, match_if_used: KeyMatch
 ) -> storage.Versioned[LockRecord]:
     """Return the lock if the call may change its state, or raise the refusal."""
     if not key:
-        fit = Fit.NO_KEY
+        match = KeyMatch.NO_KEY
     elif lock is None or not lock.record.is_master(key):
-        fit = Fit.WRONG
+        match = KeyMatch.WRONG
     else:
-        fit = Fit.FREE if lock.record.thing is None else fit_if_used
-    if (refusal := REFUSALS[state, call, fit]) is not None:
+        match = KeyMatch.FREE if lock.record.thing is None else match_if_used
+    if (refusal := REFUSALS[state, call, match]) is not None:
         error_type, text = refusal
         raise error_type(text)
     assert lock is not None

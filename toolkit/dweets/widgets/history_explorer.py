@@ -14,7 +14,6 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
-import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns

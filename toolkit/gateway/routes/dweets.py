@@ -15,7 +15,7 @@ from toolkit.dweets.stream_format import EVENT_HEARTBEAT, encode_event, encode_f
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream
-from toolkit.gateway.http_stream import StreamWriter
+from toolkit.gateway.limits import StreamWriter
 from toolkit.stores import Entry
 
 _CSV = b"text/csv; charset=utf-8"

@@ -15,7 +15,6 @@ from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import responses, wire
-from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Response, Step, checked, expect
 from toolkit.identity.client.session import (
     AuthenticatedUser,
@@ -95,7 +94,7 @@ class IdentityClient(PublicNames):
         *,
         device_ip: str | None = None,
         carrier_short_code: str | None = None,
-        final_target_url: str | FinalTargetListener = _DEFAULT_FINAL_TARGET,
+        final_target_url: str = _DEFAULT_FINAL_TARGET,
     ) -> StartedTransaction:
         """Start to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
 
@@ -108,7 +107,7 @@ class IdentityClient(PublicNames):
         device_ip, carrier_short_code
             The phone's address, the short code of its carrier, or both.
         final_target_url
-            The URL, registered for this client, to which the gateway redirects the phone; or a listener.
+            The URL, registered for this client, to which the gateway redirects the phone.
 
         Raises
         ------
@@ -123,12 +122,11 @@ class IdentityClient(PublicNames):
             device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
-        url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
         verifier, challenge = fresh_verifier()
-        target = {"FinalTargetUrl": url, "CodeChallenge": challenge}
+        target = {"FinalTargetUrl": final_target_url, "CodeChallenge": challenge}
         fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
         flow, base_url = Flow(), self._http.base_url
-        read = partial(_started_transaction, flow, verifier, base_url, url)
+        read = partial(_started_transaction, flow, verifier, base_url)
         return self._recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
@@ -149,17 +147,6 @@ class IdentityClient(PublicNames):
     def preview(self, transaction: StartedTransaction) -> int:
         """Request TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405."""
         return self._recorder.preview(transaction.secret("fingerprint"), transaction.flow)
-
-    def await_device(
-        self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0
-    ) -> PhoneProof:
-        """Wait until TargetUrl redirects a browser on this machine to the listener.
-
-        Raises Unreachable if no browser comes within `timeout` seconds.
-        """
-        if transaction.final_target_url != listener.url:
-            raise InvalidArgument("pass this listener to start_authentication as final_target_url")
-        return PhoneProof(transaction, listener.fingerprint(timeout))
 
     def finish_authentication(self, proof: PhoneProof) -> AuthenticatedUser:
         """Exchange a proof for alias and code: ``POST /mobileauth/2014/07/01/authenticateByRedirectFinish``.
@@ -263,10 +250,6 @@ class IdentityClient(PublicNames):
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""
         return IdentitySession(self)
 
-    def listen(self) -> FinalTargetListener:
-        """Listen on a free port of this machine for one final fingerprint."""
-        return FinalTargetListener()
-
     def called_by(self, api_client_id: Secret) -> IdentityClient:
         """Return a client with another ApiClientId and a separate trace, over the same connection."""
         return IdentityClient(self._http, lambda: api_client_id, self._recorder.now)
@@ -313,9 +296,7 @@ def payment_ids(payments: Payments) -> list[str]:
     return ids
 
 
-def _started_transaction(
-    flow: Flow, verifier: Secret, base_url: str, final_target_url: str, response: Response
-) -> StartedTransaction:
+def _started_transaction(flow: Flow, verifier: Secret, base_url: str, response: Response) -> StartedTransaction:
     """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
     started = checked(response, responses.Started)
     fingerprint = Secret(started.verification_fingerprint)
@@ -323,7 +304,7 @@ def _started_transaction(
     target, _, vfp = started.target_url.partition("?vfp=")
     is_ours = target.lower() == f"{base_url}{wire.OPEN_TARGET.path_for()}".lower() and Secret(vfp) == fingerprint
     expect(is_ours, "TargetUrl is not a URL of this gateway")
-    fields = (flow, started.authenticate_transaction_id, final_target_url, started.expires_in)
+    fields = (flow, started.authenticate_transaction_id, started.expires_in)
     return StartedTransaction(*fields, fingerprint=fingerprint, verifier=verifier)
 
 

@@ -112,10 +112,9 @@ class SecretHolder:
 class StartedTransaction(SecretHolder):
     """A transaction that waits for the phone. Made by ``start_authentication``."""
 
-    def __init__(self, flow: Flow, transaction_id: str, final_target_url: str, seconds: int, **held: Secret) -> None:
+    def __init__(self, flow: Flow, transaction_id: str, seconds: int, **held: Secret) -> None:
         super().__init__(flow, **held)
         self.transaction_id = transaction_id
-        self.final_target_url = final_target_url
         self.expires_in = seconds
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
 
 @checked_arguments
 def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
-    """Draw a funnel as bars, or a comparison of `ab` as differences with their bootstrap intervals.
+    """Draw a funnel as bars, or a comparison of `ab` as differences with their intervals.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     """
     from matplotlib import pyplot
 
-    is_comparison = {"device_low", "device_high"} <= {*result}
+    is_comparison = {"a", "b", "difference", "low", "high"} <= {*result}
     is_funnel = {"step", "n", "of_previous"} <= {*result} and result["step"].is_unique
     if not (is_funnel or is_comparison):
         raise InvalidArgument("plot draws the result of funnel or ab; this frame is neither, or has several funnels")
@@ -64,12 +64,11 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
         _draw_funnel(axes, result, title or "Funnel")
         return axes
     differences = result["difference"]
-    distances = [differences - result["device_low"], result["device_high"] - differences]
+    distances = [differences - result["low"], result["high"] - differences]
     axes.errorbar(differences, range(len(differences)), xerr=distances, fmt="o", color=_ACCENT)
     axes.axvline(0, color="0.5", linewidth=1)
-    _set_labels(
-        axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)]
-    )
+    pairs = [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)]
+    _set_labels(axes, title or "Difference, with 95 % interval", pairs)
     return axes
 
 

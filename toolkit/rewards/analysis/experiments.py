@@ -1,90 +1,126 @@
-"""A/B comparisons of decisions, by moment and by device, with intervals (95 %) and tests."""
+"""Comparison of the arms of an experiment: differences of means with 95 % intervals."""
 
 import math
-from collections.abc import Sequence
 from itertools import combinations
-from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis.rates import Z_95, Interval, wilson_interval, without_tests
+from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.rewards.analysis.rates import Interval, wilson_interval, without_tests
 
-_Z_80_POWER = NormalDist().inv_cdf(0.8)
-_BOOTSTRAP_SAMPLES = 2_000
-Metric = Literal["rewarded", "shown", "claimed"]
+#: Refusals that come before the draw, in which the arms differ.
+_REFUSED_BEFORE_DRAW = ("DEVICE_CAP", "MOMENT_CAP", "MIN_GAP", "PACING", "NO_INVENTORY")
+#: With more refusals than this in every arm, `ab` warns.
+_MANY_REFUSED = 0.5
+
+
+class _Arm(NamedTuple):
+    n: int
+    mean: float
+    #: The sum of the deviations from the mean for each unit, divided by the number of rows.
+    deviations: pd.Series
+    hits: int | None
 
 
 @checked_arguments
-def ab(
-    decisions: pd.DataFrame, a: str | None = None, b: str | None = None, *, metric: Metric = "rewarded", by: str = "arm"
-) -> pd.DataFrame:
-    """Compare arms of an experiment.
+def ab(frame: pd.DataFrame, outcome: str = "claimed", unit: str = "device") -> pd.DataFrame:
+    """Compare the arms of an experiment: the mean of an outcome in each arm, and the difference.
 
     Parameters
     ----------
-    decisions
-        Needs the columns device, rewarded and `by`; rows without an arm are ignored.
-    a, b
-        Two arms; None compares every pair of arms.
-    metric
-        ``rewarded``, ``shown`` or ``claimed``: the share of moments to compare.
-    by
-        The column with the names of the arms.
+    frame
+        Decisions, or any frame with the columns arm, `unit` and `outcome`. Rows without an arm are left out.
+    outcome
+        A column of numbers, or of true and false; or ``shown`` or ``claimed`` of decisions.
+    unit
+        The column, or the level of the index, with what was assigned to an arm.
 
     Returns
     -------
     pandas.DataFrame
-        One row per pair: a, b, n_a, n_b (moments), devices_a, devices_b, rate_a, rate_b, difference (b minus a),
-        low, high (Newcombe's interval, which assumes independent moments), device_low, device_high (bootstrap over
-        devices; missing for an arm of one device), z, p, p_holm (for all pairs), n_for_80_power (moments per arm).
+        One row for each pair of arms: a, b, n_a, n_b (units), mean_a, mean_b (means of the rows; shares of true),
+        difference (b minus a), low and high (the 95 % interval of the difference; missing if an arm has only one unit
+        or the outcome never varies).
+
+    Warns
+    -----
+    UserWarning
+        Values are missing; a unit is in both arms; or stock and caps refused most moments of every arm, so that the
+        arms can hardly differ.
 
     Notes
     -----
-    Caps make the moments of a device dependent: use device_low and device_high, not the z test or Newcombe's interval.
-    Randomise by device, never by moment: if one device is in both arms, rewards of A use up the cap for B.
-    devices_a and devices_b then add up to more than the number of devices.
+    The interval is Newcombe's for shares and Welch's for other means. If a unit has several rows, they are dependent:
+    the interval then comes from the variance between units, with Welch's degrees of freedom.
+
+    Examples
+    --------
+    >>> users = pd.DataFrame({"device": range(6), "arm": list("AAABBB"), "visits": [1, 2, 3, 4, 5, 6]})
+    >>> ab(users, "visits").round(2).to_dict("records")[0]
+    {'a': 'A', 'b': 'B', 'n_a': 3, 'n_b': 3, 'mean_a': 2.0, 'mean_b': 5.0, 'difference': 3.0, 'low': 0.73, 'high': 5.27}
     """
-    needed = ("device", "rewarded", by, *(() if metric == "rewarded" else (f"{metric}_at",)))
-    moments = without_tests(decisions, needed)
-    is_hit = moments["rewarded"] if metric == "rewarded" else moments[f"{metric}_at"].notna()
-    counts = is_hit.groupby([moments[by].rename("arm"), moments["device"]]).agg(["sum", "size"])
-    arms = {str(arm): devices.to_numpy(dtype=np.float64) for arm, devices in counts.groupby("arm")}
-    rows = [_comparison(arms, x, y) for x, y in _compared_pairs(sorted(arms), a, b)]
-    result = pd.DataFrame(rows)
-    result.insert(list(result.columns).index("p") + 1, "p_holm", holm_corrected([row["p"] for row in rows]))
-    result.attrs.update(moments.attrs)
+    if unit not in frame.columns and unit in frame.index.names:
+        frame = frame.reset_index(unit)
+    page_time = f"{outcome}_at" if outcome in ("shown", "claimed") and outcome not in frame.columns else None
+    rows = without_tests(frame, ("arm", unit, page_time or outcome)).dropna(subset="arm")
+    if rows[unit].isna().any():
+        raise InvalidArgument(f"the column {unit} must have a value in every row")
+    values = rows[page_time].notna() if page_time else _numbers(rows[outcome])
+    if missing := int(values.isna().sum()):
+        warn_caller(f"{outcome}: {missing:,} of {len(values):,} values are missing, left out")
+    _warn_of_refusals(rows)
+    observed = pd.DataFrame({"arm": rows["arm"].astype(str), "unit": rows[unit], "value": values.astype("float64")})
+    arms = {str(arm): _arm_of(group) for arm, group in observed.dropna().groupby("arm")}
+    if len(arms) < 2:
+        raise InvalidArgument(f"a comparison needs two arms; the column arm has {', '.join(arms) or 'none'}")
+    result = pd.DataFrame([_comparison(arms, a, b) for a, b in combinations(arms, 2)])
+    result.attrs.update(rows.attrs)
     return result
 
 
-def _compared_pairs(arms: list[str], a: str | None, b: str | None) -> list[tuple[str, str]]:
-    if (a is None) != (b is None):
-        raise InvalidArgument("give both arms, a and b, or neither to compare every pair")
-    if missing := [arm for arm in (a, b) if arm is not None and arm not in arms]:
-        raise InvalidArgument(f"there is no arm {', '.join(missing)}; there are {', '.join(arms) or 'none'}")
-    pairs = list(combinations(arms, 2)) if a is None or b is None else [(a, b)]
-    if not pairs:
-        raise InvalidArgument("a comparison needs two arms")
-    return pairs
+def _numbers(column: pd.Series) -> pd.Series:
+    """Return an outcome as numbers; raise InvalidArgument for texts, times and other values."""
+    try:
+        if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+            raise TypeError
+        return column.astype("Float64")
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"the column {column.name} must hold numbers, or true and false") from None
 
 
-def _comparison(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str) -> dict[str, Any]:
-    # Each device of an arm is a row (hits, moments).
-    devices_a, devices_b = arms[a], arms[b]
-    (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in arm.sum(axis=0)] for arm in (devices_a, devices_b))
-    rate_a, rate_b = hits_a / n_a, hits_b / n_b
-    low, high = newcombe_interval(hits_b, n_b, hits_a, n_a)
-    device_low, device_high = bootstrap_interval(devices_b, devices_a)
-    z, p = z_test(hits_b, n_b, hits_a, n_a)
-    sizes = {"n_a": n_a, "n_b": n_b, "devices_a": len(devices_a), "devices_b": len(devices_b)}
-    rates = {"rate_a": rate_a, "rate_b": rate_b, "difference": rate_b - rate_a}
-    intervals = {"low": low, "high": high, "device_low": device_low, "device_high": device_high}
-    tests = {"z": z, "p": p, "n_for_80_power": sample_size(rate_a, rate_b)}
-    return {"a": a, "b": b, **sizes, **rates, **intervals, **tests}
+def _warn_of_refusals(moments: pd.DataFrame) -> None:
+    if "reason" not in moments.columns:
+        return
+    refused = moments["reason"].isin(_REFUSED_BEFORE_DRAW)
+    if refused.groupby(moments["arm"]).mean().min() > _MANY_REFUSED:
+        most_frequent = moments.loc[refused, "reason"].value_counts().index[0]
+        warn_caller(
+            f"{refused.mean():.1%} of the moments were refused by stock or caps (most of them: {most_frequent}) before "
+            "the draw, so the arms can hardly differ"
+        )
+
+
+def _arm_of(rows: pd.DataFrame) -> _Arm:
+    values, mean = rows["value"], rows["value"].mean()
+    deviations = (values - mean).groupby(rows["unit"]).sum() / len(rows)
+    # Newcombe's interval needs independent values, one for each unit.
+    is_share = len(deviations) == len(rows) and values.isin([0, 1]).all()
+    return _Arm(len(deviations), mean, deviations, int(values.sum()) if is_share else None)
+
+
+def _comparison(arms: dict[str, _Arm], a: str, b: str) -> dict[str, Any]:
+    first, second = arms[a], arms[b]
+    if both := len(first.deviations.index.intersection(second.deviations.index)):
+        warn_caller(f"{both:,} units are in both arms {a} and {b}: assign each unit to one arm")
+    if first.hits is None or second.hits is None:
+        low, high = _welch_interval(first, second)
+    else:
+        low, high = newcombe_interval(second.hits, second.n, first.hits, first.n)
+    sizes = {"n_a": first.n, "n_b": second.n, "mean_a": first.mean, "mean_b": second.mean}
+    return {"a": a, "b": b, **sizes, "difference": second.mean - first.mean, "low": low, "high": high}
 
 
 def newcombe_interval(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
@@ -96,47 +132,24 @@ def newcombe_interval(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
     return low, high
 
 
-def z_test(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
-    """Return z and the two-sided p value of the pooled test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
-    pooled = (hits_1 + hits_2) / (n_1 + n_2)
-    standard_error = math.sqrt(pooled * (1 - pooled) * (1 / n_1 + 1 / n_2))
-    if standard_error == 0:
-        return 0.0, 1.0
-    z = (hits_1 / n_1 - hits_2 / n_2) / standard_error
-    return z, math.erfc(abs(z) / math.sqrt(2))  # equals 2 * (1 - cdf(|z|)), but a cdf near 1 would round to 1
-
-
-def sample_size(rate_1: float, rate_2: float) -> float:
-    """Return the size of each group with which a test finds this difference with 80 % power; NaN if it is 0."""
-    if rate_1 == rate_2:
-        return math.nan
-    mean = (rate_1 + rate_2) / 2
-    if_equal = Z_95 * math.sqrt(2 * mean * (1 - mean))
-    if_different = _Z_80_POWER * math.sqrt(rate_1 * (1 - rate_1) + rate_2 * (1 - rate_2))
-    return float(math.ceil(((if_equal + if_different) / (rate_1 - rate_2)) ** 2))
-
-
-def holm_corrected(p_values: Sequence[float]) -> list[float]:
-    """Return p values, corrected by Holm's method for the number of tests, in the given order."""
-    p, order = np.array(p_values, dtype=np.float64), np.argsort(p_values)
-    p[order] = np.maximum.accumulate(np.minimum(p[order] * np.arange(len(p), 0, -1), 1.0))
-    return [float(corrected) for corrected in p]
-
-
-def bootstrap_interval(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> Interval:
-    """Return the bootstrap interval of the difference of two rates; a group has a row (hits, moments) for each device.
-
-    The function samples devices, not moments, because caps make the moments of one device dependent. The interval is
-    NaN if a group has only one device.
-    """
-    if min(len(first), len(second)) < 2:
+def _welch_interval(first: _Arm, second: _Arm) -> Interval:
+    """Return Welch's interval for the difference of means (second minus first), with the variance between units."""
+    if min(first.n, second.n) < 2:
         return math.nan, math.nan
-    generator = np.random.default_rng(0)
-    rates = []
-    for group in (first, second):
-        # A sample is stored as a count per device, which needs less memory than a list of devices.
-        counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=_BOOTSTRAP_SAMPLES)
-        hits, moments = (counts @ group).T
-        rates.append(hits / moments)
-    low, high = np.quantile(rates[0] - rates[1], [0.025, 0.975])
-    return float(low), float(high)
+    # With one row for each unit, these are the squared standard errors of the means.
+    variances = [float((arm.deviations**2).sum()) * arm.n / (arm.n - 1) for arm in (first, second)]
+    if sum(variances) == 0:
+        return math.nan, math.nan
+    shares = [variance**2 / (arm.n - 1) for variance, arm in zip(variances, (first, second), strict=True)]
+    half = t_quantile(sum(variances) ** 2 / sum(shares)) * math.sqrt(sum(variances))
+    return second.mean - first.mean - half, second.mean - first.mean + half
+
+
+def t_quantile(degrees: float) -> float:
+    """Return the 97.5 % quantile of Student's t distribution with at least one degree of freedom."""
+    # With t = sqrt(degrees) * tan(angle), the density is proportional to cos(angle) ** (degrees - 1).
+    degrees = min(degrees, 1e6)  # from there on the quantile is that of the normal distribution, to four digits
+    edges = np.linspace(0, math.pi / 2, 200_001)
+    density = np.cos((edges[1:] + edges[:-1]) / 2) ** (degrees - 1)
+    area = np.concatenate([[0.0], np.cumsum(density)])
+    return math.sqrt(degrees) * math.tan(float(np.interp(0.95 * area[-1], area, edges)))

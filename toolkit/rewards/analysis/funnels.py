@@ -1,4 +1,4 @@
-"""The funnel from a session to a claimed reward, and the moments per session."""
+"""The funnel from a session to a claimed reward."""
 
 from __future__ import annotations
 
@@ -73,29 +73,6 @@ def funnel(
         result = pd.DataFrame(_step_rows(last_steps, names), columns=_FUNNEL_COLUMNS)
     result.attrs |= {**rows.attrs, "unit": counted}
     return result
-
-
-@checked_arguments
-def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None = None) -> float:
-    """Return how many moments a session has on average; NaN if there are no sessions.
-
-    Parameters
-    ----------
-    decisions
-        Needs the columns device and session_id; moments outside of a session do not count.
-    sessions
-        All sessions, as ``tk.operator.reward_sessions()`` returns them; if None, those with at least one moment.
-
-    Examples
-    --------
-    >>> decisions = pd.DataFrame({"device": ["a", "a", "b"], "session_id": ["s-1", "s-1", "s-2"]})
-    >>> moments_per_session(decisions)
-    1.5
-    """
-    moments = _rows_in_sessions(without_tests(decisions, ("device", "session_id")))
-    rows = [moments] if sessions is None else [moments, without_tests(sessions, ("device", "session_id"))]
-    units = pd.concat(rows)[list(_UNIT_COLUMNS["session"])].drop_duplicates()
-    return share(len(moments), len(units))
 
 
 def _choose_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:

@@ -1,4 +1,4 @@
-"""Frames of decisions, and their counts and rates by moment, hour, device and reason.
+"""Frames of decisions, and their counts and rates by moment and reason.
 
 Test moments are ignored; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """
@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.rewards.analysis.explanation import SENTENCES
-from toolkit.rewards.configuration import Configuration
 
 #: The lower and the upper bound of a 95 % interval.
 Interval = tuple[float, float]
@@ -91,7 +89,7 @@ def rate_by_moment(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
     The interval assumes independent moments, but caps make moments dependent: the interval is too narrow. The
-    bootstrap interval of `ab` assumes only that devices are independent.
+    interval of `ab` assumes only that devices are independent.
 
     Returns
     -------
@@ -107,69 +105,6 @@ def rate_by_moment(decisions: pd.DataFrame) -> pd.DataFrame:
     counts["few"] = counts["n"] < FEW_MOMENTS
     counts.attrs.update(rows.attrs)
     return counts
-
-
-@checked_arguments
-def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
-    """Return moments and rewards hour by hour, including hours without moments.
-
-    Parameters
-    ----------
-    tz
-        Time zone of the hours, such as ``Europe/Berlin``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index hour (in `tz`); moments, rewarded, rate (missing in an empty hour), clock_change (true on days when
-        the clock changes).
-    """
-    rows = without_tests(decisions, ("at", "rewarded"))
-    try:
-        zone = ZoneInfo(tz)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
-    local_times = utc_times(rows["at"]).tz_convert(zone).rename("hour")
-    first = local_times.min()
-    # With its default origin, resample would need a midnight, which a clock change may leave out.
-    origin = "start" if local_times.empty else first - (first.tz_localize(None) - first.tz_localize(None).floor("h"))
-    hours = rows.set_index(local_times)["rewarded"].resample("h", origin=origin)
-    counts = pd.DataFrame({"moments": hours.size(), "rewarded": hours.sum().astype("int64")})
-    counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
-    midnights = pd.DatetimeIndex(counts.index).tz_localize(None).normalize()
-    changes = [zone.utcoffset(day) != zone.utcoffset(day + pd.Timedelta(days=1)) for day in midnights]
-    counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
-    counts.attrs.update(rows.attrs)
-    return counts
-
-
-@checked_arguments
-def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """Return the rewards of each device, and how close the device came to the cap.
-
-    Parameters
-    ----------
-    configuration
-        The default limit ``per_device_per_day`` is the cap. None means the default configuration.
-
-    Returns
-    -------
-    pandas.DataFrame
-        device, moments, rewards, busiest_day (the most rewards within 24 hours), cap_used (busiest_day as a share of
-        the cap); most rewards first.
-    """
-    rows = without_tests(decisions, ("device", "at", "rewarded"))
-    cap = Configuration.parse(configuration or {}).default.per_device_per_day
-    groups = rows.groupby("device")["rewarded"]
-    result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
-    timed = rows.set_index(utc_times(rows["at"])).sort_index()
-    rewards = timed[timed["rewarded"]].groupby("device")["rewarded"]
-    busiest = rewards.rolling("24h").sum().groupby("device").max()
-    result["busiest_day"] = result["device"].map(busiest).fillna(0).astype("int64")
-    result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
-    ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
-    ordered.attrs.update(rows.attrs)
-    return ordered
 
 
 @checked_arguments

@@ -25,8 +25,7 @@ from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.rewards import wire
-from toolkit.rewards.analysis import charts, experiments, explanation, funnels, simulation
-from toolkit.rewards.analysis import rates as analysis
+from toolkit.rewards.analysis.rates import boolean_column, check_columns
 from toolkit.rewards.forms import checked_moment_id, new_device_id, start_text
 from toolkit.secret import Secret
 
@@ -110,7 +109,10 @@ class RewardPage:
 
 @checked_arguments
 class RewardClient(PublicNames):
-    """Sessions, moments and their analysis. Made by `toolkit.connect`, as ``tk.rewards``."""
+    """Sessions, moments and reward pages. Made by `toolkit.connect`, as ``tk.rewards``.
+
+    The analysis of decisions needs no connection: ``toolkit.rewards.funnel(decisions)``.
+    """
 
     def __init__(
         self, session: HttpSession, credential: Callable[[str], Secret], now: Callable[[], int] | None = None
@@ -120,18 +122,6 @@ class RewardClient(PublicNames):
         self._now = now or (lambda: time.time_ns() // 1_000_000)
 
     new_device_id = staticmethod(new_device_id)
-    funnel = staticmethod(funnels.funnel)
-    moments_per_session = staticmethod(funnels.moments_per_session)
-    rate_by_moment = staticmethod(analysis.rate_by_moment)
-    by_hour = staticmethod(analysis.by_hour)
-    by_device = staticmethod(analysis.by_device)
-    cap_report = staticmethod(analysis.cap_report)
-    ab = staticmethod(experiments.ab)
-    simulate = staticmethod(simulation.simulate)
-    made_up_moments = staticmethod(simulation.made_up_moments)
-    plot = staticmethod(charts.plot)
-    explain = staticmethod(explanation.explain)
-    sentence = staticmethod(explanation.sentence)
 
     def __repr__(self) -> str:
         return f"<Mobile rewards at {self._session.base_url}>"
@@ -208,10 +198,10 @@ class RewardClient(PublicNames):
         pandas.DataFrame
             One row per moment, with the columns of `moment`. If a request fails, the earlier moments remain decided.
         """
-        analysis.check_columns(moments, ("device", "moment_id"), "moments")
+        check_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
 
-        tests = analysis.boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
+        tests = boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
         rows = list(zip(moments["device"], map(checked_moment_id, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
         return declared_frame([self._send_moment(*row) for row in bar], MOMENT_COLUMNS)

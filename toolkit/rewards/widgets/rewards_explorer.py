@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Callable, Mapping
 from html import escape
@@ -229,9 +228,7 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        mean = funnels.moments_per_session(self.decisions)
-        per_session = "" if math.isnan(mean) else f" · {mean:.2f} moments per session"
-        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
+        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}")
 
     def _offer_reasons(self) -> None:
         """Offer the reasons that occur, and keep the selected reason if it is one of them."""

@@ -25,7 +25,7 @@ _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001  # how much later than its message the response to an append may arrive
 
 # An entry is one packed field, because every field costs Redis time.
-_encode = msgpack.Encoder().encode
+encode_entry = msgpack.Encoder().encode
 _decode = msgpack.Decoder(tuple[int, str, bytes]).decode
 
 
@@ -39,7 +39,7 @@ class Append(Command):
     ) -> None:
         tag, self.key = journals.tag_and_stream(name)
         super().__init__(tag, script=APPEND)
-        self.encoded = [_encode(new_entry) for new_entry in new_entries]
+        self.encoded = [encode_entry(new_entry) for new_entry in new_entries]
         self.journals, self.name, self.entries = journals, name, new_entries
         self.keep, self.floor = -1 if keep is None else keep, -1 if floor is None else floor
         self.size += sum([len(entry) for entry in self.encoded])

@@ -50,9 +50,11 @@ _FILES_OF_SCRIPTS = (
     ("record_functions.lua", "records.lua"),
     ("refuse_at_once.lua", "journal_functions.lua", "record_functions.lua", "commit.lua"),
     ("beat.lua",),
+    ("copy.lua",),
 )
 _SCRIPTS = [b"".join(files(__package__).joinpath(name).read_bytes() for name in names) for names in _FILES_OF_SCRIPTS]
-APPEND, RECORDS, COMMIT, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
+_HASHES = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
+APPEND, RECORDS, COMMIT, BEAT, COPY = _HASHES
 
 
 class Command(Request[Any]):

@@ -13,6 +13,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit.stores import CompareAndSet, Journals, NewEntry, Records
 from toolkit.stores.redis.address import UNREACHABLE, RedisAddress, reason_of
 from toolkit.stores.redis.commit import Commit
+from toolkit.stores.redis.copying import RedisCopying
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.nodes import Node, Topology
 from toolkit.stores.redis.records import RedisRecords
@@ -32,8 +33,11 @@ class RedisStore:
     def __repr__(self) -> str:
         return self.address.shown_url
 
-    async def open(self) -> None:
-        """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user."""
+    async def open(self, *, is_move_target: bool = False) -> None:
+        """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user.
+
+        A Redis with an unfinished move opens only as the target of a move.
+        """
         self.topology = Topology(self.address)
         self._journals = RedisJournals(self.topology)
         self._records = RedisRecords(self.topology, "records", self._now)
@@ -41,6 +45,7 @@ class RedisStore:
         self.journals: Journals = self._journals
         self.records: Records = self._records
         self.ephemeral: Records = self._ephemeral
+        self.copying = RedisCopying(self.topology, self._journals)
         try:
             await self.topology.read()
             tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
@@ -48,6 +53,10 @@ class RedisStore:
                 await self._examine(node)
                 # A user who may not write is refused here, before the gateway answers anybody.
                 await node.beat(tag, self.topology.key(tag, "epochs"))
+            if not is_move_target and await self.copying.marker() is not None:
+                raise StoreUnavailable(
+                    f"{self!r} has an unfinished move: run `toolkit move` again with the same folder and URL"
+                )
         except BaseException:
             await self.close()
             raise

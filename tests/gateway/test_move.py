@@ -1,0 +1,230 @@
+"""`toolkit move`: everything of a folder is in Redis afterwards, however often the move was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+import toolkit
+from tests.conftest import operator_of
+from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_server
+from toolkit.cli import main
+from toolkit.dweets.service.things import journal_of
+from toolkit.errors import StoreUnavailable
+from toolkit.gateway import Gateway
+from toolkit.outside_world import SystemClock
+from toolkit.stores import NewEntry
+from toolkit.stores.embedded import EmbeddedStore
+from toolkit.stores.moving import Moved, Progress, marker_file, move
+from toolkit.stores.redis.store import RedisStore
+
+THINGS = [f"thing-{number}" for number in range(12)]
+SERVERS = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
+
+
+def move_command(folder: Path, url: str) -> Result:
+    return CliRunner().invoke(main, ["move", str(folder), url])
+
+
+def fill(folder: Path, things: list[str] = THINGS, dweets: int = 30) -> tuple[dict[str, str], str]:
+    """Fill the folder of a gateway; return the keys of its locked thing, and a device with a session."""
+    with Gateway(folder, keep=500) as gateway, toolkit.connect(gateway) as tk:
+        for number, thing in enumerate(things):
+            tk.dweets.post_frame(thing, pd.DataFrame({"n": range(dweets + number), "text": "ä€🙂"}))
+        lock = tk.operator.issue_lock()
+        tk.dweets.lock("vault", lock=lock.lock, key=lock.master_key)
+        tk.dweets.post("vault", {"gold": 1}, key=lock.master_key)
+        tk.dweets.set_alert("vault", who="ada@example.com", condition="dweet.gold > 1", key=lock.master_key)
+        device = tk.rewards.new_device_id("acme")
+        tk.rewards.start_session(device)
+        tk.rewards.moment(device, "level-complete")
+    return {"master": lock.master_key.reveal(), "read": lock.read_key.reveal()}, device
+
+
+def state(gateway: Gateway, keys: dict[str, str]) -> dict[str, pd.DataFrame]:
+    """Return all that a user can see of a gateway."""
+    tk, operator = toolkit.connect(gateway), operator_of(gateway)
+    frames = {thing: tk.dweets.history(thing) for thing in THINGS}
+    return {
+        **frames,
+        "vault": tk.dweets.history("vault", key=keys["read"]),
+        "locks": operator.locks(),
+        "decisions": operator.decisions(),
+        "sessions": operator.reward_sessions(),
+        "outbox": operator.outbox(),
+    }
+
+
+async def moved(folder: Path, url: str, progress: Progress = lambda stage, done, total: None) -> Moved:
+    now = SystemClock().now
+    source, target = EmbeddedStore(folder, now), RedisStore(url, now)
+    await source.open()
+    await target.open(is_move_target=True)
+    try:
+        return await move(folder, source, target, progress)
+    finally:
+        await target.close()
+        await source.close()
+
+
+@SERVERS
+def test_everything_is_there_and_goes_on(tmp_path: Path, fresh: Callable[[], str]) -> None:
+    keys, device = fill(tmp_path)
+    with Gateway(tmp_path, keep=500) as gateway:
+        before = state(gateway, keys)
+    url = fresh()
+    result = move_command(tmp_path, url)
+    assert result.exit_code == 0, result.output
+    assert f"moved and compared: {sum(range(30, 42)) + 3} entries of 15 journals" in result.output
+    with Gateway(store=url, keep=500) as gateway:
+        for name, frame in state(gateway, keys).items():
+            pd.testing.assert_frame_equal(frame, before[name])
+        tk = toolkit.connect(gateway)
+        tk.dweets.post("vault", {"gold": 2}, key=keys["master"])
+        assert tk.dweets.history("vault", key=keys["read"])["gold"].tolist() == [1, 2]
+        with pytest.raises(toolkit.errors.KeyRejected):
+            tk.dweets.post("vault", {"gold": 3})
+        assert list(tk.dweets.get_alert("vault", key=keys["master"])["condition"]) == ["dweet.gold > 1"]
+        tk.rewards.start_session(device)
+        assert len(operator_of(gateway).reward_sessions()) == len(before["sessions"]) + 1
+
+
+class Interrupted(Exception):
+    """Stands for Ctrl-C: the move ends at once, and what it wrote stays."""
+
+
+@SERVERS
+def test_an_interrupted_move_goes_on(tmp_path: Path, fresh: Callable[[], str]) -> None:
+    keys, _ = fill(tmp_path)
+    url, seen = fresh(), set[tuple[str, int]]()
+
+    def interrupt_each_place_once(stage: str, done: int, total: int) -> None:
+        if (stage, done) not in seen and (done % 5 == 1 or stage == "records"):
+            seen.add((stage, done))
+            raise Interrupted
+
+    interruptions = 0
+    while True:
+        try:
+            result = asyncio.run(moved(tmp_path, url, interrupt_each_place_once))
+        except Interrupted:
+            interruptions += 1
+            with pytest.raises(StoreUnavailable, match="unfinished move: run `toolkit move` again"):
+                Gateway(store=url)
+            with Gateway(tmp_path, keep=500) as gateway:  # somebody goes on with the folder instead
+                toolkit.connect(gateway).dweets.post("thing-3", {"n": -interruptions})
+        else:
+            break
+    assert {stage for stage, _ in seen} == {"copy", "records", "verify"}
+    assert result.entries == sum(range(30, 42)) + 3 + interruptions
+    assert not marker_file(tmp_path).exists()
+    with Gateway(tmp_path, keep=500) as old, Gateway(store=url, keep=500) as new:
+        before = state(old, keys)
+        for name, frame in state(new, keys).items():
+            pd.testing.assert_frame_equal(frame, before[name])
+
+
+def other_data(url: str, folder: Path) -> None:
+    with Gateway(store=url) as gateway:
+        toolkit.connect(gateway).dweets.post("somebody-else", 1)
+
+
+def other_move(url: str, folder: Path) -> None:
+    def interrupt(stage: str, done: int, total: int) -> None:
+        raise Interrupted
+
+    fill(folder / "other", ["other"])
+    with pytest.raises(Interrupted):
+        asyncio.run(moved(folder / "other", url, interrupt))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (other_data, "is not empty: it has the key"),
+        (other_move, "has an unfinished move of another folder"),
+    ],
+)
+def test_a_target_in_use_is_refused(tmp_path: Path, prepare: Callable[[str, Path], None], message: str) -> None:
+    folder, url = tmp_path / "mine", fresh_url()
+    fill(folder, ["kitchen"])
+    prepare(url, tmp_path)
+    result = move_command(folder, url)
+    assert result.exit_code == 1
+    assert message in result.output
+    with Gateway(folder) as gateway:
+        assert len(toolkit.connect(gateway).dweets.history("kitchen")) == 30
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    with Gateway(tmp_path):
+        result = move_command(tmp_path, fresh_url())
+    assert (result.exit_code, "is in use by" in result.output) == (1, True)
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    result = move_command(tmp_path / "nothing", fresh_url())
+    assert result.exit_code == 2
+    assert "has no data of a gateway" in result.output
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_wrong_password_is_refused_and_not_shown(tmp_path: Path) -> None:
+    fill(tmp_path, ["kitchen"])
+    with RedisServer(requirepass="the-right-one") as server:
+        result = move_command(tmp_path, f"redis://:not-the-right-one@127.0.0.1:{server.port}")
+    assert result.exit_code == 1
+    assert "put its user and password into the URL" in result.output
+    assert "right-one" not in result.output
+
+
+def test_foreign_writes_during_a_move_are_found(tmp_path: Path) -> None:
+    fill(tmp_path, ["kitchen"])
+    url = fresh_url()
+    prefix = url.partition("prefix=")[2].partition("&")[0]
+
+    def write(stage: str, done: int, total: int) -> None:
+        if stage == "records":
+            with shared_server().client() as client:
+                (key,) = [key for key in client.scan_iter(match=f"{prefix}*kitchen")]
+                client.xadd(key, {"e": b"foreign"}, id="0-*")
+
+    with pytest.raises(StoreUnavailable, match="differs between .* remove the keys of its prefix|cannot be read"):
+        asyncio.run(moved(tmp_path, url, write))
+
+
+@pytest.mark.long
+@SERVERS
+def test_a_million_dweets_move(tmp_path: Path, fresh: Callable[[], str]) -> None:
+    things = [f"thing-{number}" for number in range(10_000)]
+
+    async def post() -> None:
+        store = EmbeddedStore(tmp_path, SystemClock().now)
+        await store.open()
+        at, created = SystemClock().now(), "2026-01-01T00:00:00.000Z"
+        for thing in things:
+            text = f'{{"thing":"{thing}","created":"{created}","content":{{"n":%d}},"transaction":"%d"}}'
+            entries = [NewEntry(at, str(number), (text % (number, number)).encode()) for number in range(100)]
+            appended = store.journals.append(journal_of(thing), entries)
+        await appended
+        await store.close()
+
+    asyncio.run(post())
+    with Gateway(tmp_path) as gateway:
+        for _ in range(100):
+            operator_of(gateway).issue_lock()
+        locks = operator_of(gateway).locks()
+        histories = [toolkit.connect(gateway).dweets.history(thing) for thing in things[::100]]
+    url = fresh()
+    result = move_command(tmp_path, url)
+    assert "moved and compared: 1000000 entries of 10000 journals" in result.output
+    with Gateway(store=url) as gateway:
+        pd.testing.assert_frame_equal(operator_of(gateway).locks(), locks)
+        for thing, history in zip(things[::100], histories, strict=True):
+            assert len(history) == 100
+            pd.testing.assert_frame_equal(toolkit.connect(gateway).dweets.history(thing), history)
