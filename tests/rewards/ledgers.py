@@ -21,6 +21,7 @@ from toolkit.rewards.service.rewards import RewardRequest, RewardService
 from toolkit.stores import Store
 
 UNLIMITED = {"per_device_per_day": 10_000, "per_moment_per_day": 10_000, "min_gap_s": 0}
+HALF = {"default": {**UNLIMITED, "p": 0.5}, "rewards": [{"id": "drink", "title": "A drink", "stock": 100_000}]}
 SCARCE = {
     "default": {"p": 1, **UNLIMITED},
     "rewards": [{"id": "drink", "title": "A cold drink", "stock": 100}],
