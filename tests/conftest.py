@@ -18,8 +18,8 @@ from xdist.scheduler import LoadFileScheduling
 
 import toolkit
 from tests.ports import free_port
-from toolkit.gateway import Gateway
 from toolkit.operator.client import OperatorClient
+from toolkit_gateway import Gateway
 
 ROOT = Path(__file__).resolve().parents[1]
 

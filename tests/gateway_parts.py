@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-from toolkit.gateway import Gateway, gateway
-from toolkit.gateway.configuration import Configuration
-from toolkit.gateway.services import Services
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Records, Store
+from toolkit_gateway import Gateway, gateway
+from toolkit_gateway.configuration import Configuration
+from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.services import Services
+from toolkit_gateway.stores import Records, Store
 
 
 def gateway_and_services(*arguments: Any, **options: Any) -> tuple[Gateway, NotedServices]:

@@ -17,8 +17,8 @@ from tests.conftest import ROOT
 
 _PROGRAM = """
 import json, sys, threading
-from toolkit.gateway import Gateway
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import Timings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
 config = {**given.pop("config", {}), "dweets": settings}
@@ -37,7 +37,7 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway` (``config`` without dweets), ``keep`` and ``archive_seconds`` of its
+        Arguments of `toolkit_gateway.Gateway` (``config`` without dweets), ``keep`` and ``archive_seconds`` of its
         dweets, and ``timings``.
     """
 

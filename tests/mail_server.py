@@ -1,10 +1,12 @@
-"""A real SMTP server on this machine, whose behaviour a test sets."""
+"""Mail servers on this machine: a real one, whose behaviour a test sets, and one that goes wrong."""
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -44,7 +46,7 @@ class MailServer:
         port: int | None = None,
         *,
         refuse_text: str = "",
-        refuse_recipient: str = "",
+        refuse_recipient: str | tuple[str, ...] = "",
         refuse_password: bool = False,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -97,3 +99,54 @@ class MailServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._controller.stop()
+
+
+class BadServer:
+    """A mail server that goes wrong at one step of each conversation, as `misbehave` says."""
+
+    def __init__(self, at: bytes, misbehave: Callable[[socket.socket], object]) -> None:
+        self._at, self._misbehave = at, misbehave
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"smtp://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.texts = 0
+        self.is_reached = threading.Event()
+
+    def __enter__(self) -> BadServer:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # until the listener is closed
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, suppress(OSError):  # until the gateway ends the connection
+                    self._converse(connection)
+
+    def _converse(self, connection: socket.socket) -> None:
+        lines = connection.makefile("rb")
+        connection.sendall(b"220 hello\r\n")
+        while line := lines.readline().lower():
+            if line.startswith(b".\r\n"):
+                self.texts += 1
+            if line.startswith(self._at):
+                self.is_reached.set()
+                self._misbehave(connection)
+                return
+            if line.startswith((b"ehlo", b"mail", b"rcpt", b".\r\n")):
+                connection.sendall(b"250 OK\r\n")
+            elif line.startswith(b"data"):
+                connection.sendall(b"354 go on\r\n")
+
+
+def drip(connection: socket.socket) -> None:
+    """Send a byte now and then, so that no time limit between two bytes ends the connection."""
+    while not threading.Event().wait(0.05):
+        connection.sendall(b"2")
+
+
+def flood(connection: socket.socket) -> None:
+    while True:
+        connection.sendall(b"250-and more\r\n" * 1_000)

@@ -33,13 +33,13 @@ import toolkit
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.gateway.kept_folder import kept_contents
 from toolkit.cli import main
-from toolkit.dweets.service.lock_records import LockTable
-from toolkit.gateway import Gateway
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.lock_records import LockTable
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
-COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "record", "tail", "write")
+COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "tail", "write")
 KEPT_FILES = ["database", "gateway.lock", "operator.key"]
 
 
@@ -60,8 +60,8 @@ def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.Comple
 
 @contextmanager
 def log_kept_as_it_is() -> Iterator[None]:
-    """Undo what `toolkit gateway` and `toolkit record` do with the log of their process."""
-    logs = [logging.getLogger(name) for name in ("toolkit.gateway", "toolkit.recording")]
+    """Undo what `toolkit gateway` does with the log of its process."""
+    logs = [logging.getLogger("toolkit_gateway")]
     before = [(log.handlers[:], log.level, log.propagate) for log in logs]
     yield
     for log, (handlers, level, propagate) in zip(logs, before, strict=True):
@@ -183,7 +183,7 @@ def test_the_version_is_the_distributions() -> None:
     [
         ("import toolkit.cli", "pandas numpy matplotlib ipywidgets requests httptools rocksdict jupyterlab asyncio"),
         (
-            "from toolkit.gateway import Gateway\nGateway().close()",
+            "from toolkit_gateway import Gateway\nGateway().close()",
             "pandas pyarrow matplotlib ipywidgets requests redis",
         ),
     ],

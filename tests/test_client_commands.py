@@ -24,7 +24,7 @@ from tests.conftest import ROOT
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from tests.test_cli import TOOLKIT, called, end, run, started, url_of
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 KEY = "correct-horse-battery"
 # A thing, and what each command needs beside it.
@@ -334,10 +334,9 @@ def test_a_page_has_its_size_and_a_letter_all_its_pages(tmp_path: Path) -> None:
     letter = ["--hand=Molly", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
     said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 40).stdout
     assert "<Letter by Molly, 2 pages of 297.64 x 419.53" in said
-    card = ["--page=8cmx5cm", "--size=9mm", "--align=middle", "--background=#ffe", "-o", str(tmp_path / "a.png")]
-    done = called("write", "Dear Ada\n" * 5, "--hand=Molly", *card)
-    assert "<PNG by Molly, 227 x 142, 6 lines" in done.stdout
-    assert done.stderr == "Warning: some ink did not fit and was cut off, from the line 'Dear Ada' on\n"
+    card = ["--size=9mm", "--margin=1cm", "--background=#ffe", "-o", str(tmp_path / "a.png")]
+    assert "<PNG by Molly, 504 x " in called("write", "Dear Ada\n" * 5, "--hand=Molly", *card).stdout
+    assert "must end in .pdf" in called("write", "Hi", "--hand=Molly", "--page=A6", *card, code=2).stderr
     unknown = called("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
     assert "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal" in unknown
 
@@ -496,4 +495,4 @@ def test_printing_rows_loads_no_pandas_and_no_server(options: str, url: str, tk:
     loaded = done.stdout.splitlines()[-1].split()
     heavy = {"pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "rocksdict", "httptools", "quickjs", "redis"}
     assert not heavy & set(loaded)
-    assert not [name for name in loaded if name.startswith(("toolkit.gateway", "toolkit.stores", "toolkit.connection"))]
+    assert not [name for name in loaded if name.startswith(("toolkit_gateway.stores", "toolkit.connection"))]

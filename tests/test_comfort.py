@@ -14,10 +14,9 @@ import pandas as pd
 import pytest
 
 import toolkit
-import toolkit.gateway
 from tests.mail_server import eventually
-from toolkit.gateway import Gateway
-from toolkit.notebook_cell import CellRun
+from toolkit.widgets.cell_runs import CellRun
+from toolkit_gateway import Gateway
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ def test_a_gateway_that_nothing_holds_ends_by_itself() -> None:
 
 def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     def started_in(cell: str, run: str) -> Gateway:
-        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun(cell, run))
+        monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun(cell, run))
         return Gateway()
 
     # All are held, as by the list of outputs of a notebook.

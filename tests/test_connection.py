@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,9 +17,8 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from tests.mail_server import eventually
 from toolkit.errors import ConnectionClosed, InvalidArgument, ToolkitError, Unreachable
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 
@@ -180,15 +178,3 @@ def test_a_missing_key_is_told_at_the_call_that_needs_it(gateway: Gateway) -> No
             tk.identity.echo("hello")
         decisions = pd.DataFrame({"device": ["a"], "rewarded": [True]})
         assert len(toolkit.rewards.funnel(decisions)) == 2  # analysis needs no key
-
-
-def test_a_recorder_ends_when_its_connection_is_closed(
-    gateway: Gateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    tk = toolkit.connect(gateway)
-    tk.dweets.post("hall", {"n": 1})
-    with tk.dweets.record("hall", tmp_path) as recording:
-        recording.wait(dweets=1)
-        tk.close()
-        eventually(lambda: "hall is no longer recorded: the connection to" in caplog.text)
-    assert len(toolkit.connect(gateway).dweets.archive(tmp_path).history("hall")) == 1

@@ -21,6 +21,7 @@ from playwright.sync_api import sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 import toolkit
+import toolkit_gateway
 from tests.browser.lab_page import CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
@@ -59,7 +60,7 @@ def test_every_public_name_has_a_reference_page(site: Path) -> None:
 
 def public_names() -> Iterator[str]:
     """Yield every name that a person imports or calls, by the place of its definition."""
-    for package in (toolkit, toolkit.dweets, toolkit.rewards, toolkit.identity, toolkit.gateway):
+    for package in (toolkit, toolkit.dweets, toolkit.rewards, toolkit.identity, toolkit_gateway):
         for name in package.__all__:
             value = getattr(package, name)
             if not isinstance(value, ModuleType) and (package is toolkit or name not in toolkit.__all__):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 MODULES = sorted((ROOT / "toolkit").rglob("*.py"))
 

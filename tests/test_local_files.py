@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit import local_files
-from toolkit.local_files import copy_missing, write_whole
+from toolkit.system import files as local_files
+from toolkit.system.files import copy_missing, write_whole
 
 ORIGINALS = {"notebooks/1.ipynb": "one", "notebooks/2.ipynb": "two", "data/a/b.csv": "x,y"}
 NOT_FOR_COPIES = ("notebooks/.ipynb_checkpoints/1.ipynb", "data/tools/hands/compile.py", "docs/index.md")

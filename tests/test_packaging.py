@@ -170,7 +170,7 @@ NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 def test_its_notebooks_run(name: str, lab_programs: Path, tmp_path: Path) -> None:
     # All of them are compared and driven in a browser elsewhere; here: that the wheel has what they need.
     python = lab_programs / "python"
-    copy = "import pathlib, toolkit.local_files as f; f.copy_missing(f.originals(), pathlib.Path('mine'))"
+    copy = "import pathlib, toolkit.system.files as f; f.copy_missing(f.originals(), pathlib.Path('mine'))"
     run([python, "-c", copy], tmp_path)
     run([lab_programs / "jupyter-execute", "--inplace", f"mine/notebooks/{name}"], tmp_path)
     executed = json.loads((tmp_path / "mine" / "notebooks" / name).read_bytes())

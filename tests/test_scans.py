@@ -26,14 +26,14 @@ DEMO_WORLD, SECRET_PARTS = "data/demo_world.json", {"credentials", "locks"}
 #: The only files that may read a secret's raw value, each with the outside it is for.
 REVEALERS = {
     "toolkit/http_client.py",
-    "toolkit/dweets/service/mail.py",
-    "toolkit/gateway/configuration.py",
-    "toolkit/gateway/gateway.py",
-    "toolkit/gateway/routes/operator.py",
-    "toolkit/gateway/services.py",
-    "toolkit/handwriting/service/handwriting.py",
+    "toolkit_gateway/dweets/mail_delivery.py",
+    "toolkit_gateway/configuration.py",
+    "toolkit_gateway/gateway.py",
+    "toolkit_gateway/routes/operator.py",
+    "toolkit_gateway/services.py",
+    "toolkit_gateway/handwriting/handwriting.py",
     "toolkit/operator/client.py",
-    "toolkit/cli/lock.py",
+    "toolkit_gateway/cli/lock.py",
     "toolkit/cli/lab.py",
 }
 LOCK_FILES = {"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "package-lock.json", "yarn.lock"}

@@ -27,8 +27,8 @@ from toolkit.cli.history import history
 from toolkit.cli.post import post
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write
-from toolkit.gateway import DEMO_SEED, DEMO_START, SteppedClock
 from toolkit.operator import wire
+from toolkit_gateway import DEMO_SEED, DEMO_START, SteppedClock
 
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8")
 CODE = re.compile(r"`([^`]+)`")

@@ -13,7 +13,7 @@ import pytest
 import traitlets
 
 from toolkit import HistoryExplorer
-from toolkit.widget_family import ServiceWidget, in_turn
+from toolkit.widgets.base import ServiceWidget, in_turn
 
 Stalling = tuple[traitlets.HasTraits, str]  # a widget and its trait, when that changes
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.mail_server import eventually
-from toolkit.worker_process import Death, WorkerDied, WorkerProcess
+from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 
 JOBS = "tests.worker_jobs"
 
@@ -156,7 +156,7 @@ def test_an_interrupt_of_the_whole_group_does_not_reach_it(worker: WorkerProcess
 def test_a_child_ends_with_a_parent_that_is_killed(job: str) -> None:
     program = f"""
 import sys, threading
-from toolkit.worker_process import WorkerProcess
+from toolkit.system.worker_process import WorkerProcess
 worker = WorkerProcess({JOBS!r})
 worker.do(('echo', []), 60)
 print(worker.pid, flush=True)

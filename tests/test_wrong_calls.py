@@ -103,14 +103,12 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "history of minus n": (lambda w: w.dweets.history("roof", n=-1), "n must be at least 1"),
     "history of half": (lambda w: w.dweets.history("roof", n=1.5), "n is a whole number or None, not a float"),
     "history of truth": (lambda w: w.dweets.history("roof", n=True), "not a bool"),
-    "stored on NaT": (lambda w: w.dweets.stored("roof", pd.NaT), "date must be a time"),
-    "stored at a text": (lambda w: w.dweets.stored("roof", "2026-01-01", hour="9"), "hour is a whole number or None"),
+    "backtest on NaT": (lambda w: w.dweets.backtest("roof", "true", date=pd.NaT), "date must be a time"),
     "collect no dweet": (lambda w: w.dweets.collect("roof", n=0), "n must be at least 1, not 0"),
     "collect backwards": (lambda w: w.dweets.collect("roof", seconds=-1), "seconds is a number of 0 or more, not -1"),
     "collect until NaN": (lambda w: w.dweets.collect("roof", seconds=math.nan), "seconds is a number of 0 or more"),
     "listen since -1": (lambda w: w.dweets.listen("roof", since=-1), "since is a sequence number, 0 or more, not -1"),
     "collect without end": (lambda w: w.dweets.collect("roof"), "say when to stop"),
-    "record into nothing": (lambda w: w.dweets.record("roof", None), "folder is a str or a PathLike, not None"),
     "archive query with one parameter": (lambda w: w.archive.sql("SELECT ?", "roof"), "is a list of values or a dict"),
     "resample how many": (lambda w: FRAME.dweets.resample("1D", "mode"), "how is 'mean' or 'median'"),
     "resample twins": (lambda w: TWICE.dweets.resample("1D"), "two columns have the same name"),
@@ -179,7 +177,6 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         "gateway.folder: expected the path of a f",
     ),
     "gateway at NUL": (lambda w: toolkit.Gateway("a\0b"), "gateway.folder: expected the path of a folder, got a text"),
-    "record to NUL": (lambda w: w.dweets.record("roof", "a\0b"), "a path must not be empty or contain NUL"),
     "gateway of no name": (lambda w: toolkit.Gateway(""), "expected the path of a folder, got an empty text"),
 }
 
@@ -206,7 +203,7 @@ RIGHT: dict[str, Callable[[World], object]] = {
     "a naive time": lambda w: w.dweets.history("roof", since=datetime(2026, 1, 1)),  # noqa: DTZ001
     "a day": lambda w: w.dweets.history("roof", since=date(2026, 1, 1), until=np.datetime64("2026-01-02")),
     "a zoned time": lambda w: w.archive.history("roof", since=pd.Timestamp("2026-01-01", tz="Asia/Tokyo")),
-    "a day of Timestamp": lambda w: w.dweets.stored("roof", pd.Timestamp("2026-01-01"), hour=np.int32(9)),
+    "a day of Timestamp": lambda w: w.dweets.backtest("roof", "true", date=pd.Timestamp("2026-01-01")),
     "speed of numpy": lambda w: w.dweets.replay("roof", FRAME.head(0), speed=np.float32(5)).wait(60),
     "a path": lambda w: w.dweets.archive(Path(w.archive.folder)),
     "fields of an index": lambda w: FRAME.dweets.statistics(FRAME.columns),
@@ -240,7 +237,7 @@ ODD: list[Any] = [
 
 
 #: These wait for what never comes, or render many pictures.
-SLOW = ("collect", "listen", "record", "sweep", "rendered", "add_frames")
+SLOW = ("collect", "listen", "sweep", "add_frames")
 
 
 def test_a_progress_bar_around_a_generator_is_read_once(world: World) -> None:

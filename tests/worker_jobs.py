@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolkit.worker_process import limit_cpu, serve
+from toolkit.system.worker_process import limit_cpu, serve
 
 _kept: list[bytes] = []
 

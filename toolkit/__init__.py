@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING
 
 from toolkit import dweets, errors, handwriting, identity, rewards
 from toolkit.dweets.analysis.registration import register_accessor
-from toolkit.public_names import lazy_names
+from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
+    from toolkit.archive.archive import Archive
     from toolkit.connection import Connection, connect
-    from toolkit.dweets.archive.archive import Archive
     from toolkit.dweets.widgets.history_explorer import HistoryExplorer
     from toolkit.dweets.widgets.live_dweets import LiveDweets
-    from toolkit.gateway import Gateway
     from toolkit.handwriting.widgets.handwriting_explorer import HandwritingExplorer
     from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough
     from toolkit.rewards.widgets.rewards_explorer import RewardsExplorer
     from toolkit.secret import Secret
+    from toolkit_gateway import Gateway
 
 _MODULE_OF_NAME = {
-    "Archive": "toolkit.dweets.archive.archive",
+    "Archive": "toolkit.archive",
     "Connection": "toolkit.connection",
-    "Gateway": "toolkit.gateway",
+    "Gateway": "toolkit_gateway",
     "HandwritingExplorer": "toolkit.handwriting.widgets.handwriting_explorer",
     "HistoryExplorer": "toolkit.dweets.widgets.history_explorer",
     "IdentityWalkthrough": "toolkit.identity.widgets.identity_walkthrough",

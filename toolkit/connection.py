@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Literal
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
 from toolkit.http_client import HttpSession, checked_base_url
-from toolkit.public_names import Closable, PublicNames, interrupts_deferred
+from toolkit.public_api import Closable, PublicNames, interrupts_deferred
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
-    from toolkit.gateway import Gateway
     from toolkit.handwriting.client.handwriting import HandwritingClient
     from toolkit.identity.client.identity import IdentityClient
     from toolkit.operator.client import OperatorClient
-    from toolkit.rewards.client.rewards import RewardClient
+    from toolkit.rewards.client import RewardClient
+    from toolkit_gateway import Gateway
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
 # The apikey if the caller gives none: a gateway without configured apikeys accepts any key.
@@ -104,7 +104,7 @@ class Connection(PublicNames, Closable):
             gateway = os.environ.get("TOOLKIT_URL") or None
         if gateway is None:
             with interrupts_deferred():
-                from toolkit.gateway import Gateway
+                from toolkit_gateway import Gateway
 
             self._started_gateway = gateway = Gateway()
         if isinstance(gateway, str):
@@ -134,7 +134,7 @@ class Connection(PublicNames, Closable):
     def rewards(self) -> RewardClient:
         """Mobile rewards: sessions, moments and their analysis; needs a gatewaykey and an app_key."""
         with interrupts_deferred():
-            from toolkit.rewards.client.rewards import RewardClient
+            from toolkit.rewards.client import RewardClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
         return RewardClient(self._session("rewards"), partial(self._credential, "rewards"), now)

@@ -27,7 +27,8 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -258,15 +259,33 @@ def class_of_status(status: int) -> type[ServiceError]:
 
 def install_command(extra: str) -> str:
     """Return the pip command that installs the libraries of an extra, such as ``lab``."""
+    # The command names the libraries, because this package itself is on no package index.
+    return f"{sys.executable} -m pip install {' '.join(dict.fromkeys(_libraries_of(extra)))}"
+
+
+def _libraries_of(extra: str) -> Iterator[str]:
     from importlib.metadata import requires  # seldom needed, and it takes as long as all other imports of this module
 
-    # The command names the libraries, because this package itself is on no package index.
-    libraries = []
     for requirement in requires("gateway-toolkit") or ():
         library, _, marker = requirement.partition(";")
-        if re.search(rf"""extra == ['"]{extra}['"]""", marker):
-            libraries.append(f"'{library.strip()}'")
-    return f"{sys.executable} -m pip install {' '.join(libraries)}"
+        if not re.search(rf"""extra == ['"]{extra}['"]""", marker):
+            continue
+        if included := re.match(r"gateway-toolkit\[(.+)\]", library):
+            for name in included[1].split(","):
+                yield from _libraries_of(name)
+        else:
+            yield f"'{library.strip()}'"
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Turn the error of a missing library into one that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "toolkit").startswith("toolkit"):  # a module of ours is missing: a bug
+            raise
+        raise ExtraMissing(str(error.name), extra) from None
 
 
 def counted(number: int, noun: str) -> str:
@@ -274,9 +293,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+class DataWarning(UserWarning):
+    """Something about the data is doubtful, and the call goes on; the text has counts and an example.
+
+    ``warnings.simplefilter("error", toolkit.errors.DataWarning)`` makes each of these warnings an error.
+    """
+
+
 def warn_caller(text: str) -> None:
-    """Issue a UserWarning for the line of the caller's code that called this package."""
+    """Issue a DataWarning for the line of the caller's code that called this package."""
     level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("toolkit."):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("toolkit.", "toolkit_gateway.")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, DataWarning, stacklevel=level)

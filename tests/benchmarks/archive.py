@@ -1,8 +1,8 @@
 """Hourly means of 10 million archived dweets: ``python -m tests.benchmarks.archive [--rounds N]``.
 
 Ours: ``tk.dweets.archive(folder).sql(...)``. The peer: DuckDB called by hand on the same files, with the same answer.
-Each round asks both in turn, in a process of its own for the largest memory. Then how many rows a second a recorder
-takes from a gateway in another process, and how many the writer takes.
+Each round asks both in turn, in a process of its own for the largest memory. Then how many rows a second the writer
+takes, and what `add_frame` costs against pyarrow's `write_table` on the same frame with a column of JSON beside it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from tqdm import tqdm
 
-import toolkit
-from tests.gateway_process import GatewayProcess
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.parquet_files import Row
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.archive import Archive
+from toolkit.archive.parquet_files import Row
+from toolkit.archive.writer import ArchiveWriter
+from toolkit.dweets.frame_rows import row_texts
 
 THINGS, ROWS = 1_000, 10_000
-RECORDED = 50_000
 QUERY = """
 SELECT thing, date_trunc('hour', created) AS hour, avg(celsius) AS celsius FROM {} GROUP BY thing, hour
 """
@@ -83,15 +83,25 @@ def largest_memory(folder: Path, query: str) -> float:
     return float(subprocess.check_output([sys.executable, "-m", "tests.benchmarks.archive", str(folder), query]))
 
 
-def recorder() -> float:
-    """Return how many rows a second a recorder takes from a gateway in another process."""
-    with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as folder:
-        with GatewayProcess(Path(data), keep=RECORDED) as process, toolkit.connect(process.base_url) as tk:
-            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(RECORDED)}), progress=False)
-            started = time.perf_counter()
-            with tk.dweets.record("kitchen", folder) as recording:
-                recording.wait(RECORDED, timeout=600)
-            return RECORDED / (time.perf_counter() - started)
+def of_all_kinds(rows: int = 200_000) -> pd.DataFrame:
+    """Return a frame as devices send it: three floats with gaps, a truth value, a text and a nested number."""
+    random = np.random.default_rng(1)
+    values: dict[str, object] = {}
+    for name in ("celsius", "humidity", "pressure"):
+        values[name] = np.where(random.random(rows) < 0.01, np.nan, random.normal(15, 5, rows).round(2))
+    values |= {"open": random.random(rows) < 0.5, "state": random.choice(["idle", "heating", "off"], rows)}
+    values["air.quality"] = random.integers(0, 500, rows)
+    return pd.DataFrame(values, index=pd.date_range("2025-01-01", periods=rows, freq="s", tz="UTC"))
+
+
+def one_frame(frame: pd.DataFrame) -> tuple[float, float]:
+    """Return the CPU seconds of `add_frame`, and of `write_table` on the same frame with a column of JSON texts."""
+    texts = pd.Series(row_texts(frame).to_pylist(), frame.index, dtype="str")
+    with tempfile.TemporaryDirectory() as folder:
+        ours = both_times(lambda: Archive(folder).add_frame("roof", frame))[1]
+        with_texts = frame.assign(content=texts)
+        write = lambda: pq.write_table(pa.Table.from_pandas(with_texts), f"{folder}/by-hand.parquet")  # noqa: E731
+        return ours, both_times(write)[1]
 
 
 def writer() -> float:
@@ -124,7 +134,15 @@ def main() -> None:
                 f"hourly means {name_}, medians of {rounds}: archive.sql {ours:.2f} s, DuckDB by hand {hand:.2f} s, "
                 f"{ours / hand:.2f} x (of all cores {our_cores / its_cores:.2f} x), at most {memory:,.0f} MB"
             )
-    print(f"writer {writer():,.0f} rows/s, recorder over HTTP {recorder():,.0f} rows/s")
+    print(f"writer {writer():,.0f} rows/s")
+    frame = of_all_kinds()
+    ours, by_hand_ = (
+        statistics.median(column) for column in zip(*(one_frame(frame) for _ in range(rounds)), strict=True)
+    )
+    print(
+        f"add_frame of all kinds of columns {len(frame) / ours:,.0f} rows a CPU second, "
+        f"{ours / hand:.2f} x the CPU of pyarrow's write_table with a column of JSON"
+    )
 
 
 if __name__ == "__main__":

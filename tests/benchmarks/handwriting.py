@@ -24,9 +24,9 @@ from PIL import Image
 
 from data.tools.hands.sources import sources
 from data.tools.npm import fetch_package
-from toolkit.handwriting.catalogue import Handwriting, catalogue
-from toolkit.handwriting.ink.renderer import render
-from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.parameters import RGB, Parameters
+from toolkit_gateway.ink.renderer import render
 
 HANDRIGHT = "handright==8.2.0"
 ROUNDS = 15
@@ -47,9 +47,9 @@ WORDS = (
 INK = RGB(20, 30, 90)
 PEAK_SCRIPT = (
     "import resource, time\n"
-    "from toolkit.handwriting.catalogue import catalogue\n"
-    "from toolkit.handwriting.parameters import Parameters\n"
-    "from toolkit.handwriting.ink.renderer import render\n"
+    "from toolkit_gateway.ink.catalogue import catalogue\n"
+    "from toolkit_gateway.ink.parameters import Parameters\n"
+    "from toolkit_gateway.ink.renderer import render\n"
     "text = 'The quick brown fox jumps over the lazy dog. ' * 200\n"
     "molly = catalogue()['2D5QW0F80001']\n"
     "page = Parameters(molly, 'png', text, handwriting_size=60, width=9000, height=9000, random_seed=1)\n"

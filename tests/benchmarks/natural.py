@@ -18,12 +18,12 @@ import numpy as np
 from scipy.ndimage import label
 
 from tests.benchmarks.handwriting import LETTER, WORDS
-from toolkit.handwriting.catalogue import Handwriting, catalogue
-from toolkit.handwriting.ink.canvases.raster import coverage
-from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import render, write_pages
-from toolkit.handwriting.ink.ribbons import OUTLINE_FLAG, Strokes, refine, ribbons
-from toolkit.handwriting.parameters import Parameters
+from toolkit_gateway.ink.canvases.raster import coverage
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.renderer import render, write_pages
+from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes, refine, ribbons
 
 SIZE, WIDTH = 44.0, 1600.0
 LETTERS = "etasrnodgyflhk1479"

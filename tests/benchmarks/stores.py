@@ -29,10 +29,10 @@ from tests.benchmarks.peers import program, running
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from toolkit.dweets import wire
-from toolkit.dweets.service.things import journal_of
-from toolkit.stores import NewEntry, Store
-from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.stores import NewEntry, Store
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.redis.store import RedisStore
 
 IN_FLIGHT, THINGS, KEEP = 64, 10_000, 10_000
 START = 1_767_225_600_000

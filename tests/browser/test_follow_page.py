@@ -14,7 +14,7 @@ from tests.browser.lab_page import keep_picture
 from tests.browser.test_landing_page import EVIL, LUMINANCE, WIDE
 from tests.conftest import operator_of
 from tests.ports import free_port
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 _COUNT_VIOLATIONS = (
     "window.violations = []; addEventListener('securitypolicyviolation', e => violations.push(e.blockedURI))"

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 import toolkit
 from tests.browser.lab_page import keep_picture
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 EVIL = "<img src=http://evil.example/x onerror=\"document.title='ran'\">"
 WIDE = "a-name-without-any-place-to-break-" * 7

@@ -21,7 +21,7 @@ from toolkit.charts.series import PALETTE, ChartMarks, Style, chosen_columns, li
 from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
-from toolkit.notebook_cell import CellRun
+from toolkit.widgets.cell_runs import CellRun
 
 HOURS = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
 MIXED = pd.DataFrame(
@@ -98,7 +98,7 @@ def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
 
 def test_a_chart_is_closed_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> Chart:
-        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun("cell", run))
         return Chart(MIXED, ["celsius"])
 
     first, beside = runs("run 1"), runs("run 1")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.parquet_files import Row
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.archive import Archive
+from toolkit.archive.parquet_files import Row
+from toolkit.archive.writer import ArchiveWriter
 
 START = 1_767_225_600_000_000  # 2026-01-01
 SECOND = 1_000_000

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.conftest import RawReply, operator_of, raw_call
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 _NUMBERS = itertools.count(1)
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.redis_servers import fresh_url
-from toolkit.dweets.service.storage import SPACE
-from toolkit.gateway import Gateway
-from toolkit.gateway.gateway import store_of
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Records
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.storage import SPACE
+from toolkit_gateway.gateway import store_of
+from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.stores import Records
 
 T = TypeVar("T")
 Changes = Mapping[str, bytes | None]

@@ -1,4 +1,4 @@
-"""Conditions that the engine's own limits do not end, and one that is slow."""
+"""Conditions that loop or eat memory, most of them where the engine's own limits do not end them, and a slow one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pytest
 
 OVERRAN = "it ran past its limit of CPU time and had to be killed"
 HOSTILE = {
+    "endless loop": "while (true) {}",
+    "memory bomb": "const all = []; while (true) all.push('x'.repeat(1e6) + all.length)",
     "toString of what it throws": "throw {toString() { while (1); }}",
     "toPrimitive of what it throws": "throw {[Symbol.toPrimitive]() { while (1); }}",
     "stack of an error": "throw Object.defineProperty(new Error, 'stack', {get() { while (1); }})",
@@ -21,9 +23,9 @@ HOSTILE = {
 }
 
 
-def kinds(*usual: str) -> pytest.MarkDecorator:
-    """Give a test these kinds of hostile conditions, and all others with ``--long``: each takes half a second."""
-    others = [pytest.param(kind, marks=pytest.mark.long) for kind in HOSTILE if kind not in usual]
+def kinds(*usual: str, never: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Give a test these kinds of hostile conditions, and all others with ``--long``: each takes a second or more."""
+    others = [pytest.param(kind, marks=pytest.mark.long) for kind in HOSTILE if kind not in (*usual, *never)]
     return pytest.mark.parametrize("kind", [*usual, *others])
 
 

@@ -9,24 +9,28 @@ import shutil
 import socket
 import ssl
 import subprocess
-import threading
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import toolkit
 from tests.conftest import operator_of
 from tests.gateway_process import GatewayProcess
-from tests.mail_server import MailServer, eventually
+from tests.mail_server import BadServer, MailServer, drip, eventually, flood
 from tests.ports import free_port
-from toolkit.dweets.service.mail import NotDelivered, OutgoingMail, SmtpDelivery
-from toolkit.gateway import Gateway, SteppedClock
-from toolkit.outside_world import Timings
+from toolkit.secret import Secret
+from toolkit_gateway import Gateway, SteppedClock
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.mail_delivery import Outcome, SmtpDelivery
+from toolkit_gateway.runtime import Timings
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
-QUICK = {"mail_waits": [0.05], "lease": 1.0}
+QUICK = Timings(mail_waits=(0.01, 0.05), mail_lease=1.0)
 KEY = LOCKS["garage-lock"]
 
 
@@ -35,9 +39,24 @@ def arm(tk: toolkit.Connection, who: str = "a@b.example", condition: str = "retu
     tk.dweets.set_alert("garage", who=who, condition=condition, key=KEY)
 
 
+def post(tk: toolkit.Connection, *contents: str) -> None:
+    for content in contents:
+        tk.dweets.post("garage", content, key=KEY)
+
+
 def states(gateway: Gateway) -> list[str]:
     found: list[str] = operator_of(gateway).outbox()["state"].tolist()
     return found
+
+
+def errors(gateway: Gateway) -> list[str]:
+    found: list[str] = operator_of(gateway).outbox()["error"].tolist()
+    return found
+
+
+def header_of(content: bytes | str | None, name: str) -> str:
+    assert isinstance(content, bytes)
+    return str(email.message_from_bytes(content, policy=email.policy.default)[name])
 
 
 def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -63,18 +82,16 @@ def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -
     assert kept["error"] == ""
 
 
-def test_it_is_retried_until_the_server_is_there() -> None:
+def test_a_mail_is_retried_until_the_server_accepts_it() -> None:
     port = free_port()
-    with (
-        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, timings=waiting(0.02, 0.05)) as gateway,
-        toolkit.connect(gateway) as tk,
-    ):
+    smtp = f"smtp://127.0.0.1:{port}"
+    with Gateway(smtp=smtp, locks=LOCKS, timings=QUICK) as gateway, toolkit.connect(gateway) as tk:
         arm(tk)
-        tk.dweets.post("garage", "one", key=KEY)
-        eventually(lambda: "could not be used: Connection refused" in operator_of(gateway).outbox()["error"].iloc[0])
+        post(tk, "one")
+        eventually(lambda: errors(gateway) == ["the mail server could not be used: Connection refused"])
         assert states(gateway) == ["waiting"]
         with MailServer(port, refuse_text="451 try later") as server:
-            eventually(lambda: "refused the text with 451" in operator_of(gateway).outbox()["error"].iloc[0])
+            eventually(lambda: errors(gateway) == ["the mail server refused the text with 451"])
             assert states(gateway) == ["waiting"]
             server.refuse_text = ""
             eventually(lambda: states(gateway) == ["sent"])
@@ -86,48 +103,40 @@ def test_the_waits_grow() -> None:
     assert list(waits) == sorted(waits)
     assert waits[0] >= 1
     assert waits[-1] >= 600
-
-
-def test_a_recipient_that_is_refused_is_told_and_the_others_get_it() -> None:
-    with MailServer(refuse_recipient="nobody") as server:
-        with Gateway(smtp=server.url, locks=LOCKS) as gateway, toolkit.connect(gateway) as tk:
-            arm(tk, "nobody@b.example,a@b.example")
-            tk.dweets.post("garage", "one", key=KEY)
-            eventually(lambda: states(gateway) == ["sent"])
-            assert operator_of(gateway).outbox()["error"].tolist() == ["refused: nobody@b.example"]
-        assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
+    assert Timings().mail_lease > Timings().mail_limit, "no other gateway claims a mail that is being sent"
 
 
 @pytest.mark.parametrize(
-    ("refusal", "error"),
+    ("refusal", "state", "error"),
     [
-        ({"refuse_recipient": "a@"}, "the mail server refused every recipient with 550"),
-        ({"refuse_text": "554 this is spam"}, "the mail server refused the text with 554"),
+        ({"refuse_recipient": "nobody"}, "sent", "refused: nobody@b.example"),
+        ({"refuse_recipient": ""}, "sent", ""),
+        ({"refuse_recipient": ("nobody", "a@")}, "failed", "the mail server refused every recipient with 550"),
+        ({"refuse_text": "554 this is spam"}, "failed", "the mail server refused the text with 554"),
     ],
 )
-def test_a_mail_that_is_refused_for_good_is_tried_once(refusal: dict[str, str], error: str) -> None:
-    with MailServer(**refusal) as server:  # type: ignore[arg-type]
-        with (
-            Gateway(smtp=server.url, locks=LOCKS, timings=waiting(0.01)) as gateway,
-            toolkit.connect(gateway) as tk,
-        ):
-            arm(tk)
-            tk.dweets.post("garage", "one", key=KEY)
-            eventually(lambda: states(gateway) == ["failed"])
-            assert operator_of(gateway).outbox()["error"].tolist() == [error]
-            server.refuse_recipient = server.refuse_text = ""
-            tk.dweets.post("garage", "two", key=KEY)
-            eventually(lambda: states(gateway) == ["failed", "sent"])
-        assert [header_of(mail.content, "Subject") for mail in server.mails] == ["Alert of garage: two"]
+def test_what_the_server_refuses_for_good_is_tried_once(refusal: dict[str, Any], state: str, error: str) -> None:
+    with MailServer(**refusal) as server:
+        with Gateway(smtp=server.url, locks=LOCKS, timings=QUICK) as gateway, toolkit.connect(gateway) as tk:
+            arm(tk, "nobody@b.example,a@b.example")
+            post(tk, "one")
+            eventually(lambda: states(gateway) == [state])
+            assert errors(gateway) == [error]
+            server.refuse_recipient, server.refuse_text = "", ""
+            post(tk, "two")
+            eventually(lambda: states(gateway) == [state, "sent"])
+        subjects = [header_of(mail.content, "Subject") for mail in server.mails]
+        assert subjects == ["Alert of garage: one"] * (state == "sent") + ["Alert of garage: two"]
+        assert server.mails[-1].rcpt_tos == ["nobody@b.example", "a@b.example"]
 
 
 def test_a_mail_is_given_up_after_five_days(caplog: pytest.LogCaptureFixture) -> None:
     clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=1))
     smtp = f"smtp://127.0.0.1:{free_port()}"  # nobody listens
-    with Gateway(smtp=smtp, locks=LOCKS, clock=clock, timings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
+    with Gateway(smtp=smtp, locks=LOCKS, clock=clock, timings=QUICK) as gateway, toolkit.connect(gateway) as tk:
         arm(tk)
-        tk.dweets.post("garage", "one", key=KEY)
-        eventually(lambda: "could not be used" in operator_of(gateway).outbox()["error"].iloc[0])
+        post(tk, "one")
+        eventually(lambda: "could not be used" in errors(gateway)[0])
         assert states(gateway) == ["waiting"]
         clock.advance(seconds=5 * 86_400 + 1)
         eventually(lambda: states(gateway) == ["failed"])
@@ -136,111 +145,67 @@ def test_a_mail_is_given_up_after_five_days(caplog: pytest.LogCaptureFixture) ->
     assert said.startswith("the alert mail 'garage:1' is given up: the mail server could not be used")
 
 
-def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
-    """The server may have accepted the mail: it is not sent again."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        texts: list[bytes] = []
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection, connection.makefile("rwb") as lines:
-                lines.write(b"220 hello\r\n")
-                lines.flush()
-                while not lines.readline().lower().startswith((b"data", b"quit")):
-                    lines.write(b"250 OK\r\n")
-                    lines.flush()
-                lines.write(b"354 go on\r\n")
-                lines.flush()
-                while (line := lines.readline()) != b".\r\n":
-                    texts.append(line)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        port = listener.getsockname()[1]
-        smtp = f"smtp://127.0.0.1:{port}"
-        with Gateway(smtp=smtp, locks=LOCKS, timings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
+@pytest.mark.parametrize("misbehave", [drip, flood])
+@pytest.mark.parametrize("at", [b"ehlo", b".\r\n"])
+def test_a_server_that_answers_without_end_is_left(at: bytes, misbehave: Callable[[socket.socket], object]) -> None:
+    timings = Timings(mail_limit=1.5, mail_waits=(60,))
+    with BadServer(at, misbehave) as server:
+        with Gateway(smtp=server.url, locks=LOCKS, timings=timings) as gateway, toolkit.connect(gateway) as tk:
             arm(tk)
-            tk.dweets.post("garage", "one", key=KEY)
-            eventually(lambda: states(gateway) == ["uncertain"])
-            assert "broke while the server received the mail" in operator_of(gateway).outbox()["error"].iloc[0]
-        thread.join(60)
-    assert texts
-    assert all(line.endswith(b"\r\n") for line in texts)
+            post(tk, "one")
+            eventually(lambda: errors(gateway)[0].startswith("the mail was not delivered: "))
+            assert states(gateway) == ["waiting"]
+
+
+def test_a_mail_is_sent_again_if_no_answer_came() -> None:
+    """The server may have accepted it; so it may arrive twice, and is not lost."""
+    with BadServer(b".\r\n", lambda connection: connection.close()) as server:
+        with Gateway(smtp=server.url, locks=LOCKS, timings=QUICK) as gateway, toolkit.connect(gateway) as tk:
+            arm(tk)
+            post(tk, "one")
+            eventually(lambda: server.texts >= 2)
+            assert states(gateway) == ["waiting"]
 
 
 def test_a_process_ends_while_a_mail_server_holds_it(tmp_path: Path) -> None:
-    """The server sends a byte now and then, so that no time limit between two bytes ends the connection."""
-    is_held = threading.Event()
-
-    def drip(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        is_held.set()
-        with connection, suppress(OSError):  # until the process has ended
-            while not pause.wait(0.1):
-                connection.sendall(b"2")
-
-    pause = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=drip, args=[listener], daemon=True).start()
-        smtp = f"smtp://127.0.0.1:{listener.getsockname()[1]}"
-        with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, timings={"mail_stop": 0.01}) as process:
+    with BadServer(b"ehlo", drip) as server:
+        with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings={"mail_stop": 0.01}) as process:
             with toolkit.connect(process.base_url) as tk:
                 arm(tk)
-                tk.dweets.post("garage", "one", key=KEY)
-            assert is_held.wait(60)
+                post(tk, "one")
+            assert server.is_reached.wait(60)
             assert process.stop() == 0
 
 
-def test_killed_between_dweet_and_mail_it_is_sent_after_the_restart(tmp_path: Path) -> None:
-    port = free_port()
-    smtp = f"smtp://127.0.0.1:{port}"
-    with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS) as process, toolkit.connect(process.base_url) as tk:
-        arm(tk)
-        tk.dweets.post("garage", "fire", key=KEY)  # acknowledged: on disk, and the mail server is away
-        process.kill()
-    with MailServer(port) as server:
-        for _ in range(2):
-            with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, timings=QUICK) as process:
-                eventually(lambda: len(server.mails) >= 1)
-                with toolkit.connect(process.base_url) as tk:
-                    status = tk.dweets.get_alert("garage", key=KEY)
-                    assert (status["open"][0], status["message"][0], status["sent_today"][0]) == (True, "fire", 1)
-                process.kill()
-        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, timings=waiting(0.05, lease=1.0)) as gateway:
-            eventually(lambda: states(gateway) == ["sent"])
-        # The kill may come before the note that it was sent.
-        assert len({header_of(mail.content, "Message-ID") for mail in server.mails}) == 1
-
-
-def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout(300)])])
+def test_no_mail_is_lost_if_gateways_are_killed(tmp_path: Path, kills: int) -> None:
     """A kill between the server's acceptance and the note of it sends a mail again, with the same Message-ID."""
-    with MailServer() as server:
-        number = 0
-        for _ in range(4):
-            with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings=QUICK) as process:
+    server, wanted = MailServer(), []
+    options: dict[str, Any] = {"smtp": server.url, "locks": LOCKS}
+    with ExitStack() as closing:
+        for kill in range(kills):
+            timings = {"mail_waits": [0.01], "mail_lease": 1.0}
+            with GatewayProcess(tmp_path, timings=timings, **options) as process:
                 with toolkit.connect(process.base_url) as tk:
-                    if number == 0:
+                    if kill == 0:  # the mail server is not there yet, so the first mails outlive a restart
                         arm(tk)
-                    for _ in range(6):
-                        tk.dweets.post("garage", f"message {number}", key=KEY)
-                        number += 1
+                    messages = [f"message {kill}.{number}" for number in range(4)]
+                    post(tk, *messages)
+                    if kill > 0:  # kill it while it sends
+                        eventually(partial(has_more_mails, server, len(server.mails)))
                 process.kill()
-        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, timings=waiting(0.05, lease=1.0)) as gateway:
-            eventually(lambda: states(gateway) == ["sent"] * number)
-            queued = sorted(operator_of(gateway).outbox()["subject"])
-    wanted = sorted(f"Alert of garage: message {n}" for n in range(number))
-    assert queued == wanted, "each opening was queued once"
+            wanted += [f"Alert of garage: {message}" for message in messages]
+            if kill == 0:
+                closing.enter_context(server)
+        with Gateway(tmp_path, timings=QUICK, **options) as gateway:
+            eventually(lambda: states(gateway) == ["sent"] * len(wanted))
+            assert sorted(operator_of(gateway).outbox()["subject"]) == sorted(wanted), "each was queued once"
     arrived = {(header_of(mail.content, "Message-ID"), header_of(mail.content, "Subject")) for mail in server.mails}
-    assert sorted(subject for _, subject in arrived) == wanted
+    assert sorted(subject for _, subject in arrived) == sorted(wanted), "each mail has one Message-ID"
 
 
-def waiting(*waits: float, lease: float = 15.0) -> Timings:
-    return Timings(mail_waits=waits, lease=lease)
-
-
-def header_of(content: bytes | str | None, name: str) -> str:
-    assert isinstance(content, bytes)
-    return str(email.message_from_bytes(content, policy=email.policy.default)[name])
+def has_more_mails(server: MailServer, than: int) -> bool:
+    return len(server.mails) > than
 
 
 @pytest.fixture
@@ -256,44 +221,62 @@ def certificate(tmp_path: Path) -> ssl.SSLContext:
     return context
 
 
-MAIL = OutgoingMail("name", "a@b.example", ["c@d.example"], b"Subject: x\r\n\r\nx\r\n")
+MAIL = Mail("garage:1", 1_000, "garage", ["c@d.example"], "subject", "text")
+SENT = Outcome("sent")
 # Another name of 127.0.0.1, which counts as another machine.
 FAR, NEAR = "127.1", "127.0.0.1"
 
 
-def deliver(url: str) -> None:
-    asyncio.run(SmtpDelivery(url).deliver(MAIL))
+def deliver(url: str) -> Outcome:
+    async def run() -> Outcome:
+        delivery = SmtpDelivery(Secret(url), 60)
+        try:
+            return await delivery.deliver(MAIL, "a@b.example")
+        finally:
+            delivery.close()
+
+    return asyncio.run(run())
 
 
-def test_no_password_goes_to_a_far_server_without_tls() -> None:
+def test_a_password_goes_to_this_machine_or_over_tls(certificate: ssl.SSLContext) -> None:
     with MailServer() as server:
-        with pytest.raises(NotDelivered, match="no STARTTLS"):
-            deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        refused = deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        assert refused.state == "waiting"
+        assert "STARTTLS extension not supported" in refused.error
         assert (server.passwords, server.mails) == ([], [])
-        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
+        assert deliver(f"smtp://me:secret@{NEAR}:{server.port}") == SENT
         assert (server.passwords, len(server.mails)) == ([b"secret"], 1)
+    with MailServer(tls=certificate) as server:
+        refused = deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        assert refused.state == "waiting"
+        assert "certificate verify failed" in refused.error
+        assert (server.passwords, server.mails) == ([], [])
+        assert deliver(f"smtp://me:secret@{NEAR}:{server.port}") == deliver(f"smtp://{FAR}:{server.port}") == SENT
+        assert (server.passwords, len(server.mails)) == ([b"secret"], 2)
 
 
-def test_a_refused_password_is_named_by_its_code_only() -> None:
-    with MailServer(refuse_password=True) as server, pytest.raises(NotDelivered) as refused:
-        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
-    assert str(refused.value) == "the mail server could not be used: it answered 535"
-    assert server.passwords
-
-
-@pytest.mark.parametrize("url", ["smtp://mail..example:25", "smtp://me:schl%C3%BCssel@127.0.0.1:{port}"])
-def test_what_cannot_be_encoded_leaves_the_mail_waiting(url: str) -> None:
-    with MailServer() as server:
-        with pytest.raises(NotDelivered, match="could not be used: Unicode"):
-            deliver(url.format(port=server.port))
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("smtp://me:secret@127.0.0.1:{port}", "it answered 535"),  # an answer that repeats the password
+        ("smtp://mail..example:25", "UnicodeError"),
+        ("smtp://me:schl%C3%BCssel@127.0.0.1:{port}", "UnicodeEncodeError"),
+    ],
+)
+def test_a_login_that_fails_leaves_the_mail_waiting(url: str, error: str) -> None:
+    with MailServer(refuse_password=True) as server:
+        outcome = deliver(url.format(port=server.port))
+        assert outcome == Outcome("waiting", f"the mail server could not be used: {error}")
         assert server.mails == []
 
 
-def test_no_password_goes_to_an_unknown_certificate(certificate: ssl.SSLContext) -> None:
-    with MailServer(tls=certificate) as server:
-        with pytest.raises(NotDelivered, match="could not be used: .*certificate verify failed"):
-            deliver(f"smtp://me:secret@{FAR}:{server.port}")
-        assert (server.passwords, server.mails) == ([], [])
-        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
-        deliver(f"smtp://{FAR}:{server.port}")
-        assert (server.passwords, len(server.mails)) == ([b"secret"], 2)
+def test_a_mail_is_sent_if_only_the_end_of_the_connection_fails() -> None:
+    async def run() -> Outcome:
+        delivery = SmtpDelivery(Secret(server.url), 60)
+        delivering = asyncio.ensure_future(delivery.deliver(MAIL, "a@b.example"))
+        assert await asyncio.to_thread(server.is_reached.wait, 60)
+        delivery.close()
+        return await delivering
+
+    with BadServer(b"quit", drip) as server:
+        assert asyncio.run(run()) == SENT

@@ -8,12 +8,13 @@ import json
 import os
 import pickle
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +25,14 @@ import pytest
 import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.dweets.archive_rows_made import START, archived, contents, numbers, rows
-from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.file_names import all_files, folder_name, thing_files
-from toolkit.dweets.archive.parquet_files import LONGEST_TEXT, Footer, Row
-from toolkit.dweets.archive.writer import SMALL_FILES, ArchiveWriter
+from toolkit.archive.archive import Archive
+from toolkit.archive.file_names import all_files, folder_name, thing_files
+from toolkit.archive.parquet_files import LONGEST_TEXT, Footer, Row
+from toolkit.archive.writer import SMALL_FILES, ArchiveWriter
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.runtime import SteppedClock
 
 VALUES = [
     {"celsius": 21.5, "air": {"humidity": 48, "name": "naß"}},
@@ -54,17 +57,17 @@ def asked(archive: Archive, columns: str, where: str = "true") -> list[tuple[obj
 # -- exactness --------------------------------------------------------------------------------------------
 
 
-def test_a_history_is_the_frame_that_the_gateway_gives(tk: toolkit.Connection, tmp_path: Path) -> None:
-    for value in VALUES:
-        raw_call(
-            tk.base_url, "POST", "/dweet/for/mixed", json.dumps(value).encode(), "Content-Type: application/json\r\n"
-        )
-    tk.dweets.post_frame("even", pd.DataFrame({"n": range(20), "x": np.arange(20) / 4}))
-    with tk.dweets.record(["mixed", "even"], tmp_path) as recording:
-        recording.wait(dweets=len(VALUES) + 20)
-    archive = tk.dweets.archive(tmp_path)
-    for things in ("mixed", "even", ["mixed", "even"]):
-        pd.testing.assert_frame_equal(archive.history(things), tk.dweets.history(things))
+def test_a_history_is_the_frame_that_the_gateway_gives(tmp_path: Path) -> None:
+    with Gateway(archive=tmp_path) as gateway, toolkit.connect(gateway) as tk:
+        for value in VALUES:
+            body = json.dumps(value).encode()
+            raw_call(tk.base_url, "POST", "/dweet/for/mixed", body, "Content-Type: application/json\r\n")
+        tk.dweets.post_frame("even", pd.DataFrame({"n": range(20), "x": np.arange(20) / 4}))
+        asked_things = ("mixed", "even", ["mixed", "even"])
+        kept = [tk.dweets.history(things) for things in asked_things]
+    archive = Archive(tmp_path)
+    for things, frame in zip(asked_things, kept, strict=True):
+        pd.testing.assert_frame_equal(archive.history(things), frame)
 
 
 def test_a_content_is_kept_byte_for_byte(tmp_path: Path) -> None:
@@ -233,7 +236,8 @@ def test_a_slow_query_leaves_no_progress_bar_among_the_outputs(tmp_path: Path) -
 def test_gaps_and_epochs_are_told(tmp_path: Path) -> None:
     with ArchiveWriter(tmp_path) as writer:
         writer.append("t", [*rows(3, 5), *rows(8, 9)])
-        writer.append("t", rows(1, 2), epoch=2)
+        writer.restart("t")
+        writer.append("t", rows(1, 2))
         writer.append("t", rows(1, 9))  # the present epoch: the first two are there
         writer.append("whole", rows(1, 4))
         assert writer.position("t") == (2, 9)
@@ -272,22 +276,16 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         {"when": "2026-01-01T06:00:00", "on": False},
     ]
     assert archive.add_frame("none", plain.head(0)) == 0
-    unsigned = pd.DataFrame({"n": np.array([1, 2**63 + 5], dtype="uint64")}, index=times[:2])
-    archive.add_frame("unsigned", unsigned)
-    assert archive.history("unsigned")["n"].tolist() == [1, 2**63 + 5], "beyond int64"
     for wrong, said in [
         (plain.reset_index(drop=True), "DatetimeIndex"),
         (plain[::-1], "ascending"),
-        (plain.assign(c=np.inf), "infinity"),
-        (plain.assign(t="x" * 70_000), "bytes"),
         (plain[["c", "c"]], "two columns have the same name"),
         (plain.set_axis(np.array(["10000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
-        (plain.set_axis(np.array(["300000-01-01"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
         (plain.set_axis(np.array(["0000-12-31"] * 4, dtype="datetime64[s]")), "years 1 to 9999"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
             archive.add_frame("wrong", wrong)
-    assert archive.things()["thing"].tolist() == ["odd", "plain", "unsigned"]
+    assert archive.things()["thing"].tolist() == ["odd", "plain"]
 
 
 def test_an_archive_goes_to_another_process(tmp_path: Path) -> None:
@@ -350,6 +348,42 @@ def test_rows_that_are_not_later_can_be_skipped(tmp_path: Path) -> None:
     assert archive.add_frame("roof", frame, if_exists="skip") == 2
     assert archive.add_frames([("roof", frame), ("yard", frame)], if_exists="skip") == 6
     assert archive.history("roof")["n"].tolist() == archive.history("yard")["n"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_history_copied_again_is_there_once(tmp_path: Path) -> None:
+    """Also if the thing has grown in between, and if dweets share a millisecond."""
+    archive = Archive(tmp_path)
+    with Gateway(clock=SteppedClock(DEMO_START, timedelta(0))) as gateway, toolkit.connect(gateway) as tk:
+        for count in (0, 3, 0, 2, 700):
+            tk.dweets.post_frame("roof", pd.DataFrame({"air.celsius": [1.5] * count, "on": [True] * count}))
+            tk.dweets.post_frame("yard", pd.DataFrame({"n": range(count)}))
+            for thing in ("roof", "yard"):
+                assert archive.add_frame(thing, tk.dweets.history(thing), if_exists="skip") == count
+        assert archive.add_frame("yard", tk.dweets.history("yard"), if_exists="skip") == 0
+        for thing in ("roof", "yard"):
+            pd.testing.assert_frame_equal(archive.history(thing), tk.dweets.history(thing))
+
+
+def test_a_folder_of_an_earlier_version_opens(tmp_path: Path) -> None:
+    """Files that the version before this one wrote: a gap, a second epoch, and a frame with a missing value."""
+    folder = tmp_path / "years"
+    shutil.copytree(Path(__file__).parent / "earlier_archive", folder)
+    archive = Archive(folder)
+    assert archive.things()["dweets"].tolist() == [6, 3]
+    assert archive.gaps()[["thing", "epoch", "first", "last"]].values.tolist() == [["kitchen", 1, 1, 2]]
+    assert numbers(archive, "kitchen") == [1, 2, 3, 4, 5, 6]
+    assert asked(archive, '"air.on", celsius, content', "thing = 'roof'") == [
+        (True, 1.5, '{"celsius":1.5,"air":{"on":true}}'),
+        (False, None, '{"air":{"on":false}}'),
+        (True, 2.5, '{"celsius":2.5,"air":{"on":true}}'),
+    ]
+    with ArchiveWriter(folder) as writer:
+        writer.append("kitchen", rows(1, 5))
+        assert writer.position("kitchen") == (2, 5)
+    later = pd.DataFrame({"celsius": [3.0]}, index=pd.date_range("2026-02-01", periods=1))
+    assert archive.add_frame("roof", later) == 1
+    assert archive.compact()["dweets"].tolist() == [9, 4]
+    assert archive.history("roof")["celsius"].tolist()[2:] == [2.5, 3.0]
 
 
 def test_rows_appended_late_are_read_in_order_of_time(tmp_path: Path) -> None:
@@ -452,7 +486,7 @@ _CRASH = """
 import os, sys
 from pathlib import Path
 from tests.dweets.archive_rows_made import rows
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.writer import ArchiveWriter
 folder = Path(sys.argv[1])
 for turn in range(int(sys.argv[2]), int(sys.argv[3])):
     child = os.fork()
@@ -592,7 +626,7 @@ def test_a_full_disk_is_told_and_costs_nothing(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from tests.dweets.archive_rows_made import rows
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable
 with ArchiveWriter(Path(sys.argv[1])) as writer:
     writer.append("t", rows(1, 100))
@@ -620,7 +654,7 @@ def test_one_writer_a_folder(tmp_path: Path) -> None:
     holder = """
 import sys
 from pathlib import Path
-from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.archive.writer import ArchiveWriter
 with ArchiveWriter(Path(sys.argv[1])):
     print("open", flush=True)
     sys.stdin.read()

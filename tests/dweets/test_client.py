@@ -21,9 +21,9 @@ from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit.connection import Connection
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
-from toolkit.gateway import Gateway
-from toolkit.gateway.limits import LIMITS
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.runtime import SteppedClock
 
 
 def dtypes(frame: pd.DataFrame) -> dict[str, str]:
@@ -62,7 +62,7 @@ def test_each_column_gets_the_narrowest_honest_dtype(
 
 
 def test_empty_answers_have_their_columns_too(tk: Connection) -> None:
-    for frame in (tk.dweets.latest("nobody"), tk.dweets.history("nobody"), tk.dweets.stored("nobody", "2026-01-01")):
+    for frame in (tk.dweets.latest("nobody"), tk.dweets.history("nobody")):
         assert (len(frame), dtypes(frame)) == (0, {})
         assert (frame.index.name, str(frame.index.dtype)) == ("created", "datetime64[us, UTC]")
     assert dtypes(tk.dweets.history(["nobody", "no one"])) == {"thing": "str"}
@@ -91,10 +91,7 @@ def test_posting_and_reading(tk: Connection) -> None:
     unnamed = tk.dweets.post(None, {"n": 1})["thing"].iloc[0]
     assert tk.dweets.latest(unnamed)["n"].tolist() == [1]
     assert set(tk.dweets.things()["thing"]) == {"kitchen", "attic", unnamed}
-    days = {str(at.date()) for at in history.index}  # two where midnight passed between its dweets
-    assert sum(len(tk.dweets.stored("kitchen", day)) for day in days) == 2
-    hours = {(str(at.date()), at.hour) for at in history.index}
-    assert sum(len(tk.dweets.stored("kitchen", day, hour=hour)) for day, hour in hours) == 2
+    assert len(tk.dweets.history("kitchen", since=history.index[0], until=history.index[1] + pd.Timedelta("1s"))) == 2
 
 
 UNSENDABLE: list[Any] = [
@@ -144,11 +141,10 @@ def test_other_arguments_that_cannot_be_are_not_sent() -> None:
     index = pd.DatetimeIndex(["2026-01-02", "2026-01-01"])
     with toolkit.connect("http://127.0.0.1:9") as tk:
         calls: list[Callable[[], object]] = [
-            lambda: tk.dweets.stored("a", "yesterday"),
-            lambda: tk.dweets.stored("a", "2026-02-30"),
-            lambda: tk.dweets.stored("a", datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))),
+            lambda: tk.dweets.backtest("a", "true", date="yesterday"),
+            lambda: tk.dweets.backtest("a", "true", date="2026-02-30"),
+            lambda: tk.dweets.backtest("a", "true", date=datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))),
             lambda: tk.dweets.history(name for name in ("a", 5)),  # type: ignore[misc]
-            lambda: tk.dweets.stored("a", "2026-01-01", hour=24),
             lambda: tk.dweets.collect("a"),
             lambda: tk.dweets.latest("a", key="\ud800"),
             lambda: tk.dweets.remove_lock("", key="k"),

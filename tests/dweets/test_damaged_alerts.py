@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place, filled_place, in_places
 from tests.mail_server import MailServer, eventually
-from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.storage import encode_record
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.storage import encode_record
 
 THINGS = ["attic", "garage", "kitchen"]
 LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
@@ -46,7 +47,6 @@ MAIL_DAMAGES: dict[str, bytes] = {
     "a field more": other(STORED, more=1),
     "addresses as text": other(STORED, to="a@b.example"),
     "of another mail": other(STORED, id="kitchen:1"),
-    "another state": other(STORED, state="lost"),
     "before all time": other(STORED, at=-1),
     "after all time": other(STORED, at=10**17),
     "a number too many": other(STORED, attempts="many"),
@@ -129,3 +129,13 @@ def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.L
         assert len(server.mails) == 2
     assert [text for text in complaints(caplog) if "'garage:1' is damaged" in text]
     assert place.records()[MAIL.key] == MAIL_DAMAGES[name]
+
+
+def test_a_mail_in_a_state_of_another_version_is_finished(place: Place) -> None:
+    states = {"garage:1": "uncertain", "garage:2": "waiting", "garage:3": "waiting"}
+    mails = [replace(MAIL, id=mail, at=number, state=state) for number, (mail, state) in enumerate(states.items())]
+    place.change({mail.key: encode_record(mail) for mail in mails})
+    config = {"dweets": {"finished_mails": 2}}
+    with MailServer() as server, place.gateway(smtp=server.url, config=config) as gateway:
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent", "sent"])  # the newest two
+        assert len(server.mails) == 2

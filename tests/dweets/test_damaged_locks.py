@@ -20,12 +20,12 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Changes, Place, filled_place, in_places
 from tests.mail_server import eventually
 from toolkit.cli import main
-from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.lock_records import LockRecord, LockTable
-from toolkit.dweets.service.storage import SPACE, encode_record
 from toolkit.errors import StoreUnavailable
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
+from toolkit_gateway.dweets.lock_records import LockRecord, LockTable
+from toolkit_gateway.dweets.storage import SPACE, encode_record
+from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 DAMAGED = {
     "this": "failed",

@@ -18,10 +18,10 @@ from tests.dweets.conftest import Caller, RawStream
 from tests.gateway_parts import gateway_and_services
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import eventually
-from toolkit.dweets.service import dweets
-from toolkit.dweets.service.things import Things
-from toolkit.gateway import Gateway
-from toolkit.stores import Entry
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets import dweets
+from toolkit_gateway.dweets.things import Things
+from toolkit_gateway.stores import Entry
 
 POSTS, CONNECTIONS = 20_000, 16
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from tests.conftest import operator_of
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

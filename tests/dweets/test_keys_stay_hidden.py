@@ -15,8 +15,8 @@ from tests.conftest import operator_of
 from tests.mail_server import eventually
 from toolkit.connection import Connection
 from toolkit.errors import ToolkitError
-from toolkit.gateway import Gateway
 from toolkit.secret import Secret
+from toolkit_gateway import Gateway
 
 # Short and odd enough not to be found by accident, with characters that are encoded on their way.
 MASTER = "Zx9-master+k/y=%20ü"
@@ -63,7 +63,7 @@ def test_no_key_in_any_error_log_or_traceback(caplog: pytest.LogCaptureFixture) 
             shown = [shown_by(work) for work in everything_that_can_fail(tk, MASTER)]
             assert all("no answer to" in text for text in shown)
             assert all(piece not in text for text in shown for piece in PIECES)
-    assert any(record.name == "toolkit.gateway" for record in caplog.records)
+    assert any(record.name == "toolkit_gateway" for record in caplog.records)
     assert all(piece not in record.getMessage() for record in caplog.records for piece in PIECES)
 
 

@@ -14,9 +14,9 @@ from tests.conftest import raw_exchange
 from tests.dweets.conftest import Caller, RawStream
 from tests.mail_server import eventually
 from toolkit.dweets.stream_format import encode_frame
-from toolkit.gateway import Gateway
-from toolkit.gateway.limits import LIMITS
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.runtime import Timings
 
 
 def dweet_in(chunk: bytes) -> Any:

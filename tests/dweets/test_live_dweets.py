@@ -17,8 +17,8 @@ from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets
 from toolkit.dweets.widgets.live_readings import LiveReadings
 from toolkit.errors import InvalidArgument, KeyRejected, TimedOut
-from toolkit.gateway import Gateway
-from toolkit.notebook_cell import CellRun
+from toolkit.widgets.cell_runs import CellRun
+from toolkit_gateway import Gateway
 
 HOSTILE = '<img src=x onerror="boom()">'
 _CELL = re.compile(r"<td>(?:<b>)?(.*?)(?:</b>)?</td>")
@@ -221,7 +221,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
     tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
-        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun(cell, run))
+        monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
 
     first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")

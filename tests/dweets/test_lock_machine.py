@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from tests.redis_servers import fresh_url
-from toolkit.gateway import Gateway, access
+from toolkit_gateway import Gateway, access
 
 NEEDED = (403, "this thing is locked and requires a key")
 REFUSED = (403, "the key you provided doesn't work with this thing")

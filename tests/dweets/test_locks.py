@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.dweets.conftest import Caller
-from toolkit.dweets.service.locks import REFUSALS, KeyMatch
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.locks import REFUSALS, KeyMatch
 
 # Typed from the design page, not taken from the table: (state, call, how lock and key fit) -> code and text.
 WRONG = (403, "this lock doesn't exist or the key doesn't fit")

@@ -13,8 +13,8 @@ import pytest
 
 from tests.conftest import raw_call
 from toolkit import LiveDweets
+from toolkit.archive.parquet_files import Row, table_of_rows
 from toolkit.connection import Connection
-from toolkit.dweets.archive.parquet_files import Row, table_of_rows
 from toolkit.errors import InvalidArgument
 
 ROWS, NAMES = 150, 1_000
@@ -91,20 +91,16 @@ def test_the_most_frequent_names_have_the_columns(tk: Connection) -> None:
 
 
 def readers(tk: Connection) -> dict[str, Callable[..., pd.DataFrame]]:
-    def stored(**wanted: Any) -> pd.DataFrame:
-        day = tk.dweets.latest("t", columns="n0").index[0]
-        return tk.dweets.stored("t", f"{day:%Y-%m-%d}", **wanted)
-
     return {
         "history": lambda **wanted: tk.dweets.history("t", **wanted),
         "latest": lambda **wanted: tk.dweets.latest("t", **wanted),
-        "stored": stored,
+        "since": lambda **wanted: tk.dweets.history("t", since="2026-01-01", **wanted),
         "backtest": lambda **wanted: tk.dweets.backtest("t", "dweet.n0 > 1", **wanted).iloc[:, 4:],
         "several": lambda **wanted: tk.dweets.history(["t", "other"], **wanted).iloc[:, 1:],
     }
 
 
-@pytest.mark.parametrize("name", ["history", "latest", "stored", "backtest", "several"])
+@pytest.mark.parametrize("name", ["history", "latest", "since", "backtest", "several"])
 def test_columns_asks_for_others(tk: Connection, name: str) -> None:
     post(tk, "t", [{"deep": {"a.b": {"c": 1.5}}, **{f"n{n}": n for n in range(300)}}])
     read = readers(tk)[name]

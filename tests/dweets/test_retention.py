@@ -14,8 +14,8 @@ import pytest
 import toolkit
 from tests.redis_servers import fresh_url
 from toolkit.errors import InvalidArgument
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.runtime import SteppedClock
 
 ROWS = 1_200
 DAY = "2026-01-01"
@@ -57,10 +57,9 @@ def test_each_response_tells_the_retention(gateway: Gateway, tk: toolkit.Connect
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_stored_dweets_tell_how_many_are_gone(gateway: Gateway, tk: toolkit.Connection, kind: str) -> None:
     with pytest.warns(UserWarning, match="has deleted"):
-        kept = tk.dweets.stored("full", DAY)
+        oldest = tk.dweets.history("full").index[0]
     target = f"/get/stored/dweets/for/full?responseType={kind}&date="
     told = headers(gateway, target + DAY)["X-Dweet-Gone"]
-    oldest = pd.concat([kept, tk.dweets.stored("full", "2026-01-02")]).index[0]
     assert told == f"{ROWS - 500}; before={oldest:%Y-%m-%dT%H:%M:%S}.000Z"
     assert headers(gateway, target + "2026-01-02")["X-Dweet-Gone"] is None  # begins after the oldest that is kept
     assert headers(gateway, f"/get/stored/dweets/for/short?date={DAY}")["X-Dweet-Gone"] is None
@@ -78,9 +77,7 @@ def test_a_large_stored_day_tells_it_too() -> None:
 
 
 CALLS: dict[str, Callable[[toolkit.Connection, str], pd.DataFrame]] = {
-    "stored": lambda tk, thing: tk.dweets.stored(thing, DAY),
-    "stored hour": lambda tk, thing: tk.dweets.stored(thing, DAY, hour=9),
-    "stored of several": lambda tk, thing: tk.dweets.stored([thing], DAY),
+    "history of a day": lambda tk, thing: tk.dweets.history(thing, since=DAY, until="2026-01-02"),
     "backtest": lambda tk, thing: tk.dweets.backtest(thing, "dweet.n > 1000", date=DAY),
     "history": lambda tk, thing: tk.dweets.history(thing),
     "history of several": lambda tk, thing: tk.dweets.history([thing]),
@@ -103,7 +100,7 @@ def test_reading_warns_of_dweets_that_are_gone(tk: toolkit.Connection, call: str
 def test_what_is_kept_is_read_without_a_warning(tk: toolkit.Connection) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert tk.dweets.stored("full", "2026-01-02")["n"].iloc[-1] == ROWS - 1
+        assert tk.dweets.history("full", since="2026-01-02")["n"].iloc[-1] == ROWS - 1
         tk.dweets.post_frame("exactly", pd.DataFrame({"n": range(500)}), progress=False)
 
 
@@ -145,6 +142,6 @@ def test_gateways_on_redis_tell_what_is_gone() -> None:
         with pytest.warns(UserWarning, match="1,200 dweets were sent"):
             tk.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
         with pytest.warns(UserWarning, match="has deleted"):
-            kept = tk.dweets.stored("full", DAY)
+            kept = tk.dweets.history("full")
         gone = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")["X-Dweet-Gone"]
         assert int(gone.split(";")[0]) + len(kept) == ROWS

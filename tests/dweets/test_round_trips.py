@@ -15,7 +15,7 @@ from tests.dweets.conftest import Caller
 from toolkit.dweets.content import checked_content, coerced, content_of_pairs
 from toolkit.dweets.wire import checked_thing, dweet_record
 from toolkit.errors import MalformedRequest
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)

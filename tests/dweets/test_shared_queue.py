@@ -15,16 +15,17 @@ from msgspec.structs import replace
 
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
-from tests.ports import free_port
-from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.email_queue import EmailQueue
-from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail, SmtpDelivery
-from toolkit.dweets.service.storage import SPACE, Changes, encode_record
 from toolkit.dweets.stream_format import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
-from toolkit.outside_world import OutsideWorld, Timings
-from toolkit.stores import Store
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit.secret import Secret
+from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
+from toolkit_gateway.dweets.email_queue import EmailQueue
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.mail_delivery import Outcome, SmtpDelivery
+from toolkit_gateway.dweets.storage import SPACE, Changes, encode_record
+from toolkit_gateway.runtime import OutsideWorld, Timings
+from toolkit_gateway.stores import Store
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 LOCK, KEY = "garage-lock", "master-of-the-garage"
 MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "Alert of garage: fire", "fire\n")
@@ -43,7 +44,7 @@ async def store_at(now: Callable[[], int] | None = None) -> AsyncIterator[Embedd
 @asynccontextmanager
 async def services(*stores: Store, smtp: str | None = None) -> AsyncIterator[list[DweetService]]:
     """Open one service on each store; given twice, it is a store that two gateways share."""
-    deliveries = [SmtpDelivery(smtp) if smtp else None for _ in stores]
+    deliveries = [SmtpDelivery(Secret(smtp), 60) if smtp else None for _ in stores]
     opened = [
         DweetService(store, OutsideWorld(), DweetSettings(), delivery)
         for store, delivery in zip(stores, deliveries, strict=True)
@@ -206,7 +207,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("by", ["number", "transaction"])
-def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misses_none(by: str) -> None:
+def test_a_stream_resumes_exactly_at_a_gateway_that_hears_late(by: str) -> None:
     async def run() -> list[Any]:
         async with store_at() as store:
             late: Any = LateStore(store)
@@ -228,7 +229,7 @@ def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misse
     assert asyncio.run(run()) == [4, 5, 6]
 
 
-def test_a_lock_set_at_one_ends_the_streams_at_both_and_is_known_at_both() -> None:
+def test_a_lock_set_at_one_gateway_ends_the_streams_at_both() -> None:
     async def run() -> None:
         async with store_at() as store, services(store, store) as (first, second):
             readers = [Reader(), Reader()]
@@ -244,7 +245,7 @@ def test_a_lock_set_at_one_ends_the_streams_at_both_and_is_known_at_both() -> No
     asyncio.run(run())
 
 
-def test_two_gateways_that_start_at_once_issue_the_same_given_lock_once() -> None:
+def test_two_gateways_that_start_issue_a_given_lock_once() -> None:
     async def run() -> int:
         async with store_at() as store, services(store, store) as (first, second):
             await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
@@ -257,48 +258,38 @@ def test_two_gateways_that_start_at_once_issue_the_same_given_lock_once() -> Non
 # -- the e-mail queue --------------------------------------------------------------------------------------
 
 
-class HeldDelivery:
-    """Delivers when the test says so."""
+SENT = Outcome("sent")
 
-    final_state = "sent"
 
-    def __init__(self, *, goes_on: bool = False) -> None:
-        self.mails: list[OutgoingMail] = []
+class Delivery:
+    """Delivers when the test says so, and keeps the ids of the mails."""
+
+    def __init__(self, outcome: Outcome = SENT, *, is_held: bool = False) -> None:
+        self.mails: list[str] = []
         self.goes_on = asyncio.Event()
-        if goes_on:
+        self._outcome = outcome
+        if not is_held:
             self.goes_on.set()
 
-    async def deliver(self, mail: OutgoingMail) -> list[str]:
-        self.mails.append(mail)
+    async def deliver(self, mail: Mail, sender: str) -> Outcome:
+        self.mails.append(mail.id)
         await self.goes_on.wait()
-        return []
+        return self._outcome
 
     async def is_at_work(self) -> bool:
         return bool(self.mails)
 
-
-class FailingDelivery:
-    """Delivers nothing, and keeps the numbers of its attempts."""
-
-    final_state = "sent"
-
-    def __init__(self) -> None:
-        self.attempts = 0
-
-    async def deliver(self, mail: OutgoingMail) -> list[str]:
-        self.attempts += 1
-        raise NotDelivered("the server is away")
+    def close(self) -> None:
+        pass
 
 
 @asynccontextmanager
 async def queues(
-    store: EmbeddedStore, *deliveries: Any, timings: Timings | None = None, clock: SetClock | None = None
+    store: EmbeddedStore, *deliveries: Any, clock: SetClock | None = None, **timings: Any
 ) -> AsyncIterator[list[EmailQueue]]:
     """Open a queue for each delivery, as of so many gateways on one store."""
-    opened = [
-        EmailQueue(store.records, delivery, OutsideWorld(clock, timings=timings), "alerts@gateway.invalid", 1_000)
-        for delivery in deliveries
-    ]
+    world = OutsideWorld(clock, timings=Timings(**timings))
+    opened = [EmailQueue(store.records, delivery, world, "alerts@gateway.invalid", 1_000) for delivery in deliveries]
     for queue in opened:
         await queue.open()
     try:
@@ -317,42 +308,49 @@ async def in_store(store: EmbeddedStore) -> list[Mail]:
     return sorted((Mail.parse(key, data) for key, data in found), key=lambda mail: mail.at)
 
 
-async def has_states(queue: EmailQueue, *wanted: str) -> bool:
-    return [mail.state for mail in await queue.mails()] == list(wanted)
+async def has_states(store: EmbeddedStore, *wanted: str) -> bool:
+    return [mail.state for mail in await in_store(store)] == list(wanted)
 
 
-def test_a_claimed_mail_is_left_alone_while_its_lease_is_renewed() -> None:
+def test_two_gateways_never_send_a_mail_at_the_same_time() -> None:
     async def run() -> None:
-        held, other = HeldDelivery(), HeldDelivery(goes_on=True)
-        async with store_at() as store:
+        held, other = Delivery(is_held=True), Delivery()
+        async with store_at() as store, queues(store, held) as _:
             await put(store, MAIL)
-            async with queues(store, held, other, timings=Timings(lease=0.3)) as (first, _):
-                await until(lambda: claimed(store))
-                dues: set[int] = set()
-                while len(dues) < 8:  # several renewals: longer than the lease of a dead gateway lasts
-                    dues |= {mail.due for mail in await in_store(store)}
-                    await asyncio.sleep(0.01)
-                assert len(held.mails) + len(other.mails) == 1
+            await until(held.is_at_work)
+            async with queues(store, other) as _:
+                await put(store, replace(MAIL, id="garage:2", at=2_000))
+                await until(lambda: has_states(store, "waiting", "sent"))  # so the other one is at work
                 held.goes_on.set()
-                await until(lambda: has_states(first, "sent"))
-                assert len(held.mails) + len(other.mails) == 1
+                await until(lambda: has_states(store, "sent", "sent"))
+        assert (held.mails, other.mails) == (["garage:1"], ["garage:2"])
 
-    async def claimed(store: EmbeddedStore) -> bool:
-        return all(mail.lease for mail in await in_store(store))
+    asyncio.run(run())
+
+
+def test_two_gateways_share_the_mails_and_send_each_once() -> None:
+    async def run() -> None:
+        deliveries = [Delivery(), Delivery()]
+        async with store_at() as store, queues(store, *deliveries, mail_waits=(0.01,)):
+            for number in range(30):
+                await put(store, replace(MAIL, id=f"garage:{number}", at=number))
+            await until(lambda: has_states(store, *["sent"] * 30))
+        sent = [mail for delivery in deliveries for mail in delivery.mails]
+        assert sorted(sent) == sorted(f"garage:{number}" for number in range(30))
 
     asyncio.run(run())
 
 
 def test_the_mail_of_a_dead_gateway_is_taken_over() -> None:
-    """The lease that nobody renews ends, whatever the clock of the dead gateway said."""
+    """A lease ends some time after this gateway has seen it, whatever the clock of the dead gateway said."""
 
     async def run() -> None:
-        delivery = HeldDelivery(goes_on=True)
+        delivery = Delivery()
         async with store_at() as store:
             await put(store, replace(MAIL, lease="dead", due=10**15, attempts=1))
-            async with queues(store, delivery, timings=Timings(lease=0.05)) as (queue,):
-                await until(lambda: has_states(queue, "sent"))
-                assert len(delivery.mails) == 1
+            async with queues(store, delivery, mail_lease=0.05):
+                await until(lambda: has_states(store, "sent"))
+                assert delivery.mails == [MAIL.id]
 
     asyncio.run(run())
 
@@ -361,84 +359,57 @@ def test_a_mail_sent_again_has_the_same_message_id() -> None:
     """The gateway dies after the server has accepted the mail, before the record says so."""
 
     async def run(server: MailServer) -> None:
-        delivery = SmtpDelivery(server.url)
         async with store_at() as store:
-            async with queues(store, delivery) as (queue,):
-                await put(store, MAIL)
-                await until(lambda: has_states(queue, "sent"))
-            await put(store, replace(MAIL, lease="dead", attempts=1))
-            async with queues(store, delivery, timings=Timings(lease=0.05)) as (queue,):
-                await until(lambda: has_states(queue, "sent"))
+            for mail in (MAIL, replace(MAIL, lease="dead", attempts=1)):
+                await put(store, mail)
+                async with queues(store, SmtpDelivery(Secret(server.url), 60), mail_lease=0.05):
+                    await until(lambda: has_states(store, "sent"))
 
     with MailServer() as server:
         asyncio.run(run(server))
-        assert len(server.mails) == 2
         first, second = (mail.content for mail in server.mails)
         assert isinstance(first, bytes)
         assert first == second
         assert b"Message-ID: <" in first
 
 
-def test_a_lease_that_ended_is_not_written_over() -> None:
+def test_the_outcome_of_a_lost_claim_is_not_written() -> None:
     """Another gateway has claimed the mail: what the first one says of it comes too late."""
 
     async def run() -> None:
-        held = HeldDelivery()
+        held = Delivery(is_held=True)
         async with store_at() as store:
             await put(store, MAIL)
-            async with queues(store, held) as (queue,):
-                await until(lambda: held.is_at_work())
+            async with queues(store, held):
+                await until(held.is_at_work)
                 await put(store, taken := replace(MAIL, lease="other", attempts=2))
                 held.goes_on.set()
-                await queue.close()
-                assert await in_store(store) == [taken]
+            assert await in_store(store) == [taken]
 
     asyncio.run(run())
 
 
-def test_two_that_fail_at_a_mail_wait_and_one_of_them_sends_it() -> None:
-    timings = Timings(mail_waits=(0.02, 0.05))
-
-    async def run() -> int:
-        port = free_port()
-        deliveries = [SmtpDelivery(f"smtp://127.0.0.1:{port}") for _ in range(2)]
-        async with store_at() as store, queues(store, *deliveries, timings=timings) as (first, second):
-            for number in range(20):
-                await put(store, replace(MAIL, id=f"garage:{number}", at=OutsideWorld().clock.now()))
-
-            async def all_failed_twice() -> bool:
-                return all(mail.attempts >= 2 for mail in await first.mails())
-
-            await until(all_failed_twice)
-            with MailServer(port) as server:
-                await until(lambda: has_states(second, *["sent"] * 20))
-                return len(server.mails)
-
-    assert asyncio.run(run()) == 20
-
-
-def test_each_wait_is_longer_and_none_begins_again() -> None:
+def test_back_off_grows_and_outlives_a_restart() -> None:
     """After a restart a mail waits for what is left, and never longer than a wait, whatever a clock said."""
 
     async def run() -> None:
         clock = SetClock()
         async with store_at(clock) as store:
-            failing = FailingDelivery()
-            async with queues(store, failing, timings=Timings(mail_waits=(0.01, 0.02, 1_000)), clock=clock) as (queue,):
+            failing = Delivery(Outcome("waiting", "the server is away"))
+            async with queues(store, failing, mail_waits=(0.01, 0.02, 1_000), clock=clock):
                 await put(store, MAIL)
-                await until(lambda: has_attempts(queue, 3))
-                (mail,) = await queue.mails()
-            assert mail.due == clock.at + 1_000_000
+                await until(lambda: has_attempts(store, 3))
+                (mail,) = await in_store(store)
+            assert (mail.due, mail.error) == (clock.at + 1_000_000, "the server is away")
             clock.at = mail.due
-            async with queues(store, HeldDelivery(goes_on=True), clock=clock) as (queue,):
-                await until(lambda: has_states(queue, "sent"))
+            async with queues(store, Delivery(), clock=clock):
+                await until(lambda: has_states(store, "sent"))
             await put(store, replace(MAIL, attempts=1, due=10**15))
-            timings = Timings(mail_waits=(0.05,))
-            async with queues(store, HeldDelivery(goes_on=True), timings=timings, clock=clock) as (queue,):
-                await until(lambda: has_states(queue, "sent"))
+            async with queues(store, Delivery(), mail_waits=(0.05,), clock=clock):
+                await until(lambda: has_states(store, "sent"))
 
-    async def has_attempts(queue: EmailQueue, number: int) -> bool:
-        (mail,) = await queue.mails() or [MAIL]
+    async def has_attempts(store: EmbeddedStore, number: int) -> bool:
+        (mail,) = await in_store(store)
         return mail.attempts == number and not mail.lease
 
     asyncio.run(run())
@@ -448,7 +419,7 @@ def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
     """What became of a mail is not forgotten, and the mail is not sent again."""
 
     async def run() -> None:
-        held = HeldDelivery()
+        held = Delivery(is_held=True)
         async with store_at() as store:
             real, failures = store.records.compare_and_set, 3
 
@@ -461,43 +432,31 @@ def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
 
             store.records.compare_and_set = compare_and_set  # type: ignore[method-assign, assignment]
             await put(store, MAIL)
-            async with queues(store, held, timings=Timings(mail_waits=(0.01,))) as (queue,):
-                await until(lambda: held.is_at_work())
+            async with queues(store, held, mail_waits=(0.01,)):
+                await until(held.is_at_work)
                 held.goes_on.set()
-                await until(lambda: has_states(queue, "sent"))
-                assert failures == 0
-            assert len(held.mails) == 1
+                await until(lambda: has_states(store, "sent"))
+            assert (failures, held.mails) == (0, [MAIL.id])
 
     asyncio.run(run())
 
 
-def test_a_stop_waits_for_a_delivery_under_way() -> None:
+@pytest.mark.parametrize(("goes_on", "seconds", "state"), [(True, 60.0, "sent"), (False, 0.01, "waiting")])
+def test_a_stop_waits_for_a_delivery_for_some_time(goes_on: bool, seconds: float, state: str) -> None:
+    """If it does not end, the mail keeps its lease, so the next gateway sends it once the lease has ended."""
+
     async def run() -> None:
-        held = HeldDelivery()
+        held = Delivery(is_held=True)
         async with store_at() as store:
             await put(store, MAIL)
-            async with queues(store, held, timings=Timings(mail_stop=60.0)) as (queue,):
-                await until(lambda: held.is_at_work())
+            async with queues(store, held, mail_stop=seconds) as (queue,):
+                await until(held.is_at_work)
                 stopping = asyncio.ensure_future(queue.close())
                 await asyncio.sleep(0)
-                held.goes_on.set()
+                if goes_on:
+                    held.goes_on.set()
                 await stopping
-                assert [mail.state for mail in await in_store(store)] == ["sent"]
-
-    asyncio.run(run())
-
-
-def test_a_stop_does_not_wait_for_ever() -> None:
-    """The mail keeps its lease, so the next gateway sends it once the lease has ended."""
-
-    async def run() -> None:
-        held = HeldDelivery()
-        async with store_at() as store:
-            await put(store, MAIL)
-            async with queues(store, held, timings=Timings(mail_stop=0.01)) as (queue,):
-                await until(lambda: held.is_at_work())
-                await queue.close()
-            (mail,) = await in_store(store)
-            assert (mail.state, bool(mail.lease)) == ("waiting", True)
+                (mail,) = await in_store(store)
+                assert (mail.state, bool(mail.lease)) == (state, not goes_on)
 
     asyncio.run(run())

@@ -20,10 +20,10 @@ import pytest
 from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
 from tests.redis_servers import wait_until
-from toolkit.gateway import Gateway
-from toolkit.gateway.gateway import DEMO_START
-from toolkit.gateway.limits import LIMITS
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import Gateway
+from toolkit_gateway.gateway import DEMO_START
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.runtime import SteppedClock
 
 MB = 1024 * 1024
 DAY = "date=2026-01-01"

@@ -11,8 +11,8 @@ from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
-from toolkit.dweets.service.mail import Mail
-from toolkit.dweets.service.storage import encode_record
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.storage import encode_record
 
 LOCKS = {"kitchen-lock": "key"}
 

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from toolkit.dweets.service.live_streams import LiveStreams
-from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import NotFound, StoreUnavailable
-from toolkit.stores import Entry, NewEntry, Store
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.dweets.live_streams import LiveStreams
+from toolkit_gateway.dweets.locks import Locks
+from toolkit_gateway.dweets.things import CachedThing, Things, journal_of
+from toolkit_gateway.stores import Entry, NewEntry, Store
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 BOUND = 1024 * 1024
 

@@ -21,9 +21,9 @@ from tests.conftest import ROOT, operator_of
 from toolkit import HistoryExplorer
 from toolkit.dweets.widgets.exploration import HistorySource
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
-from toolkit.gateway import Gateway
-from toolkit.notebook_cell import CellRun
-from toolkit.widget_family import CheckList, ServiceWidget, error_text
+from toolkit.widgets.base import CheckList, ServiceWidget, error_text
+from toolkit.widgets.cell_runs import CellRun
+from toolkit_gateway import Gateway
 
 HOSTILE = '<img src=x onerror="boom()">'
 
@@ -531,7 +531,7 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
 
 def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
-        monkeypatch.setattr("toolkit.notebook_cell.current_cell_run", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun("cell", run))
         return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
 
     kept = set(_instances)

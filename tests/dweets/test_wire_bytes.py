@@ -20,9 +20,9 @@ from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
 from tests.gateway_parts import gateway_and_services
 from tests.redis_servers import fresh_url
-from toolkit.dweets.service import dweets
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.dweets import dweets
+from toolkit_gateway.runtime import SteppedClock
 
 UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 CREATED = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

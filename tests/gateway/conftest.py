@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rocksdict import Rdict
 
-from toolkit.stores import embedded_database
+from toolkit_gateway.stores import embedded_database
 
 
 def _do_nothing(*_: Any) -> None: ...

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toolkit.dweets.service.things import journal_of
-from toolkit.stores import Entry
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.stores import Entry
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 
 def kept_entries(folder: Path, thing: str) -> list[Entry]:

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import Entry, NewEntry, Subscriber
-from toolkit.stores.redis.journals import RedisJournals
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway.stores import Entry, NewEntry, Subscriber
+from toolkit_gateway.stores.redis.journals import RedisJournals
+from toolkit_gateway.stores.redis.store import RedisStore
 
 # A test as a whole, and each of its waits: when to give up on a machine that is slow and busy.
 SECONDS = 110

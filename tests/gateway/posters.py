@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from tests.gateway.opened_stores import line, numbers
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import Entry
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway.stores import Entry
+from toolkit_gateway.stores.redis.store import RedisStore
 
 
 class Poster:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.redis_servers import fresh_cluster_url, fresh_url
-from toolkit.stores import Store
-from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway.stores import Store
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.redis.store import RedisStore
 
 T = TypeVar("T")
 Now = Callable[[], int]

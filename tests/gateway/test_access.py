@@ -9,9 +9,9 @@ import pytest
 from tests.conftest import RawReply, raw_exchange
 from tests.identity.conftest import ACCOUNT
 from toolkit.errors import InvalidArgument
-from toolkit.gateway import Gateway
-from toolkit.gateway.access import Proxies
-from toolkit.gateway.exchange import Request
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.access import Proxies
+from toolkit_gateway.http.exchange import Request
 
 EVIL = "evil.example:8787"
 # A call of each service, as a page reaches it whose name points at this machine, and the refusal in its dialect.

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import raw_call, raw_exchange
-from toolkit.gateway import Gateway
-from toolkit.gateway.limits import LIMITS
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.runtime import Timings
 
 NOT_JSON = b'{"this":"failed","with":400,"because":"the body is not valid JSON"}'
 TOO_LARGE = b'{"this":"failed","with":413,"because":"a dweet holds at most 65536 bytes"}'

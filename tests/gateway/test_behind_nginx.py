@@ -16,7 +16,7 @@ from tests.conftest import ROOT, raw_call, raw_exchange, required_program
 from tests.dweets.conftest import RawStream
 from tests.ports import free_port
 from tests.redis_servers import fresh_url, wait_until
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 SITE = (ROOT / "docs/deploy/nginx.conf").read_text("utf-8")
 MAIN = """

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.opened_stores import follow_as_a_thing_does, opened, persist, place_of, run, until
 from tests.gateway.posters import Poster, check
 from tests.redis_servers import RedisServer, cluster_of, is_master, wait_until
-from toolkit.stores import Entry
+from toolkit_gateway.stores import Entry
 
 # Of the three masters, each has some of these.
 NAMES = ("a", "b", "c", "d", "e", "g")

@@ -18,14 +18,14 @@ import pytest
 import toolkit
 from tests.conftest import ROOT, operator_of, raw_call
 from toolkit.errors import InvalidArgument, KeyRejected
-from toolkit.gateway import DEMO_SEED, DEMO_START, Gateway, SteppedClock
-from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
-from toolkit.gateway.demo_world import DemoWorld
-from toolkit.identity.service.callers import IdentitySettings
 from toolkit.rewards.configuration import Configuration as Rules
 from toolkit.rewards.configuration import Limits, RewardItem
 from toolkit.secret import Secret
 from toolkit.settings import Table
+from toolkit_gateway import DEMO_SEED, DEMO_START, Gateway, SteppedClock
+from toolkit_gateway.configuration import EXAMPLE, Configuration, configuration_of
+from toolkit_gateway.demo_world import DemoWorld
+from toolkit_gateway.identity.callers import IdentitySettings
 
 DEMO = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
 DEMO_PARTNER = DEMO["rewards"]["partners"][0]

@@ -28,15 +28,15 @@ from tests.gateway.test_embedded_store import ids, line, until_it_writes, with_s
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores import NewEntry
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores import NewEntry
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts
 # all the time, so that a kill hits it in the middle of that too.
 _WRITER = """
 import asyncio, pathlib, sys
-from toolkit.stores import NewEntry, embedded_database
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores import NewEntry, embedded_database
+from toolkit_gateway.stores.embedded import EmbeddedStore
 embedded_database.WRITE_BUFFER = 64 << 10
 async def post(store, who):
     data = bytes(range(256)) * 2

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import Hook, fail_once
-from toolkit.dweets.service.stored_days import StoredRange
-from toolkit.dweets.service.things import Things, journal_of
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
-from toolkit.stores import Entry, NewEntry, embedded_journals
-from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.embedded_database import Database
+from toolkit_gateway.dweets.stored_days import StoredRange
+from toolkit_gateway.dweets.things import Things, journal_of
+from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.embedded_database import Database
 
 
 def with_store(
@@ -62,7 +62,7 @@ def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
 def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys, pathlib\n"
-        "from toolkit.stores.embedded import EmbeddedStore\n"
+        "from toolkit_gateway.stores.embedded import EmbeddedStore\n"
         "async def run():\n"
         "    await EmbeddedStore(pathlib.Path(sys.argv[1]), lambda: 0).open()\n"
         "    print('open', flush=True)\n"

@@ -19,11 +19,11 @@ from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.mail_server import eventually
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
-from toolkit.gateway import Gateway
-from toolkit.gateway.app import Application
-from toolkit.gateway.exchange import Header, Request, Response, Route
-from toolkit.gateway.limits import LIMITS
-from toolkit.gateway.server import ServerThread
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.app import Application
+from toolkit_gateway.http.exchange import Header, Request, Response, Route
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.http.server import ServerThread
 
 MEGABYTE = 1024 * 1024
 
@@ -158,7 +158,7 @@ def test_the_oldest_bodies_are_cut_off_above_the_bound(gateway: Gateway, monkeyp
 
 _FEW_DESCRIPTORS = """
 import os, resource, sys
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 with Gateway() as gateway:
     few = len(os.listdir("/proc/self/fd")) + 10
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))

@@ -12,7 +12,7 @@ import pytest
 import toolkit
 from tests.conftest import raw_call, raw_exchange
 from tests.gateway.test_landing_page import BROWSER, EVIL, KEY, NOT_FOUND, page_of
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 
 def static_paths(gateway: Gateway) -> list[str]:

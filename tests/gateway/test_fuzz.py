@@ -22,8 +22,8 @@ from tests.conftest import raw_call
 from tests.gateway.request_mutations import CORPUS, KEY, ROUTES, mutated
 from tests.redis_servers import wait_until
 from tests.rewards.conftest import settings
-from toolkit.gateway import Gateway
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import Timings
 
 PIPELINE = 16
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")

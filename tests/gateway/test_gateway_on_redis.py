@@ -19,7 +19,7 @@ from tests.dweets.conftest import RawStream
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
 from tests.test_cli import called
 from toolkit.errors import InvalidArgument, ServiceFailure, StoreUnavailable
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores.group_commit import GroupCommit
+from toolkit_gateway.stores.group_commit import GroupCommit
 
 
 class Item:

@@ -19,11 +19,11 @@ from tests.conftest import raw_call, raw_exchange
 from tests.mail_server import eventually
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
-from toolkit.gateway import Gateway, exchange
-from toolkit.gateway.app import Application
-from toolkit.gateway.exchange import Header, Request, Response, Route
-from toolkit.gateway.limits import LIMITS
-from toolkit.gateway.server import ServerThread
+from toolkit_gateway import Gateway, exchange
+from toolkit_gateway.http.app import Application
+from toolkit_gateway.http.exchange import Header, Request, Response, Route
+from toolkit_gateway.http.limits import LIMITS
+from toolkit_gateway.http.server import ServerThread
 
 GET = b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -11,7 +11,7 @@ import pytest
 
 import toolkit
 from tests.conftest import RawReply, raw_call, raw_exchange
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 EVIL = "<script>alert(1)</script>\"'&\u202e"

@@ -21,8 +21,8 @@ from tests.redis_servers import fresh_url
 from tests.rewards.conftest import COMMON, MOMENT, settings
 from tests.rewards.conftest import Caller as RewardCaller
 from tests.rewards.ledgers import SCARCE
-from toolkit.gateway import Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import SteppedClock
 
 THREADS = 50
 LOCK, KEY = "garage-lock", "master-of-the-garage"

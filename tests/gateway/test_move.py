@@ -14,14 +14,14 @@ import toolkit
 from tests.conftest import operator_of
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_server
 from toolkit.cli import main
-from toolkit.dweets.service.things import journal_of
 from toolkit.errors import StoreUnavailable
-from toolkit.gateway import Gateway
-from toolkit.outside_world import SystemClock
-from toolkit.stores import NewEntry
-from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.moving import Moved, Progress, marker_file, move
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.runtime import SystemClock
+from toolkit_gateway.stores import NewEntry
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.moving import Moved, Progress, marker_file, move
+from toolkit_gateway.stores.redis.store import RedisStore
 
 THINGS = [f"thing-{number}" for number in range(12)]
 SERVERS = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])

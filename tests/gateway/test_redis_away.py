@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer, cluster_of, fresh_url, shared_cluster, shared_server, wait_until
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway.stores.redis.store import RedisStore
 
 CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
     lambda store: store.journals.append("a", [line("refused")]),
@@ -342,7 +342,7 @@ class TestTheStart:
 
     def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:
         with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:
-            with caplog.at_level(logging.WARNING, "toolkit.gateway"):
+            with caplog.at_level(logging.WARNING, "toolkit_gateway"):
                 run(_open(f"{server.url}?replicas=2"))
         assert "appendfsync is everysec" in caplog.text
         assert "forgets keys when its memory is full (allkeys-lru)" in caplog.text

@@ -12,7 +12,7 @@ import redis
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, run, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores import Entry, NewEntry
+from toolkit_gateway.stores import Entry, NewEntry
 
 THINGS = 64
 

@@ -16,9 +16,9 @@ from tests.gateway.stores_under_test import SetClock
 from tests.ports import free_port
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, move_slot_of, shared_cluster, shared_server
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import NewEntry, Records
-from toolkit.stores.redis.records import RedisRecords
-from toolkit.stores.redis.store import RedisStore
+from toolkit_gateway.stores import NewEntry, Records
+from toolkit_gateway.stores.redis.records import RedisRecords
+from toolkit_gateway.stores.redis.store import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
 Fresh = Callable[[], str]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind
 from toolkit.errors import StoreUnavailable
-from toolkit.stores import CompareAndSet, Entry, NewEntry, Records, Store
+from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, Records, Store
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)

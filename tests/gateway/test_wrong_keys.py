@@ -13,10 +13,10 @@ import pytest
 
 from tests.conftest import raw_call, raw_exchange
 from tests.rewards.conftest import settings as reward_settings
-from toolkit.gateway import Gateway
-from toolkit.gateway import access as limits
-from toolkit.gateway.access import WrongKeys
-from toolkit.outside_world import Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway import access as limits
+from toolkit_gateway.http.access import WrongKeys
+from toolkit_gateway.runtime import Timings
 
 KEY = "the-right-key-of-the-attic"
 GUESS = "a-guess-that-no-log-shows"
@@ -71,7 +71,7 @@ ATTACKS: dict[str, tuple[bytes, bytes, str]] = {
 def test_guesses_are_limited_and_logged(running: Gateway, name: str, caplog: pytest.LogCaptureFixture) -> None:
     request, mark, target = ATTACKS[name]
     request = request.replace(b"\r\nHost", b"\r\nX-Forwarded-For: 203.0.113.9\r\nHost", 1)
-    with caplog.at_level(logging.INFO, "toolkit.gateway"):
+    with caplog.at_level(logging.INFO, "toolkit_gateway"):
         assert limits.WRONG_KEYS_AT_ONCE <= guess_until_limited(running, request, mark) < limits.WRONG_KEYS_AT_ONCE * 2
     texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert texts == [f"too many wrong keys: the last for {target} from 203.0.113.9, 1 refused in all"]
@@ -91,7 +91,7 @@ def test_right_key_works_at_once_after_many_wrong_ones(running: Gateway) -> None
 
 
 def test_a_name_that_no_lock_has_is_cut_off_in_the_log(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "toolkit.gateway"):
+    with caplog.at_level(logging.INFO, "toolkit_gateway"):
         raw_call(running.base_url, "GET", f"/remove/lock/{'l' * 5_000}?key={GUESS}")
     assert f"wrong key for the lock '{'l' * 256}' from" in caplog.text
     assert max(len(record.getMessage()) for record in caplog.records) < 1_100
@@ -107,7 +107,7 @@ def test_a_pipeline_of_guesses_waits_at_each_and_ends_in_order(running: Gateway)
 
 
 def test_a_missing_key_is_no_guess(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "toolkit.gateway"):
+    with caplog.at_level(logging.INFO, "toolkit_gateway"):
         for _ in range(limits.WRONG_KEYS_AT_ONCE + 5):
             answer = json.loads(raw_call(running.base_url, "GET", "/get/latest/dweet/for/attic").body)
             assert answer["with"] == 403
@@ -118,7 +118,7 @@ def test_a_missing_key_is_no_guess(running: Gateway, caplog: pytest.LogCaptureFi
 def test_the_last_of_repeated_headers_is_logged(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     """A proxy that adds a header of its own leaves the one that its caller made up before it."""
     lines = "X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for: 198.51.100.7\r\n"
-    with caplog.at_level(logging.INFO, "toolkit.gateway"):
+    with caplog.at_level(logging.INFO, "toolkit_gateway"):
         raw_call(running.base_url, "GET", f"/get/latest/dweet/for/attic?key={GUESS}", headers=lines)
     assert "wrong key for the thing 'attic' from 198.51.100.7" in caplog.text
 

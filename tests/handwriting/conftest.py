@@ -14,12 +14,12 @@ from PIL import Image
 
 import toolkit
 from tests.conftest import RawReply, raw_call
-from toolkit.gateway import Gateway
-from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.renderer import render, write_pages
-from toolkit.handwriting.parameters import Parameters
+from toolkit_gateway import Gateway
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.renderer import render, write_pages
 
 LETTER = (
     "Dear Hannah,\n\nThe children have not stopped talking about the canoe and the little green frog they found under "

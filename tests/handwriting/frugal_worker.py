@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolkit.handwriting.service import render_worker
+from toolkit_gateway.handwriting import render_worker
 
 
 def main() -> None:

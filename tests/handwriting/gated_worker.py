@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolkit.handwriting.service.render_worker import outcomes
-from toolkit.worker_process import serve
+from toolkit.system.worker_process import serve
+from toolkit_gateway.handwriting.render_worker import outcomes
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.handwriting.conftest import write_page
-from toolkit.handwriting.catalogue import Handwriting, catalogue
-from toolkit.handwriting.ink.renderer import draw
-from toolkit.handwriting.parameters import Parameters
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.renderer import draw
 
 HANDS = list(catalogue().values())
 SPACINGS = (0.8, 1.0, 1.5, 2.2, 3.0)

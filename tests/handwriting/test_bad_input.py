@@ -61,8 +61,14 @@ ONE_ERROR = [
     ("png", {"pen": "quill"}, "pen must be one of: plain, ballpoint, gel, fountain, pencil, felt"),
     ("svg", {"natural": "yes"}, "natural must be one of: true, false"),
     ("pdf", {"paper": ""}, "paper must be one of: none, blank, ruled, grid, kraft"),
-    ("png", {"corrections": "2"}, "corrections must be between 0.0 and 1.0"),
-    ("png", {"corrections": "x"}, 'corrections unable to parse: "x"'),
+    ("png", {"margin": "180px"}, "margin leaves no room for text"),
+    ("png", {"margin": "0px,300px,0px,204px"}, "margin leaves no room for text"),
+    *(("png", {"margin": text}, f'margin unable to parse: "{text}"') for text in ("1cm,2cm", "-2cm", "auto")),
+    ("png", {"align": "bottom"}, "align must be one of: top, middle"),
+    *(
+        ("png", {**given, "min_padding": "1cm"}, "min_padding centres the text: give it without margin and align")
+        for given in ({"margin": "1cm"}, {"align": "top"})
+    ),
     ("png", {"text": "x\n" * 400, "height": "auto", "handwriting_size": "20px"}, "height auto exceeds 9000px"),
     ("pdf", {"text": "x\n" * 400, "height": "auto"}, "height auto exceeds 100in"),
     ("png", {"text": "x" * 2000, "width": "auto"}, "width auto exceeds 9000px"),
@@ -108,7 +114,7 @@ def test_all_errors_come_at_once(service: Service) -> None:
     assert len(errors_of(service.get("/render/png"))) == 2
 
 
-def test_characters_that_nobody_writes_are_told_with_all_other_errors(service: Service) -> None:
+def test_missing_characters_come_with_all_other_errors(service: Service) -> None:
     reply = service.render(text="aकbखक", width="double wide")
     assert errors_of(reply) == [
         {"field": "width", "error": 'width unable to parse: "double wide"'},
@@ -153,7 +159,7 @@ def test_broken_percent_encoding(service: Service, path: str, query: str) -> Non
     assert (reply.status, errors_of(reply)) == (400, [{"error": "query string is malformed"}])
 
 
-def test_the_first_of_a_repeated_parameter_counts_and_unknown_ones_do_not(service: Service) -> None:
+def test_first_of_repeated_parameters_counts_unknown_do_not(service: Service) -> None:
     reply = service.get("/handwritings", "apikey=k&limit=1&limit=5&colour=red")
     assert (reply.status, len(json.loads(reply.body))) == (200, 1)
 

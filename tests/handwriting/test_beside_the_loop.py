@@ -9,19 +9,17 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import psutil
-import pytest
 
 import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 TEXT = ("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 140)[:9000]
 
@@ -34,43 +32,19 @@ def ended(pids: set[int]) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def test_a_stream_is_not_stalled_by_a_large_pdf(
-    running: Gateway, hands: toolkit.Connection, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stream_goes_on_beside_a_large_pdf(running: Gateway, hands: toolkit.Connection) -> None:
     tk = hands
-    with tk.dweets.listen("clock") as listener:
-        tk.handwriting.pdf("warm", "Molly")
-        times: list[float] = []
-        done = threading.Event()
-
-        def post() -> None:
-            with toolkit.connect(running) as other:
-                while not done.is_set():
-                    other.dweets.post("clock", {"at": time.perf_counter()})
-                other.dweets.post("clock", {"at": 0})
-
-        poster = threading.Thread(target=post)
-        with ThreadPoolExecutor(1) as pool:
-            poster.start()
-            began = time.perf_counter()
-            pdf = pool.submit(tk.handwriting.pdf, TEXT, "Molly", height="auto")
-            pdf.add_done_callback(lambda _: done.set())
-            for dweet in listener:
-                if not dweet.content["at"]:
-                    break
-                times.append(time.perf_counter() - dweet.content["at"])
-            rendering = time.perf_counter() - began
-            size = len(pdf.result().data)
-        poster.join()
-    late = sorted(times)
-    with capsys.disabled():
-        print(
-            f"\n  a 9,000-character PDF ({size / 1e6:.1f} MB) beside {len(late)} dweets: from post to listener "
-            f"{1000 * late[len(late) // 2]:.1f} ms (median), {1000 * late[-1]:.0f} ms (slowest)"
-        )
-    # No dweet waited for the render: against its own time, since both take longer on a busy machine.
-    assert len(late) > 20
-    assert late[len(late) // 2] < rendering / 40
+    tk.handwriting.pdf("warm", "Molly")
+    with tk.dweets.listen("clock") as listener, ThreadPoolExecutor(1) as pool:
+        pdf = pool.submit(tk.handwriting.pdf, TEXT, "Molly", height="auto")
+        arrived_meanwhile = 0
+        with toolkit.connect(running) as other:
+            while not pdf.done():
+                other.dweets.post("clock", {"n": arrived_meanwhile})
+                assert next(listener).content == {"n": arrived_meanwhile}
+                arrived_meanwhile += 1
+        assert pdf.result().data.startswith(b"%PDF")
+    assert arrived_meanwhile > 5
 
 
 def test_the_life_of_a_rendering_process() -> None:
@@ -88,6 +62,7 @@ def test_the_life_of_a_rendering_process() -> None:
         with ThreadPoolExecutor(6) as pool:
             replies = list(pool.map(lambda n: service.render(text="Hello " * 50, random_seed=str(n + 1)), range(12)))
         assert {reply.status for reply in replies} == {200}
+        assert len({reply.body for reply in replies}) == 12
         workers = children() - before
         assert len(workers) <= 2, "renders at once are bounded"
     assert ended(workers)
@@ -129,13 +104,6 @@ def test_renderers_end_with_a_gateway_that_is_killed() -> None:
         signalled = select.select([descriptor], [], [], 60)[0]
         os.close(descriptor)
         assert signalled, "the renderer outlived its gateway"
-
-
-def test_many_at_once_are_all_answered(service: Service) -> None:
-    with ThreadPoolExecutor(16) as pool:
-        replies = list(pool.map(lambda n: service.render(text=f"note {n}", random_seed="7"), range(48)))
-    assert {reply.status for reply in replies} == {200}
-    assert len({reply.body for reply in replies}) == 48
 
 
 def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:

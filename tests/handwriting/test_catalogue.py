@@ -6,12 +6,10 @@ import re
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from data.tools.hands.sources import sources
-from tests.conftest import ROOT
-from toolkit.handwriting.catalogue import HANDS_DIR, catalogue, writer_of
-from toolkit.handwriting.ink.hand import PACKS_DIR, fallback_chain, load_hand
+from toolkit_gateway.ink.catalogue import HANDS_DIR, catalogue, writer_of
+from toolkit_gateway.ink.hand import PACKS_DIR, fallback_chain, load_hand
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z")
@@ -49,13 +47,8 @@ def test_known_ids_keep_their_titles():
         assert known in catalogue()
 
 
-def test_a_record_has_the_fields_of_the_service():
-    fields = catalogue()["2D5QW0F80001"].public_fields()
-    assert set(fields) == {"id", "title", "date_created", "date_modified", *RATINGS}
-
-
 @pytest.mark.parametrize("rating", RATINGS)
-def test_ratings_are_whole_centred_on_1400_and_tell_handwritings_apart(rating):
+def test_ratings_are_integers_around_1400_that_differ(rating):
     values = np.array([getattr(h, rating) for h in catalogue().values()])
     assert values.dtype.kind == "i"
     assert values.min() >= 1000
@@ -106,7 +99,7 @@ def test_pinned_sources_are_exact():
 
 
 @pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
-def test_every_hand_writes_ascii_through_its_chain_and_most_of_it_itself(name):
+def test_every_hand_writes_ascii_and_most_of_it_itself(name):
     hands = [load_hand(link) for link in fallback_chain(name)]
     ascii_signs = [chr(code) for code in range(33, 127)]
     assert all(any(sign in hand.characters for hand in hands) for sign in ascii_signs)
@@ -124,8 +117,3 @@ def test_measures_are_sane(source):
 def test_writers_differ_from_script_to_script():
     assert writer_of("molly", 1) != writer_of("winters", 1)
     assert writer_of("molly", 1) == writer_of("molly", 1)
-
-
-def test_the_contact_sheet_is_there():
-    with Image.open(ROOT / "data" / "tools" / "hands" / "contact_sheet.png") as sheet:
-        assert sheet.width > 2000

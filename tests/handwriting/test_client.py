@@ -20,15 +20,14 @@ from PIL import Image
 
 import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
-from toolkit.gateway import DEMO_SEED
-from toolkit.handwriting.client.style import PRESETS, Style, query_of
+from toolkit.handwriting.client.style import PRESETS, LetterStyle, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
-from toolkit.outside_world import OutsideWorld
+from toolkit_gateway import DEMO_SEED
+from toolkit_gateway.runtime import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:
-    ours = set(Style.__annotations__) - {"page"}  # which gives width and height
-    assert ours == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
+    assert set(Style.__annotations__) == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
 @pytest.mark.parametrize(
@@ -40,6 +39,17 @@ def test_a_style_knows_every_parameter_of_the_wire() -> None:
         (Style(handwriting_color=(1, 0.5, 0, 0.2)), "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
         (Style(random_seed=Decimal("1.5"), line_spacing=2), "png", {"line_spacing": "2", "random_seed": "1.5"}),
         (Style(pen="gel", natural=True, paper="kraft"), "svg", {"pen": "gel", "natural": "true", "paper": "kraft"}),
+        (Style(margin=12.5), "pdf", {"margin": "12.5pt"}),
+        (Style(margin=(1, 2, 3, 4)), "pdf", {"margin": "1pt,2pt,3pt,4pt"}),
+        (Style(margin="1cm, 2cm, 1cm, 2cm", align="middle"), "pdf", {"align": "middle", "margin": "1cm,2cm,1cm,2cm"}),
+        ({"margin": np.int64(20)}, "png", {"margin": "20px"}),
+        ({"natural": np.True_}, "png", {"natural": "true"}),
+        ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
+        *(
+            (Style(handwriting_color=colour), "pdf", {"handwriting_color": sent})
+            for colour, sent in (("navy", "#000080"), ("#1b3", "#11bb33"), ("RebeccaPurple", "#663399"))
+        ),
+        *((Style(handwriting_color=text), "png", {"handwriting_color": text}) for text in ("1b3a8a", "#1b3a8a80")),
     ],
 )
 def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:
@@ -49,8 +59,7 @@ def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) 
 @pytest.mark.parametrize("name", ["png", "pdf", "svg", "animation", "letter", "letters", "sweep"])
 def test_a_signature_names_every_parameter(hands: toolkit.Connection, name: str) -> None:
     shown = inspect.signature(getattr(hands.handwriting, name)).parameters
-    page = {"width", "height", "min_padding"} if not name.startswith("letter") else set()
-    assert page | set(Style.__annotations__) - {"width", "height", "min_padding"} <= set(shown)
+    assert set((LetterStyle if name.startswith("letter") else Style).__annotations__) <= set(shown)
     assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in shown.values())
     with pytest.raises(InvalidArgument, match=r"unexpected keyword argument 'colour': .*, handwriting_color=None"):
         getattr(hands.handwriting, name)(*["Molly"] * 4 if name == "letters" else ["Hi", "Molly"], colour="navy")
@@ -72,14 +81,10 @@ def test_a_picture_and_its_figures(hands: toolkit.Connection) -> None:
 
 
 def test_one_seed_is_one_writing_in_all_formats(hands: toolkit.Connection) -> None:
-    tk = hands.handwriting
-    png = tk.png("Hello", "Molly", width=300, height=60, random_seed=7)
-    for other in (
-        tk.pdf("Hello", "Molly", width=300, height=60, random_seed=7),
-        tk.svg("Hello", "Molly", width=300, height=60, random_seed=7),
-    ):
-        assert other.image().tobytes() == png.image().tobytes()
-    assert tk.animation("Hello", "Molly", width=300, random_seed=7).seed == 7
+    page = {"width": 300, "height": 60, "random_seed": 7}
+    png = hands.handwriting.png("Hello", "Molly", **page).image().tobytes()
+    for kind in ("pdf", "svg", "animation"):
+        assert getattr(hands.handwriting, kind)("Hello", "Molly", **page).image().tobytes() == png
 
 
 def test_a_fresh_seed_gives_the_writing_again(hands: toolkit.Connection) -> None:
@@ -115,11 +120,13 @@ def test_a_notebook_keeps_a_small_picture(hands: toolkit.Connection) -> None:
     assert len(base64.b64decode(done._repr_mimebundle_()["image/png"])) < 1.15 * len(done.data)
 
 
-@pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png"])
+@pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png", "folder.png"])
 def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place: str, tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("in the way", "utf-8")
+    (tmp_path / "folder.png").mkdir()
     with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
         hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a file", "folder.png"]
 
 
 def test_a_pdf_shows_its_text_after_the_connection(running: toolkit.Gateway) -> None:
@@ -132,32 +139,15 @@ def test_a_pdf_shows_its_text_after_the_connection(running: toolkit.Gateway) -> 
 def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
     letter = hands.handwriting.letter("Hi", "Molly", page="A6", margin=5)
     picture = letter.picture(dpi=20)
-    guests = pd.DataFrame({"name": ["Ada"]})
     sheet = hands.handwriting.contact_sheet([picture])
+    merge = partial(hands.handwriting.letters, pd.DataFrame({"name": ["Ada"]}), "Dear {name}", "Molly", progress=False)
     for place in ("~no-such-person/hi.png", "h\0i.png", ""):
-        for write in (
-            picture.save,
-            letter.save_pictures,
-            sheet.save,
-            partial(hands.handwriting.letters, guests, "Dear {name}", "Molly", progress=False),
-        ):
+        for write in (picture.save, letter.save_pictures, sheet.save, merge):
             with pytest.raises(InvalidArgument, match="a path must not be empty or contain NUL"):
                 write(place)
     for write in (picture.save, sheet.save):
         with pytest.raises(InvalidArgument, match="path is a .*, not an int"):
             write(5)
-
-
-@pytest.mark.parametrize(
-    ("style", "sent"),
-    [
-        ({"margin": np.int64(20)}, {"margin": "20px"}),
-        ({"natural": np.True_}, {"natural": "true"}),
-        ({"handwriting_color": pd.Series([1, 0.5, 0, 0.2])}, {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
-    ],
-)
-def test_values_of_numpy_and_pandas_are_sent(style: Style, sent: dict[str, str]) -> None:
-    assert query_of(style, "png") == sent
 
 
 def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
@@ -218,27 +208,22 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection, tmp_pa
 
 
 def test_a_sheet_shows_every_picture(hands: toolkit.Connection, tmp_path: Path) -> None:
-    notes = [
-        hands.handwriting.png("Hi", "Molly", width=width, height=30, handwriting_size=16) for width in (100, 200, 150)
-    ]
-    shown = hands.handwriting.contact_sheet(notes, columns=2)
+    tk = hands.handwriting
+    notes = [tk.png("Hi", "Molly", width=width, height=30, handwriting_size=16) for width in (100, 200, 150)]
+    shown = tk.contact_sheet(notes, columns=2)
     assert repr(shown) == f"<Contact sheet of 3, 448 x 144, {shown.digest}>"
     assert set(shown._repr_mimebundle_()) == {"text/plain", "image/png"}
     assert shown.save(tmp_path / "sheet.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(InvalidArgument, match="png"):
         shown.save(tmp_path / "sheet.jpg")
-    assert hands.handwriting.contact_sheet(notes, labels=["a", "b", "c"]).digest == shown.digest
-    assert hands.handwriting.contact_sheet(notes[:2]).digest != shown.digest
-    labels = ["a label that is much wider than its picture, " + "or two " * 10, "b", "two\nlines"]
-    assert hands.handwriting.contact_sheet(notes, labels=labels).image.width > 1.5 * shown.image.width
-    sheet = shown.image
-    assert sheet.size == (2 * 224, 2 * (30 + 18 + 24))
-    dark = [sheet.crop(box).convert("L").getextrema()[0] for box in
-            ((12, 30, 112, 60), (236, 30, 436, 60), (12, 102, 162, 132))]  # fmt: skip
-    assert max(dark) < 100
+    assert tk.contact_sheet(notes, labels=["a", "b", "c"]).digest == shown.digest
+    assert tk.contact_sheet(notes[:2]).digest != shown.digest
+    assert tk.contact_sheet(notes, labels=["a label " * 20, "b", "two\nlines"]).image.width > 1.5 * shown.image.width
+    for box in ((12, 30, 112, 60), (236, 30, 436, 60), (12, 102, 162, 132)):
+        assert shown.image.crop(box).convert("L").getextrema()[0] < 100, "there is ink"
     for wrong in ({"pictures": []}, {"pictures": notes, "columns": 0}, {"pictures": notes, "labels": ["one"]}):
         with pytest.raises(InvalidArgument, match="contact sheet"):
-            hands.handwriting.contact_sheet(**wrong)
+            tk.contact_sheet(**wrong)
 
 
 # -- against literal replies -----------------------------------------------------------------------------------

@@ -63,21 +63,19 @@ def test_parts_that_touch_at_a_corner_are_one():
     assert features_of(ink) == GlyphFeatures(0, 1)
 
 
-def test_a_small_eye_is_traced_open():
-    eye = ring(0.12, 0.032)  # a hole of 0.003 square cap heights, as in the e of Ferris and Kingsley
-    picture = GlyphPicture(eye)
-    assert features_of(draw_ink(glyph_strokes(picture), picture)) == GlyphFeatures(0, 1)
-    made = trace_outline(eye)
-    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == GlyphFeatures(1, 1)
-    assert not is_outline(made)
-
-
-def test_a_narrow_gap_is_traced_open():
-    bars = Path.make_compound_path(bar(0.0, 0.1), bar(0.108, 0.208))
-    picture = GlyphPicture(bars)
-    assert features_of(draw_ink(glyph_strokes(picture), picture)) == GlyphFeatures(0, 1)
-    made = trace_outline(bars)
-    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == GlyphFeatures(0, 2)
+@pytest.mark.parametrize(
+    ("path", "from_skeleton", "expected"),
+    [
+        # A hole of 0.003 square cap heights, as in the e of Ferris and Kingsley.
+        (ring(0.12, 0.032), GlyphFeatures(0, 1), GlyphFeatures(1, 1)),
+        (Path.make_compound_path(bar(0.0, 0.1), bar(0.108, 0.208)), GlyphFeatures(0, 1), GlyphFeatures(0, 2)),
+    ],
+)
+def test_a_small_eye_or_gap_is_traced_open(path, from_skeleton, expected):
+    picture = GlyphPicture(path)
+    assert features_of(draw_ink(glyph_strokes(picture), picture)) == from_skeleton
+    made = trace_outline(path)
+    assert features_of(draw_ink(made, picture)) == features_of(picture.ink) == expected
     assert not is_outline(made)
 
 

@@ -19,15 +19,11 @@ def listed(service: Service, query: str = "") -> list[dict]:
     return json.loads(reply.body)
 
 
-def test_the_whole_listing_is_sorted_by_id_and_holds_the_known_hands(service: Service) -> None:
+def test_the_whole_listing_is_sorted_by_id(service: Service) -> None:
     records = listed(service)
     assert len(records) >= 120
     assert [record["id"] for record in records] == sorted(record["id"] for record in records)
     assert all(list(record) == list(wire.HANDWRITING_FIELDS) for record in records)
-    titles = {record["id"]: record["title"] for record in records}
-    known = {"2D5QW0F80001": "Molly", "2D5S18M00002": "Winters", "2D5S46A80003": "Perry", "2D5S46JG0004": "Squire",
-             "5WGWVX5G00WA": "Bailey", "5WGWVX9800WC": "Cedar", "7EQMJPSG00H9": "Beekman"}  # fmt: skip
-    assert known.items() <= titles.items()
     assert all(record[rating] > 0 for record in records for rating in wire.RATINGS)
 
 
@@ -88,10 +84,6 @@ def test_filters_and_order(hands: toolkit.Connection) -> None:
         hands.handwriting.available(order_by="rating_friendliness")
     with pytest.raises(InvalidArgument, match="pair"):
         hands.handwriting.available(rating_neatness=1500)
-
-
-def test_a_record_by_title(hands: toolkit.Connection) -> None:
-    pd.testing.assert_frame_equal(hands.handwriting.hand("molly"), hands.handwriting.available().loc[[MOLLY]])
 
 
 def test_equal_ratings_are_ordered_by_title(hands: toolkit.Connection) -> None:

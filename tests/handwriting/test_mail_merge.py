@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import pytest
 
 import toolkit
 from toolkit.errors import InvalidArgument, Unreachable
-from toolkit.gateway import Gateway
-from toolkit.local_files import write_whole
+from toolkit.handwriting.client.renderer import Renderer
+from toolkit.system.files import write_whole
+from toolkit_gateway import Gateway
 
 GUESTS = pd.DataFrame({"name": ["Ada", "Grace", "Zoë"], "sum": [1.5, 20.0, 3.25]}, index=["a", "g", "z"])
 TEMPLATE = "Dear {name},\nyou owe us {sum:.2f}. {{Row {number}}}"
@@ -48,45 +48,30 @@ def test_each_row_becomes_a_letter(hands: toolkit.Connection, tmp_path: Path) ->
 def test_a_column_names_the_hands(hands: toolkit.Connection, tmp_path: Path) -> None:
     frame = GUESTS.assign(by=["Perry", None, "Nobody"])
     with pytest.warns(UserWarning, match="2 of 3 letters could not be written") as warned:
-        done = hands.handwriting.letters(frame, "Same words", "by", tmp_path, kind="png", background="white", **SMALL)
+        done = hands.handwriting.letters(frame, "Same words", "by", tmp_path, **SMALL)
     assert warned[0].filename == __file__
     assert done["hand"].fillna("").tolist() == ["Perry", "", ""]
     assert done.loc["g", "error"] == "by is missing"
     assert "there is no handwriting 'Nobody'" in done.loc["z", "error"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["letter-0001.png", "letters.jsonl"]
-
-
-def test_a_picture_too_small_for_its_text_is_told(hands: toolkit.Connection, tmp_path: Path) -> None:
-    frame = GUESTS.assign(text=["short", "long " * 300, "short"])
-    with pytest.warns(UserWarning, match="text of 1 of 3 letters did not fit"):
-        done = hands.handwriting.letters(frame, "{text}", "Molly", tmp_path, kind="svg", **SMALL)
-    assert done["overflow"].tolist() == [False, True, False]
-    assert done["pages"].iloc[1] > 1
-    assert done[["width", "height"]].drop_duplicates().values.tolist() == [[297.64, 419.53]]  # an A6 in points
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["letter-0001.pdf", "letters.jsonl"]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"template": "Dear {nmae}"}, "the template has {nmae}, which is no column: there are name, sum"),
-        ({"template": "Dear guest"}, "the template uses no column, so all letters would be the same: write {name}"),
+        ({"template": "Dear guest"}, "the template uses no column, so all letters would be the same: write {COLUMN}"),
         ({"template": "Dear {name"}, "the template cannot be read: expected '}'.*; write {{ and }} for braces"),
         ({"template": "Dear {}"}, "the template has {}, which is no column"),
         ({"template": "Dear {name.upper}"}, "the template has {name.upper}, which is no column"),
-        ({"template": "Dear {name!r}"}, "a field is written as {name} or {name:.2f}"),
         ({"file_name": "{id}"}, "file_name has {id}, which is no column"),
         ({"hand": "Nobody"}, "there is no handwriting 'Nobody'"),
         ({"page": "B5"}, "page 'B5' is unknown"),
         ({"margin": -2}, "margin cannot be negative: -2"),
-        ({"background": "white"}, "a PDF has no background"),
-        ({"background": "bluish", "kind": "png"}, "'bluish' is no CSS colour"),
-        ({"kind": "replay"}, "kind is 'pdf' or 'png' or 'svg', not 'replay'"),
-        ({"kind": "png", "dpi": 0}, "dpi is between 1 and 1544 for this page .9000 pixels per side., not 0"),
-        ({"kind": "png", "dpi": 1545}, "dpi is between 1 and 1544"),
-        ({"frame": GUESTS.set_axis(["name", "name"], axis=1)}, "two columns of the frame have the same name"),
+        ({"frame": GUESTS.set_axis(["name", "name"], axis=1)}, "two columns have the same name"),
     ],
 )
-def test_what_no_letter_can_be_is_refused(
+def test_wrong_templates_and_parameters_write_nothing(
     hands: toolkit.Connection, tmp_path: Path, given: dict[str, object], said: str
 ) -> None:
     call = {"frame": GUESTS, "template": TEMPLATE, "hand": "Molly", "folder": tmp_path / "out", **SMALL, **given}
@@ -96,46 +81,31 @@ def test_what_no_letter_can_be_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("column", "value", "said"),
     [
-        ("a/b", "it contains '/'"),
-        ("..", "the name is empty"),
-        (" ", "the name is empty"),
-        (".hidden", "it begins with a dot"),
-        ("CON", "Windows reserves it"),
-        ("a\nb", r"it contains '\n'"),
-        ("x" * 300, "it is longer than 240 bytes"),
-        ("ada", "row 1 has the file name 'ada.pdf' too"),
-        (None, "name is missing"),
+        *(
+            ("name", name, "cannot be a file name")
+            for name in ("a/b", "..", " ", ".b", "CON", "a\nb", "x" * 300, "\ud800")
+        ),
+        ("name", "ada", "row 1 has the file name 'ada.pdf' too"),
+        ("name", None, "name is missing"),
+        ("text", "דוד", "text has characters this handwriting cannot write: 'ד' 'ו'"),
+        ("sum", "much", "'{text} {sum:.2f}' cannot be filled in: Unknown format code"),
+        ("sum", 10**400, "cannot be filled in: int too large"),
+        ("sum", Decimal("NaN"), "sum is missing"),
     ],
 )
-def test_a_name_that_is_no_file_name_is_an_error_of_its_row(
-    hands: toolkit.Connection, tmp_path: Path, name: str | None, reason: str
+def test_an_error_of_a_row_stops_no_other_row(
+    hands: toolkit.Connection, tmp_path: Path, column: str, value: object, said: str
 ) -> None:
-    frame = pd.DataFrame({"name": ["Ada", name]})
-    with pytest.warns(UserWarning, match="1 of 2 letters could not be written"):
-        done = hands.handwriting.letters(frame, "{number} {name}", "Molly", tmp_path, file_name="{name}", **SMALL)
-    assert reason in done["error"].iloc[1]
-    assert [path.name for path in tmp_path.glob("*.pdf")] == ["Ada.pdf"]
-
-
-def test_a_character_that_the_hand_lacks_is_an_error_of_its_row(hands: toolkit.Connection, tmp_path: Path) -> None:
-    frame = GUESTS.assign(name=["Ada", "דוד", "Zoë"])
-    with pytest.warns(UserWarning, match="1 of 3"):
-        done = hands.handwriting.letters(frame, TEMPLATE, "Molly", tmp_path, **SMALL)
-    assert done["error"].iloc[1].startswith("text has characters this handwriting cannot write: 'ד' 'ו'")
-    assert done["path"].notna().tolist() == [True, False, True]
-    fixed = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
-    assert fixed["is_new"].tolist() == [False, True, False]
-
-
-def test_a_value_that_cannot_be_formatted_is_an_error_of_its_row(hands: toolkit.Connection, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"sum": [1.5, "much", 10**400, Decimal("NaN")]}, dtype=object)
-    with pytest.warns(UserWarning, match="3 of 4 letters could not be written"):
-        done = hands.handwriting.letters(frame, "{sum:.2f}", "Molly", tmp_path, **SMALL)
-    assert done["error"].iloc[1].startswith("sum cannot be written as {sum:.2f}: Unknown format code")
-    assert done["error"].iloc[2].startswith("sum cannot be written as {sum:.2f}: int too large")
-    assert done["error"].iloc[3] == "sum is missing"
+    rows = [{"name": name, "text": "Hi", "sum": 1.5} for name in ("Ada", "Bo", "Cy")]
+    frame = pd.DataFrame([rows[0], {**rows[1], column: value}, rows[2]], dtype=object)
+    call = {"template": "{text} {sum:.2f}", "hand": "Molly", "folder": tmp_path, "file_name": "{name}", **SMALL}
+    with pytest.warns(UserWarning, match="1 of 3 letters could not be written"):
+        done = hands.handwriting.letters(frame, **call)
+    assert said in done["error"].iloc[1]
+    assert sorted(path.name for path in tmp_path.glob("*.pdf")) == ["Ada.pdf", "Cy.pdf"]
+    assert hands.handwriting.letters(pd.DataFrame(rows), **call)["is_new"].tolist() == [False, True, False]
 
 
 def test_a_column_replaces_the_number_of_the_row(hands: toolkit.Connection, tmp_path: Path) -> None:
@@ -146,19 +116,19 @@ def test_a_column_replaces_the_number_of_the_row(hands: toolkit.Connection, tmp_
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_read_only_is_refused(hands: toolkit.Connection, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(InvalidArgument, match="cannot write into the folder .*: Permission denied"):
+    with pytest.raises(InvalidArgument, match="cannot write .*: Permission denied"):
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)
 
 
 def test_a_folder_that_is_a_file_is_refused(hands: toolkit.Connection, tmp_path: Path) -> None:
     (tmp_path / "out").touch()
-    with pytest.raises(InvalidArgument, match="cannot write into the folder .*out: File exists"):
+    with pytest.raises(InvalidArgument, match="cannot write .*out: File exists"):
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path / "out", **SMALL)
 
 
-def test_a_file_that_cannot_be_written_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp_path: Path) -> None:
+def test_a_write_error_stops_and_the_rest_resumes(hands: toolkit.Connection, tmp_path: Path) -> None:
     (tmp_path / "Zoë.pdf").mkdir()
-    with pytest.raises(InvalidArgument, match="cannot write .*Zoë.pdf: Is a directory; .* repeat the call"):
+    with pytest.raises(InvalidArgument, match="cannot write .*Zoë.pdf: Is a directory; repeat the call"):
         hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, file_name="{name}", **SMALL)
     (tmp_path / "Zoë.pdf").rmdir()
     done = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, file_name="{name}", **SMALL)
@@ -213,51 +183,21 @@ def test_a_seed_belongs_to_a_file_not_to_its_row(hands: toolkit.Connection, tmp_
 
 
 def test_an_interrupted_run_resumes(hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar raises what Ctrl-C raises, once it has counted 40 of 100 letters."""
-    frame = pd.DataFrame({"name": [f"Guest {n}" for n in range(100)]})
-    seen: list[int] = []
+    """Ctrl-C comes while the fourth file is written."""
+    frame = pd.DataFrame({"name": [f"Guest {n}" for n in range(6)]})
+    call = {"frame": frame, "template": "Dear {name}", "hand": "Molly", "folder": tmp_path, **SMALL}
 
-    class Interrupting:
-        def __init__(self, **given: object) -> None:
-            self.count = given["initial"]
-
-        def __enter__(self) -> Interrupting:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            seen.append(self.count)
-
-        def update(self) -> None:
-            self.count += 1
-            if self.count == 40 and not seen:
-                raise KeyboardInterrupt
-
-    numbers = itertools.count(1)
-    cancelled = threading.Event()
-
-    def write(path: Path, data: bytes) -> None:
-        if next(numbers) > 40:  # still under way when the bar is interrupted
-            assert cancelled.wait(30)
+    def interrupt(path: Path, data: bytes) -> None:
+        if path.name == "letter-0004.pdf":
+            raise KeyboardInterrupt
         write_whole(path, data)
 
-    class Pool(ThreadPoolExecutor):
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            super().shutdown(wait=False, cancel_futures=cancel_futures)
-            cancelled.set()
-            super().shutdown(wait=wait)
-
-    monkeypatch.setattr("toolkit.handwriting.client.mail_merge.tqdm", Interrupting)
-    monkeypatch.setattr("toolkit.handwriting.client.mail_merge.write_whole", write)
-    monkeypatch.setattr("toolkit.handwriting.client.mail_merge.ThreadPoolExecutor", Pool)
-    call = {"frame": frame, "template": "Dear {name}", "hand": "Molly", "folder": tmp_path, **SMALL}
-    with pytest.raises(KeyboardInterrupt):
-        hands.handwriting.letters(**call)
-    written = len(list(tmp_path.glob("*.pdf")))
-    assert 40 <= written <= 44  # those that were under way
-    assert not list(tmp_path.glob(".*"))
+    with monkeypatch.context() as patched:
+        patched.setattr("toolkit.handwriting.client.mail_merge.write_whole", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            hands.handwriting.letters(**call)
     done = hands.handwriting.letters(**call)
-    assert seen == [40, 100]
-    assert done["is_new"].sum() == 100 - written
+    assert done["is_new"].tolist() == [False] * 3 + [True] * 3
     assert done["error"].isna().all()
 
 
@@ -281,3 +221,14 @@ def _close_after(gateway: Gateway, folder: Path, count: int) -> None:
     while len(list(folder.glob("*.pdf"))) < count:
         threading.Event().wait(0.01)
     gateway.close()
+
+
+def test_text_that_did_not_fit_is_told(
+    hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    render = Renderer.render_letter
+    monkeypatch.setattr(Renderer, "render_letter", lambda *args, **more: replace(render(*args, **more), overflow=True))
+    with pytest.warns(UserWarning, match="some ink was cut off"):
+        hands.handwriting.letter("Hi", "Molly")
+    with pytest.warns(UserWarning, match="text of 3 of 3 letters did not fit"):
+        assert hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, **SMALL)["overflow"].all()

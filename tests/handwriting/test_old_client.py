@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.handwriting.conftest import MOLLY
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,10 @@ import pytest
 from PIL import Image
 
 import toolkit
-from tests.handwriting.conftest import LETTER, Service, errors_of, handwriting
+from tests.handwriting.conftest import LETTER, Service, handwriting
 from toolkit.errors import InvalidArgument, InvalidParameters
-from toolkit.handwriting.client.style import Style, query_of
-from toolkit.handwriting.parameters import Margin
+from toolkit.handwriting.client.style import LetterStyle, Page, letter_query
+from toolkit_gateway.ink.parameters import Margin
 
 EDGES = Margin(30.0, 40.0, 50.0, 60.0)
 
@@ -56,66 +55,35 @@ def test_a_margin_of_the_wire_is_one_distance_or_four(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"margin": "180px"}, "margin leaves no room for text"),
-        ({"margin": "0px,300px,0px,204px"}, "margin leaves no room for text"),
-        ({"margin": "1cm,2cm"}, 'margin unable to parse: "1cm,2cm"'),
-        ({"margin": "-2cm"}, 'margin unable to parse: "-2cm"'),
-        ({"margin": "auto"}, 'margin unable to parse: "auto"'),
-        ({"align": "bottom"}, "align must be one of: top, middle"),
-        ({"margin": "1cm", "min_padding": "1cm"}, "min_padding centres the text: give it without margin and align"),
-        ({"align": "top", "min_padding": "1cm"}, "min_padding centres the text: give it without margin and align"),
-    ],
+    ("page", "width", "height"), [("a5", "148mm", "210mm"), (("10 cm", "7in"), "10 cm", "7in"), ([9, 8], "9pt", "8pt")]
 )
-def test_wrong_margins_and_alignments_are_refused(service: Service, given: dict[str, str], problem: str) -> None:
-    reply = service.render(**given)
-    assert reply.status == 400
-    assert [error["error"] for error in errors_of(reply)] == [problem]
-
-
-@pytest.mark.parametrize(
-    ("style", "query"),
-    [
-        (Style(page="a5"), {"width": "148mm", "height": "210mm"}),
-        (Style(page=("10 cm", "7in"), margin=12.5), {"width": "10 cm", "height": "7in", "margin": "12.5pt"}),
-        (Style(page=[9, 8], margin=(1, 2, 3, 4)), {"width": "9pt", "height": "8pt", "margin": "1pt,2pt,3pt,4pt"}),
-        (Style(margin="1cm, 2cm, 1cm, 2cm", align="middle"), {"align": "middle", "margin": "1cm,2cm,1cm,2cm"}),
-        (Style(handwriting_color="navy"), {"handwriting_color": "#000080"}),
-        (Style(handwriting_color="#1b3"), {"handwriting_color": "#11bb33"}),
-        (Style(handwriting_color="RebeccaPurple"), {"handwriting_color": "#663399"}),
-        (Style(handwriting_color="1b3a8a"), {"handwriting_color": "1b3a8a"}),
-        (Style(handwriting_color="#1b3a8a80"), {"handwriting_color": "#1b3a8a80"}),
-    ],
-)  # fmt: skip
-def test_pages_margins_and_colours_on_the_wire(style: Style, query: dict[str, str]) -> None:
-    assert query_of(style, "pdf") == query
+def test_pages_of_a_letter_on_the_wire(page: Page, width: str, height: str) -> None:
+    assert letter_query(LetterStyle(page=page), "pdf") == {"width": width, "height": height}
 
 
 @pytest.mark.parametrize(
     ("style", "said"),
     [
-        (Style(page="B5"), "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal, or a width and a height"),
-        (Style(page="A4", width=300), "give page, or width and height"),
-        (Style(page=("21cm", 842)), "page mixes numbers with texts: give each distance its unit"),
-        (Style(page=(-1, 5)), "page cannot be negative: -1"),
-        (Style(page=(float("nan"), 5)), "page cannot be nan"),
-        (Style(margin="-2cm"), "margin cannot be negative: -2cm"),
-        (Style(margin=(1, 2)), "margin is one distance, or four .*, not 2"),
-        (Style(margin=("1cm", "2cm", 3, 4)), "margin mixes numbers"),
-        (Style(margin="2"), "margin has '2', which is no distance: write a unit, as in 2mm"),
-        (Style(margin="2cm 3cm"), "margin has '2cm 3cm', which is no distance"),
+        ({"page": "B5"}, "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal, or a width and a height"),
+        ({"page": ("21cm", 842)}, "page mixes numbers with texts: give each distance its unit"),
+        ({"page": (-1, 5)}, "page cannot be negative: -1"),
+        ({"page": (float("nan"), 5)}, "page cannot be nan"),
+        ({"margin": "-2cm"}, "margin cannot be negative: -2cm"),
+        ({"margin": (1, 2)}, "margin is one distance, or four .*, not 2"),
+        ({"margin": ("1cm", "2cm", 3, 4)}, "margin mixes numbers"),
+        ({"margin": "2"}, "margin has '2', which is no distance: write a unit, as in 2mm"),
+        ({"margin": "2cm 3cm"}, "margin has '2cm 3cm', which is no distance"),
     ],
 )
-def test_wrong_pages_and_margins_are_named(style: Style, said: str) -> None:
+def test_wrong_pages_and_margins_are_named(style: LetterStyle, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        query_of(style, "pdf")
+        letter_query({"page": "A4", **style}, "pdf")
 
 
 def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:
     text = "\n".join(f"Line {n} of the song" for n in range(1, 9))
     with pytest.warns(UserWarning, match="from the line 'Line 4 of the song' on") as warned:
-        done = hands.handwriting.png(text, "Molly", page=("6in", "110px"), handwriting_size=20)
+        done = hands.handwriting.png(text, "Molly", width="6in", height="110px", handwriting_size=20)
     assert warned[0].filename == __file__
     assert done.overflow
     assert done.cut == "Line 4 of the song"
@@ -148,12 +116,3 @@ def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path
 def test_a_colour_that_is_none_is_refused(hands: toolkit.Connection) -> None:
     with pytest.raises(InvalidParameters, match="handwriting_color must be valid RGB"):
         hands.handwriting.png("Hello", "Molly", handwriting_color="bluish")
-
-
-def test_a_failed_save_leaves_the_old_file(hands: toolkit.Connection, tmp_path: Path) -> None:
-    png = hands.handwriting.png("Hello", "Molly", height="auto")
-    (tmp_path / "folder.png").mkdir()
-    with pytest.raises(OSError, match="folder"):
-        png.save(tmp_path / "folder.png")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
-    assert Image.open(io.BytesIO(png.data)).size == (png.width, png.height)

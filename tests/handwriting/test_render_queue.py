@@ -15,9 +15,9 @@ import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
-from toolkit.fair_queue import FairQueue
-from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
+from toolkit_gateway import Gateway
+from toolkit_gateway.fair_queue import FairQueue
 
 EMOJI = "\N{GRINNING FACE}" * 9000
 
@@ -77,7 +77,7 @@ def head_of(connection: socket.socket) -> bytes:
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Gate]]:
     monkeypatch.setenv("TEST_GATE", str(tmp_path))
-    monkeypatch.setattr("toolkit.handwriting.service.render_pool.WORKER_MODULE", "tests.handwriting.gated_worker")
+    monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.handwriting.gated_worker")
     made: list[Gate] = []
 
     def make(**settings: float) -> Gate:
@@ -190,20 +190,6 @@ def test_the_client_reads_a_503_without_retry_after() -> None:
 async def taken(queue: FairQueue, key: str, order: list[str]) -> None:
     await queue.acquire(key)
     order.append(key)
-
-
-def test_keys_take_turns_in_any_order_of_arrival() -> None:
-    async def run() -> list[str]:
-        queue, order = FairQueue(1, 10), []  # type: ignore[var-annotated]
-        await queue.acquire("z")
-        tasks = [asyncio.ensure_future(taken(queue, key, order)) for key in "aaabbc"]
-        for _ in tasks:
-            await asyncio.sleep(0)
-            queue.release()
-        await asyncio.gather(*tasks)
-        return order
-
-    assert asyncio.run(run()) == list("abcaba")
 
 
 def test_a_turn_given_to_a_cancelled_task_goes_to_the_next() -> None:

@@ -10,21 +10,21 @@ import pytest
 from PIL import Image
 
 from tests.handwriting.conftest import MOLLY, Service
-from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.ink.renderer import render
-from toolkit.handwriting.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.catalogue import catalogue
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.renderer import render
 
+WINTERS = "2D5S18M00002"
 TYPES = {"png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml"}
 
 
+@pytest.mark.parametrize("hand", [MOLLY, WINTERS])
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_same_bytes_over_http_and_in_this_process(service: Service, kind: str) -> None:
+def test_two_processes_render_the_same_bytes(service: Service, kind: str, hand: str) -> None:
     text = "Dear Ada,\nthe engine works."
-    reply = service.render(kind, text=text, height="auto", random_seed="7")
-    hand = catalogue()[MOLLY]
-    assert hand is not None
+    reply = service.render(kind, handwriting_id=hand, text=text, height="auto", random_seed="7")
     ink = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
-    done = render(Parameters(hand, kind, text, height=None, random_seed=7, handwriting_color=ink))
+    done = render(Parameters(catalogue()[hand], kind, text, height=None, random_seed=7, handwriting_color=ink))
     assert reply.status == 200
     assert reply.headers["content-type"] == TYPES[kind]
     assert reply.body == done.data

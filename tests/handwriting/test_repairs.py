@@ -9,10 +9,10 @@ import pytest
 
 from data.tools.hands.repairs import strokes_from_svg
 from data.tools.hands.sources import sources
-from toolkit.handwriting.catalogue import WRITERS
-from toolkit.handwriting.ink.hand import FaceFit, Hand, load_hand
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
-from toolkit.handwriting.ink.shaping import Shaper
+from toolkit_gateway.ink.catalogue import WRITERS
+from toolkit_gateway.ink.hand import FaceFit, Hand, load_hand
+from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
+from toolkit_gateway.ink.shaping import Shaper
 
 SCRIPTS = [source.name for source in sources() if source.titles]
 SIGNS = "√∞₂⅓≈≠≤≥±×÷°µπ∑∫←→✓✗☐☆♪⇒∈∩∪∠"

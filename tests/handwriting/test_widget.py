@@ -35,7 +35,6 @@ def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
         ("seed", 7, "random_seed=7"),
         ("pen", "felt", "pen='felt'"),
         ("paper", "ruled", "paper='ruled'"),
-        ("corrections", 1.0, "corrections=1.0"),
     ],
 )
 def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: str, value: object, said: str) -> None:
@@ -51,25 +50,12 @@ def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: st
 def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     look = explorer.look
     look.height_auto.value = False
-    for control in (
-        "size",
-        "width",
-        "height",
-        "margin",
-        "padding",
-        "line_spacing",
-        "line_variance",
-        "word_variance",
-        "corrections",
-    ):
-        getattr(look, control).value += getattr(look, control).step
+    numbers = look.size, look.width, look.height, look.margin, look.padding, look.line_spacing
+    for control in (*numbers, look.line_variance, look.word_variance):
+        control.value += control.step
     look.colour.value = "#010203"
     look.pen.value, look.natural.value, look.paper.value, look.align.value = "felt", True, "ruled", "middle"
-    assert set(look.style) == set(Style.__annotations__) - {"page"}
-    look.page.value = "A5"
-    assert set(look.style) == set(Style.__annotations__) - {"width", "height"}
-    assert look.width.disabled
-    assert look.height.disabled
+    assert set(look.style) == set(Style.__annotations__)
 
 
 def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> None:
@@ -93,15 +79,14 @@ def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: tool
 
 
 def test_the_seed_stays_or_goes(explorer: HandwritingExplorer) -> None:
-    explorer.look.size.value = 30
-    assert explorer.look.seed.value == 1
-    explorer.look.reroll_button.click()
-    rolled = explorer.look.seed.value
-    assert rolled != 1
-    assert explorer.result.seed == rolled
-    explorer.look.seed_locked.value = False
-    explorer.look.size.value = 31
-    assert explorer.look.seed.value != rolled
+    look = explorer.look
+    look.size.value = 30
+    assert look.seed.value == 1
+    look.reroll_button.click()
+    assert explorer.result.seed == (rolled := look.seed.value) != 1
+    look.seed_locked.value = False
+    look.size.value = 31
+    assert look.seed.value != rolled
 
 
 def test_a_hand_by_title_by_id_or_by_its_picture(explorer: HandwritingExplorer) -> None:
@@ -157,7 +142,6 @@ def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> Non
 
 
 def test_the_page_is_shown_at_true_scale(explorer: HandwritingExplorer) -> None:
-    explorer.look.page.value = "A4"
     width, height = explorer.result.image().size
     assert f'width="{width}" height="{height}"' in explorer.paper.value
     assert "background:white" in explorer.paper.value
@@ -206,20 +190,15 @@ def test_a_failed_rendering_removes_the_link(explorer: HandwritingExplorer, kind
     before = explorer.file.data
     assert file_offered(explorer) == before
     explorer.text.value = "क"
-    assert explorer.link.value == ""
+    for other in ("svg", "png", "pdf", kind):  # nor is another kind of file offered
+        assert explorer.link.value == ""
+        assert "cannot write" in explorer.status.value
+        explorer.kind.value = other
+    assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
     with pytest.raises(MalformedRequest, match="cannot write"):
         _ = explorer.file
     explorer.text.value = "Fine"
     assert file_offered(explorer) == explorer.file.data != before
-
-
-def test_no_other_kind_of_an_earlier_letter_is_offered(explorer: HandwritingExplorer) -> None:
-    explorer.text.value = "क"
-    for kind in ("pdf", "svg", "animation", "png"):
-        explorer.kind.value = kind
-        assert explorer.link.value == ""
-        assert "cannot write" in explorer.status.value
-        assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
 
 
 def test_no_file_is_offered_while_it_is_replaced(explorer: HandwritingExplorer) -> None:

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from tests.conftest import ROOT
 from tests.gateway_parts import gateway_and_services
 from tests.mail_server import eventually
-from toolkit.gateway import DEMO_START, Gateway, SteppedClock
-from toolkit.gateway.configuration import configuration_of
-from toolkit.identity.service.carrier import Subscriber
+from toolkit_gateway import DEMO_START, Gateway, SteppedClock
+from toolkit_gateway.configuration import configuration_of
+from toolkit_gateway.identity.carrier import Subscriber
 
 _DEMO = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
 CREDENTIALS = _DEMO["credentials"]["identity"]

@@ -30,10 +30,10 @@ from toolkit.errors import (
     ToolkitError,
     UnexpectedReply,
 )
-from toolkit.gateway import Gateway
 from toolkit.identity.client.identity import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS, IdentityClient
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS
 from toolkit.identity.client.session import PhoneProof
+from toolkit_gateway import Gateway
 
 ZIP = "97024"
 GUID = "918dabaf-876a-59ff-83bc-1985074aff14"

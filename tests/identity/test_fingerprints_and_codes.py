@@ -15,8 +15,8 @@ import pytest
 
 from tests.identity.conftest import Answer, Lab, Wire, people
 from toolkit.errors import InvalidArgument
-from toolkit.gateway import Gateway
-from toolkit.identity.service.mobile_authentication import fresh_token
+from toolkit_gateway import Gateway
+from toolkit_gateway.identity.mobile_authentication import fresh_token
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

@@ -10,7 +10,7 @@ import pytest
 import toolkit
 from tests.identity.conftest import ACCOUNT, MOBILE, Answer, Lab, Wire
 from tests.identity.test_fingerprints_and_codes import at_once
-from toolkit.gateway import access
+from toolkit_gateway import access
 
 RIGHT, WRONG = "97024", "00000"
 

@@ -11,10 +11,10 @@ import pytest
 from tests.conftest import raw_exchange
 from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire, people
 from toolkit.errors import InvalidArgument, ServiceError, StoreUnavailable
-from toolkit.gateway import Gateway
-from toolkit.gateway.exchange import Request, Response
-from toolkit.gateway.routes.identity import IdentityRoutes
-from toolkit.identity.service.carrier import normal_ip_address
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.exchange import Request, Response
+from toolkit_gateway.identity.carrier import normal_ip_address
+from toolkit_gateway.routes.identity import IdentityRoutes
 
 ECHO = ACCOUNT + "accountEcho"
 

@@ -31,7 +31,7 @@ CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"
 #: Runs in a notebook or in IPython: the whole flow and every kind of failure, with keys and answers that can be found.
 FLOW = """
 import toolkit
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 gateway = Gateway.demo()
 tk = toolkit.connect(gateway)
 phone = gateway.handset("happy")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.identity.conftest import DONE, PHONE, Lab, Wire, final_in
 from toolkit.errors import InvalidArgument
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 FORM = "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."
 UNREGISTERED = "FinalTargetUrl is not registered for this client."

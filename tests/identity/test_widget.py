@@ -9,11 +9,11 @@ import pytest
 import toolkit
 from tests.identity.conftest import CARRIERS, CLIENTS, PEOPLE, SHOP
 from toolkit.errors import InvalidArgument
-from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.widgets.flow_diagrams import state_arrows, states_drawing
 from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
+from toolkit_gateway import Gateway
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

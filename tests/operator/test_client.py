@@ -15,12 +15,12 @@ from tests.conftest import operator_of
 from tests.mail_server import eventually
 from tests.rewards.conftest import DEVICE, settings
 from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotAuthenticated, NotFound, UnexpectedReply
-from toolkit.gateway import Gateway
 from toolkit.identity.client.session import AuthenticatedUser
 from toolkit.operator import wire
 from toolkit.rewards.analysis.rates import DECISION_COLUMNS, SESSION_COLUMNS
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
+from toolkit_gateway import Gateway
 
 FRAMES = {
     "locks": wire.LOCK_FIELDS,

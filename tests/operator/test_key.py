@@ -12,8 +12,8 @@ import pytest
 import toolkit
 from tests.conftest import operator_of
 from toolkit.errors import KeyRejected, StoreUnavailable
-from toolkit.gateway import Gateway
-from toolkit.operator.folder import running_gateway
+from toolkit.operator.running_gateway import running_gateway
+from toolkit_gateway import Gateway
 
 
 def test_the_key_is_private_and_survives_restarts(tmp_path: Path) -> None:

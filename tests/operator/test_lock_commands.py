@@ -12,7 +12,7 @@ from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.test_cli import called, outcome
 from toolkit.cli import main
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 ISSUED = re.compile(r"lock +(\S+)\nmaster key +(\S+)\nread key +(\S+)\n")
 

@@ -13,11 +13,11 @@ import pytest
 from tests.conftest import operator_of, raw_call, raw_exchange
 from tests.gateway.test_wrong_keys import guess_until_limited
 from toolkit.endpoint import Endpoint
-from toolkit.gateway import Gateway
-from toolkit.gateway import access as limits
-from toolkit.gateway.access import is_from_this_machine
-from toolkit.gateway.exchange import Request
 from toolkit.operator import wire
+from toolkit_gateway import Gateway
+from toolkit_gateway import access as limits
+from toolkit_gateway.http.access import is_from_this_machine
+from toolkit_gateway.http.exchange import Request
 
 GUESS = "a-guess-that-no-log-shows-0123456789abcdefgh"
 FORWARDED = [
@@ -132,7 +132,7 @@ def test_an_exposed_gateway_answers_on_loopback_only() -> None:
 
 
 def test_wrong_keys_are_counted_and_limited(caplog: pytest.LogCaptureFixture) -> None:
-    with Gateway() as gateway, caplog.at_level(logging.INFO, "toolkit.gateway"):
+    with Gateway() as gateway, caplog.at_level(logging.INFO, "toolkit_gateway"):
         request = f"GET /operator/locks HTTP/1.1\r\nHost: localhost\r\n{bearer(GUESS)}\r\n".encode()
         assert (
             limits.WRONG_KEYS_AT_ONCE

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import RawReply, raw_call
-from toolkit.gateway import Gateway
-from toolkit.outside_world import SteppedClock, Timings
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import SteppedClock, Timings
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 TARGET = "/2.0/web/moment/?r=1412359522&gatewaykey=partner-key"

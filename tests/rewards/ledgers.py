@@ -14,11 +14,11 @@ import orjson
 
 from tests.rewards.conftest import COMMON, settings
 from toolkit.errors import ServiceFailure, StoreUnavailable
-from toolkit.gateway.configuration import configuration_of
-from toolkit.outside_world import Clock, OutsideWorld
-from toolkit.rewards.service.ledger import RewardResponse
-from toolkit.rewards.service.rewards import RewardRequest, RewardService
-from toolkit.stores import Store
+from toolkit_gateway.configuration import configuration_of
+from toolkit_gateway.rewards.ledger import RewardResponse
+from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
+from toolkit_gateway.runtime import Clock, OutsideWorld
+from toolkit_gateway.stores import Store
 
 UNLIMITED = {"per_device_per_day": 10_000, "per_moment_per_day": 10_000, "min_gap_s": 0}
 HALF = {"default": {**UNLIMITED, "p": 0.5}, "rewards": [{"id": "drink", "title": "A drink", "stock": 100_000}]}

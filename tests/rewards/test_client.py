@@ -25,8 +25,8 @@ from toolkit.errors import (
     ServiceFailure,
     UnexpectedReply,
 )
-from toolkit.gateway import Gateway
-from toolkit.rewards.client.rewards import MOMENT_COLUMNS, RewardPage
+from toolkit.rewards.client import MOMENT_COLUMNS, RewardPage
+from toolkit_gateway import Gateway
 
 KEYS = {"gatewaykey": "partner-key", "app_key": "demo-app"}
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"

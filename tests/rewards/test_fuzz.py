@@ -13,7 +13,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from tests.rewards.conftest import DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller, settings
-from toolkit.gateway import Gateway
+from toolkit_gateway import Gateway
 
 FIELDS = sorted({*MOMENT, *SESSION, "app", "device", "colour"})
 LATEST = "9999-12-31T23:59:59-23:59"

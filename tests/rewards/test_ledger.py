@@ -21,11 +21,11 @@ from tests.gateway_process import GatewayProcess, Killer
 from tests.rewards.conftest import COMMON, Caller, settings
 from tests.rewards.ledgers import SCARCE, check_ledger, devices_online, moment, service_on, session
 from toolkit.errors import ServiceFailure, StoreUnavailable
-from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores import embedded_database
-from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.group_commit import done_future, failed_future
+from toolkit_gateway import Gateway
+from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.stores import embedded_database
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.group_commit import done_future, failed_future
 
 TARGET = "/2.0/web/moment/?gatewaykey=partner-key"
 

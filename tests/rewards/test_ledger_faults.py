@@ -21,16 +21,16 @@ from tests.gateway.opened_stores import opened, persist, run, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, is_linked, move_slot_of, wait_until
 from tests.rewards.ledgers import HALF, UNLIMITED, Player, check_ledger, devices_online, moment, service_on, session
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores import embedded_database
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores import embedded_database
+from toolkit_gateway.stores.embedded import EmbeddedStore
 
 # Two services have moments decided until the process is killed; it prints the decisions that were answered. Small
 # buffers: RocksDB flushes and compacts all the time, so that a kill hits it in the middle of that too.
 _WRITER = """
 import asyncio, pathlib, sys, time
 from tests.rewards.ledgers import HALF, Player, service_on
-from toolkit.stores import embedded_database
-from toolkit.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores import embedded_database
+from toolkit_gateway.stores.embedded import EmbeddedStore
 embedded_database.WRITE_BUFFER = 64 << 10
 class Printed(list):
     def append(self, name):

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import toolkit
 from toolkit.errors import ServiceFailure, Unreachable
-from toolkit.gateway.configuration import Configuration
-from toolkit.gateway.demo_world import DemoWorld
+from toolkit_gateway.configuration import Configuration
+from toolkit_gateway.demo_world import DemoWorld
 
 MASTER_KEY = "master-of-the-garage"
 JSON = {"Content-Type": "application/json", "Accept": "application/json"}

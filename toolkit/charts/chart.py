@@ -16,7 +16,7 @@ from toolkit.charts.figure import chart_figure
 from toolkit.charts.series import ChartMarks, Line, Style, Unit, lines_of, panels_of, seconds_of, styles_of, thinned
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
-from toolkit.notebook_cell import close_earlier
+from toolkit.widgets.cell_runs import close_earlier
 
 #: A chart of more points is thinned before it is sent: a point takes 16 bytes, and the browser holds all points.
 _MOST_POINTS = 2_000_000

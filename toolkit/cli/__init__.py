@@ -5,18 +5,18 @@ Large libraries are imported only when a command runs, so that ``toolkit --help`
 
 import click
 
-from toolkit.cli.config import config
 from toolkit.cli.doctor import doctor
-from toolkit.cli.gateway import gateway
 from toolkit.cli.history import history
 from toolkit.cli.lab import lab
-from toolkit.cli.lock import lock
-from toolkit.cli.move import move
 from toolkit.cli.post import post
 from toolkit.cli.process import one_line_errors
 from toolkit.cli.record import record
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write
+from toolkit_gateway.cli.config import config
+from toolkit_gateway.cli.gateway import gateway
+from toolkit_gateway.cli.lock import lock
+from toolkit_gateway.cli.move import move
 
 COMMANDS = [config, doctor, gateway, history, lab, lock, move, post, record, tail, write]
 

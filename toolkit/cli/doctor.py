@@ -12,7 +12,7 @@ import click
 
 from toolkit.cli.options import DEFAULT_PORT, is_listening
 from toolkit.errors import install_command
-from toolkit.local_files import APPLICATION, gateway_folder
+from toolkit.system.files import APPLICATION, gateway_folder
 
 
 def _findings() -> list[tuple[str, object, str]]:

@@ -13,7 +13,7 @@ from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, write_bytes, write_text
 from toolkit.dweets.content_leaves import column_type, content_columns
 from toolkit.dweets.wire import HISTORY_LENGTH
-from toolkit.spreadsheet import escaped_formula
+from toolkit.system.csv_files import escaped_formula
 
 _FILE = click.Path(dir_okay=False, allow_dash=True)
 

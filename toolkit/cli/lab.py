@@ -16,16 +16,16 @@ from urllib.parse import quote
 import click
 import platformdirs
 
-from toolkit.cli.config import CONFIG
 from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT
 from toolkit.cli.process import END_SIGNALS, handling_end_signals
 from toolkit.errors import CannotServe, ExtraMissing
-from toolkit.local_files import APPLICATION, copy_missing, gateway_folder, is_checkout, originals
+from toolkit.system.files import APPLICATION, copy_missing, gateway_folder, is_checkout, originals
+from toolkit_gateway.cli.config import CONFIG
 
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-    from toolkit.gateway import Gateway
+    from toolkit_gateway import Gateway
 
 _JUPYTER_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
 _IS_POSIX = os.name == "posix"
@@ -45,7 +45,7 @@ def _prepare_notebooks(folder: Path | None) -> Path:
 
 def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
     """Let the options override the configuration; if neither names a folder or a store, add the default folder."""
-    from toolkit.gateway.configuration import with_changes
+    from toolkit_gateway.configuration import with_changes
 
     settings = with_changes({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
     if not {"folder", "store"} & settings["gateway"].keys():
@@ -54,7 +54,7 @@ def _gateway_settings(config: dict[str, Any], data: Path | None, port: int | Non
 
 
 def _start_gateway(settings: dict[str, Any]) -> Gateway:
-    from toolkit.gateway import Gateway
+    from toolkit_gateway import Gateway
 
     if "port" in settings["gateway"]:
         return Gateway(config=settings)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toolkit.local_files import gateway_folder
-from toolkit.operator.folder import running_gateway
+from toolkit.operator.running_gateway import running_gateway
+from toolkit.system.files import gateway_folder
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls

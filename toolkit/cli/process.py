@@ -64,7 +64,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def _warn_in_one_line(message: Warning | str, category: type[Warning], *_: object, **_named: object) -> None:
-    if category is UserWarning:  # a warning of the toolkit; deprecations of libraries are not for users
+    if issubclass(category, UserWarning):  # a warning of the toolkit; deprecations of libraries are not for users
         click.echo(f"Warning: {terminal_safe(str(message))}", err=True)
 
 

@@ -32,11 +32,11 @@ def _check_output(context: click.Context, parameter: click.Parameter, path: Path
 )
 @click.option("--seed", type=click.IntRange(min=0), help="The same seed gives the same writing; it is printed.")
 @click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")
-@click.option("--natural/--plain", default=None, help="Vary as a person does; a .pdf with --page does, unless --plain.")
+@click.option("--natural/--plain", default=None, help="Vary as a person does; a letter does, unless --plain.")
 @click.option("--paper", type=click.Choice(PAPERS), help="Write on paper, as a scanner shows it.")
 @click.option("--size", "handwriting_size", metavar="DISTANCE", help="Height of a capital letter, such as 4mm.")
 @click.option("--color", "handwriting_color", metavar="COLOR", help="Color of the ink, such as navy or #13a.")
-@click.option("--page", metavar="PAGE", help="A3 to A6, Letter, Legal, or WIDTHxHEIGHT such as 12cmx8cm.")
+@click.option("--page", metavar="PAGE", help="A letter on pages of A3 to A6, Letter, Legal or 12cmx8cm.")
 @click.option("--margin", metavar="DISTANCE", help="Margins, such as 2cm, or TOP,RIGHT,BOTTOM,LEFT.")
 @click.option("--align", type=click.Choice(ALIGNS), help="Vertical position of the text on the page.")
 @click.option("--line-spacing", type=float, help="Distance between lines, in multiples of the size.")
@@ -54,32 +54,35 @@ def write(
 ) -> None:
     """Write TEXT in handwriting to a file.
 
-    With "-", the text comes from stdin. The page is as high as the text needs; with --page a .pdf has as many pages as
-    the text needs. If no gateway runs on this machine, the command starts one for this text. A gateway at $TOOLKIT_URL
-    gets the apikey in $TOOLKIT_APIKEY.
+    With "-", the text comes from stdin. The page is as high as the text needs; with --page, which needs a .pdf, there
+    are as many pages as the text needs. If no gateway runs on this machine, the command starts one for this text. A
+    gateway at $TOOLKIT_URL gets the apikey in $TOOLKIT_APIKEY.
 
     \b
       toolkit write "Dear Ada" --hand Molly -o note.png
       toolkit write - --hand Molly --page A4 -o letter.pdf < letter.txt
     """  # noqa: D301 - click keeps the lines behind \b as they are
+    if page is not None and output.suffix.lower() != ".pdf":
+        raise click.BadOptionUsage("--page", "--page writes a letter: the name of the file must end in .pdf")
     if text == "-":
         try:
             text = stdin().read().decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             raise click.ClickException("the text on stdin is not UTF-8") from None
     from toolkit.connection import connect
+    from toolkit.handwriting.client.handwriting import renderer_of
     from toolkit.handwriting.client.style import Style
 
     kind, page_size = _KIND_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
     with connect(url or local_url()) as tk:
-        if page_size is not None and kind == "pdf":
+        if page_size is not None:
             given = {name: value for name, value in look.items() if value is not None}
             letter = tk.handwriting.letter(text, hand, page=page_size, random_seed=seed, **given)
             letter.pdf.save(output, background=background)
             click.echo(f"{output}: {letter!r}")
             return
-        style: Style = {**look, "page": page_size, "height": "auto" if page_size is None else None, "random_seed": seed}  # type: ignore[typeddict-item]
-        rendering = tk.handwriting.rendered(text, hand, kind, style)
+        style: Style = {**look, "height": "auto", "random_seed": seed}  # type: ignore[typeddict-item]
+        rendering = renderer_of(tk.handwriting).render(text, hand, kind, style)
         rendering.save(output, background=background)
     click.echo(f"{output}: {rendering!r}")
     if rendering.overflow:

@@ -9,7 +9,7 @@ Read ``wire`` first (the protocol), then one of the folders: ``service`` (the ga
 
 from typing import TYPE_CHECKING
 
-from toolkit.public_names import lazy_names
+from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.dweets.analysis.accessor import DweetAccessor

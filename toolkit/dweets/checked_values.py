@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,6 +12,11 @@ from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.secret import Secret
 
 Key = str | Secret | None
+#: The answer to `toolkit record` and ``tk.dweets.record``.
+NO_RECORDER = (
+    "nothing records single things any more: start the gateway with `toolkit gateway --archive FOLDER` or "
+    "Gateway(archive=FOLDER), which archives every thing"
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,14 +82,6 @@ def joined_addresses(who: str | Iterable[str]) -> str:
     except MalformedRequest as error:
         raise InvalidArgument(error.message) from None
     return addresses
-
-
-def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str, Key]:
-    """Return the key of each thing, or None; `key` is one key for all things, or a mapping of names to keys."""
-    keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
-    if unknown := set(keys) - set(names):
-        raise InvalidArgument(f"key names things that are not recorded: {', '.join(sorted(unknown))}")
-    return {name: keys.get(name) for name in names}
 
 
 def checked_count(n: int) -> int:

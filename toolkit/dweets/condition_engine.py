@@ -8,19 +8,19 @@ these cases, the kernel ends the process at its limit of CPU time.
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import NamedTuple
 
 import quickjs
 
-from toolkit.worker_process import limit_cpu, limit_memory, serve
+from toolkit.system.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
 #: Memory that the process may allocate for one engine and one job.
 PROCESS_BYTES = 48 * 1024 * 1024
-SECONDS = 0.05
-#: CPU seconds of one evaluation or compilation, after which the kernel ends the process.
-CPU_SECONDS = 0.5
+#: The kernel ends the process this many CPU seconds after the engine should have interrupted an evaluation.
+GRACE_SECONDS = 0.5
 #: After this many seconds a job evaluates no further content, so that other conditions get their turn.
 JOB_SECONDS = 0.25
 #: Longer messages of alerts are truncated.
@@ -63,10 +63,17 @@ _TOO_LARGE_FAULT = "what it returned or threw is too large"
 # If no memory is left for an error, the engine throws null.
 _NULL_FAULT = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
-#: A source, and contents as JSON (None: only compile).
-Job = tuple[str, Sequence[bytes] | None]
+# The engine interrupts with an error that a condition cannot catch.
+_INTERRUPTED = "InternalError: interrupted"
+
+#: A source, contents as JSON (None: only compile), and the CPU seconds of each evaluation.
+Job = tuple[str, Sequence[bytes] | None, float]
 #: For one content: the message (None: not met), the fault (or None), whether the result is a string or a boolean.
 Outcome = tuple[str | None, str | None, bool]
+
+
+class Interrupted(Exception):
+    """The engine interrupted an evaluation or a compilation, as its CPU time was over."""
 
 
 def main() -> None:
@@ -74,23 +81,32 @@ def main() -> None:
     serve(work, niceness=5)  # posts have priority over conditions
 
 
-def work(job: Job) -> Iterator[Outcome | str | float | None]:
-    """Yield the outcome of each content in time, or the fault of a compilation; then the CPU seconds used."""
-    began, deadline = time.process_time(), time.monotonic() + JOB_SECONDS
-    source, contents = job
-    limit_cpu(CPU_SECONDS)
-    compiled = compiled_condition(source)
-    limit_cpu(0)
-    if contents is None:
-        yield compiled.fault
-    for content in contents or ():
-        limit_cpu(CPU_SECONDS)
-        outcome = _evaluate(compiled, content)
+def work(job: Job) -> Iterator[Outcome | None]:
+    """Yield the outcome of each content in time, or of a compilation; None and no more after an interruption."""
+    deadline = time.monotonic() + JOB_SECONDS
+    source, contents, seconds = job
+    try:
+        with _cpu_limit(seconds):
+            compiled = compiled_condition(source, seconds)
+        if contents is None:
+            yield None, compiled.fault, False
+        for content in contents or ():
+            with _cpu_limit(seconds):
+                outcome = _evaluate(compiled, content, seconds)
+            yield outcome
+            if time.monotonic() > deadline:
+                break
+    except Interrupted:
+        yield None
+
+
+@contextmanager
+def _cpu_limit(seconds: float) -> Iterator[None]:
+    limit_cpu(seconds + GRACE_SECONDS)
+    try:
+        yield
+    finally:
         limit_cpu(0)
-        yield outcome
-        if time.monotonic() > deadline:
-            break
-    yield time.process_time() - began
 
 
 class CompiledCondition(NamedTuple):
@@ -101,40 +117,40 @@ class CompiledCondition(NamedTuple):
 
 
 @lru_cache(256)
-def compiled_condition(source: str) -> CompiledCondition:
+def compiled_condition(source: str, seconds: float) -> CompiledCondition:
     """Compile an expression or a function body; if neither compiles, try spaces for ``+``, as in a form."""
-    compiled = _compile(source)
+    compiled = _compile(source, seconds)
     if compiled.fault is not None and "+" in source:
-        spaced = _compile(source.replace("+", " "))
+        spaced = _compile(source.replace("+", " "), seconds)
         if spaced.fault is None:
             return spaced
     return compiled
 
 
-def _compile(source: str) -> CompiledCondition:
+def _compile(source: str, seconds: float) -> CompiledCondition:
     for expression in (source, _END_OF_STATEMENT.sub("", source)):
-        if _compile_fault(_EXPRESSION_WRAPPERS, expression) is None:
+        if _compile_fault(_EXPRESSION_WRAPPERS, expression, seconds) is None:
             return CompiledCondition(_EXPRESSION_WRAPPERS[0] % expression)
-    fault = _compile_fault(_BODY_WRAPPERS, source)
-    if fault is None and _compile_fault([_RETURN_TEST], source) == _NO_RETURN_ERROR:
+    fault = _compile_fault(_BODY_WRAPPERS, source, seconds)
+    if fault is None and _compile_fault([_RETURN_TEST], source, seconds) == _NO_RETURN_ERROR:
         fault = _NO_VALUE_FAULT
     return CompiledCondition(f"(function(dweet) {{{source}\n}})", fault)
 
 
-def _compile_fault(wrappers: Sequence[str], source: str) -> str | None:
+def _compile_fault(wrappers: Sequence[str], source: str, seconds: float) -> str | None:
     for wrapper in wrappers:
         try:
             # A source that breaks out of its wrapper runs here, so each wrapper has its own context.
-            _new_context().eval(wrapper % source)
+            _new_context(seconds).eval(wrapper % source)
         except (quickjs.JSException, quickjs.StackOverflow) as error:
             return _first_line(error)
     return None
 
 
-def _evaluate(compiled: CompiledCondition, content: bytes) -> Outcome:
+def _evaluate(compiled: CompiledCondition, content: bytes, seconds: float) -> Outcome:
     if compiled.fault is not None:
         return None, f"it doesn't compile: {compiled.fault}", False
-    context = _new_context()
+    context = _new_context(seconds)
     try:
         # In an array, because the binding would convert a content that is a string, and fail on half a surrogate pair.
         dweets = context.parse_json(f"[{content.decode('utf-8')}]")
@@ -150,16 +166,18 @@ def _evaluate(compiled: CompiledCondition, content: bytes) -> Outcome:
     return ("true" if value is True else None), None, value is not None
 
 
-def _new_context() -> quickjs.Context:
+def _new_context(seconds: float) -> quickjs.Context:
     context = quickjs.Context()
     context.set_memory_limit(MEMORY_BYTES)
-    context.set_time_limit(SECONDS)
+    context.set_time_limit(seconds)
     context.set_max_stack_size(_STACK_BYTES)
     return context
 
 
 def _first_line(error: Exception) -> str:
     text = str(error)[:_MAX_FAULT_CHARACTERS].strip()
+    if text.startswith(_INTERRUPTED):
+        raise Interrupted
     if text == "null":
         return _NULL_FAULT
     if text == _BINDING_ERROR:

@@ -7,35 +7,28 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cachetools import LRUCache
-
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
-from toolkit.public_names import Closable
-from toolkit.worker_process import Death, WorkerDied, WorkerProcess
+from toolkit.public_api import Closable
+from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 
-log = logging.getLogger("toolkit.gateway.alerts")
+log = logging.getLogger("toolkit_gateway.alerts")
 
-_ENGINE_MODULE = "toolkit.dweets.condition_engine"
+ENGINE_MODULE = "toolkit.dweets.condition_engine"
+#: The CPU time of one evaluation, and of its repetition if it was interrupted: CPU time also passes on a busy machine.
+SECONDS = (0.05, 0.5)
 #: Wall-clock limit of a job, far above the CPU limit of the child: only a starved or suspended child exceeds it.
 WALL_SECONDS = 30.0
 #: At most this many contents are evaluated in one job.
 CONTENTS_PER_JOB = 200
-_CRASHES_TO_STOP = 2
-# CPU seconds that a condition is charged if its child dies: the CPU limit, and the start of the next child.
-_SECONDS_CHARGED = 0.6
-_MAX_CRASHED_SOURCES = 1_000
-#: Seconds to wait after each child in a row that was killed from outside before its first verdict.
-RESTART_PAUSES = (0.1, 0.5, 1.0, 5.0)
-_ATTEMPTS_TO_COMPILE = 3
 #: After this many faults in a row, a condition is not evaluated until its alert is set again.
 FAULTS_TO_STOP = 20
 _UNREADABLE_CHARACTER = re.compile("[\x00\ud800-\udfff]")
 _OVERRUN_FAULT = "it ran past its limit of CPU time and had to be killed"
+_KILLED = "another program keeps killing the process that evaluates conditions, try again"
 _CRASH_FAULT = "the process that ran it crashed or hung twice"
 
 
@@ -46,43 +39,73 @@ class Verdict(NamedTuple):
     fault: str | None = None  #: why the condition could not be evaluated
     returned: bool = False  #: whether the condition returned a text, true or false
     stops: bool = False  #: whether the condition must not be evaluated again
-    is_skipped: bool = False  #: whether it was not evaluated, as its CPU time was used up
+    is_repetition: bool = False  #: whether a first evaluation was interrupted, or its process died
 
     @property
     def met(self) -> bool:
         return self.message is not None
 
 
+class _Interrupted(Exception):
+    """A job ended early at the content after these answers, and that content can be evaluated once more."""
+
+    def __init__(self, answers: list[Any], death: Death | None) -> None:
+        super().__init__()
+        self.answers = answers
+        self.death = death  # None: the engine interrupted the evaluation, and the child lives
+
+
 class ConditionWorker(Closable):
     """Compiles and evaluates conditions in a child process. Calls block; only one thread at a time may call.
 
-    A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
-    outside, the condition may be tried again.
+    An evaluation that is interrupted, or whose child dies, is repeated once with more CPU time. If the child is killed
+    at its limit of CPU time or crashes again, the condition is stopped; if it is interrupted again, that is a fault.
     """
 
-    def __init__(self) -> None:
-        self._process = WorkerProcess(_ENGINE_MODULE)
-        self._crashes: LRUCache[str, int] = LRUCache(_MAX_CRASHED_SOURCES)
-        self.seconds = 0.0  # of CPU time, by all conditions together
+    def __init__(self, seconds: tuple[float, float] = SECONDS) -> None:
+        self._process = WorkerProcess(ENGINE_MODULE)
+        self._seconds = seconds
 
     @property
     def pid(self) -> int | None:
         return self._process.pid
 
     def check_compiles(self, source: str) -> None:
-        """Forget the crashes of a condition, and raise MalformedRequest if the condition does not compile."""
-        if (fault := self._compile_fault(source)) is not None:
+        """Raise MalformedRequest if the condition does not compile."""
+        if _UNREADABLE_CHARACTER.search(source):
+            fault: str | None = "it must be UTF-8 without NUL"
+        elif not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
+            fault = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
+        else:
+            fault = self.evaluate(source, None)[0].fault
+        if fault is not None:
             raise MalformedRequest(f"the condition doesn't compile: {fault}")
 
-    def evaluate(self, source: str, contents: Sequence[bytes]) -> list[Verdict]:
-        """Return the verdicts of the first contents, in order, until the time of the job is up or the child dies."""
+    def evaluate(self, source: str, contents: Sequence[bytes] | None) -> list[Verdict]:
+        """Return the verdicts of the first contents, in order, until the time of the job is up.
+
+        Without contents, the condition is compiled, and the only verdict has its fault. Raises ServiceFailure if the
+        child is killed from outside again and again.
+        """
+        first_seconds, more_seconds = self._seconds
+        contents = contents and contents[:CONTENTS_PER_JOB]
         try:
-            outcomes = self._run_job(source, contents[:CONTENTS_PER_JOB])
-        except WorkerDied as died:
-            fault = self._reason_to_stop(source, died)
-            verdicts = [Verdict(*outcome) for outcome in died.answers]
-            return verdicts if fault is None else [*verdicts, Verdict(None, fault, stops=True)]
-        return [Verdict(*outcome) for outcome in outcomes]
+            return [Verdict(*answer) for answer in self._run_job(source, contents, first_seconds)]
+        except _Interrupted as interrupted:
+            verdicts = [Verdict(*answer) for answer in interrupted.answers]
+        if len(verdicts) == (1 if contents is None else len(contents)):
+            return verdicts  # the child died after its last answer
+        next_content = contents and contents[len(verdicts) :][:1]
+        try:
+            verdict = Verdict(*self._run_job(source, next_content, more_seconds)[0])
+        except _Interrupted as interrupted:
+            # Another program killed the child twice; the condition is not the cause, so it can be tried again.
+            if interrupted.death is Death.OTHER and verdicts:
+                return verdicts
+            if interrupted.death is Death.OTHER:
+                raise ServiceFailure(_KILLED, status=503) from None
+            verdict = self._fault_of(interrupted.death)
+        return [*verdicts, verdict._replace(is_repetition=True)]
 
     def stop(self) -> None:
         """Kill the child, and never start another one; any thread may call this. `close` is still needed afterwards."""
@@ -91,59 +114,33 @@ class ConditionWorker(Closable):
     def close(self) -> None:
         self._process.close()
 
-    def _compile_fault(self, source: str) -> str | None:
-        if _UNREADABLE_CHARACTER.search(source):
-            return "it must be UTF-8 without NUL"
-        if not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
-            return f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
-        self._crashes.pop(source, None)
-        for _ in range(_ATTEMPTS_TO_COMPILE):
-            try:
-                faults: list[str | None] = self._run_job(source, None)
-                return faults[0]
-            except WorkerDied as died:
-                if (reason := self._reason_to_stop(source, died)) is not None:
-                    return reason
-        raise ServiceFailure("the gateway could not check the condition, try again", status=503)
-
-    def _run_job(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
+    def _run_job(self, source: str, contents: Sequence[bytes] | None, seconds: float) -> list[Any]:
         try:
-            *answers, seconds = self._process.do((source, contents), WALL_SECONDS)
+            answers = self._process.do((source, contents, seconds), WALL_SECONDS)
         except WorkerDied as died:
-            self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_CHARGED
-            raise
-        self.seconds += seconds
+            # Two cases need no warning: the owner sees an overrun in the status of the alert; `stop` kills the child.
+            level = logging.INFO if died.death is Death.CPU_LIMIT or self._process.is_stopped else logging.WARNING
+            log.log(level, "the process that evaluates alert conditions ended: %s", died)
+            raise _Interrupted(died.answers, died.death) from None
+        if None in answers:  # the last one: the engine interrupted the evaluation
+            raise _Interrupted(answers[:-1], None)
         return answers
 
-    def _reason_to_stop(self, source: str, died: WorkerDied) -> str | None:
-        """Return why this condition is stopped, or None if it may be tried again."""
-        # Two cases need no warning: the owner sees an overrun in the status of the alert, and `stop` kills the child.
-        level = logging.INFO if died.death is Death.CPU_LIMIT or self._process.is_stopped else logging.WARNING
-        log.log(level, "the process that evaluates alert conditions ended: %s", died)
-        if died.death is Death.CPU_LIMIT:
-            return _OVERRUN_FAULT
-        if died.death is Death.OTHER:
-            return None
-        # The first crash does not stop the condition: a suspended machine also exceeds the wall-clock limit.
-        crashes = self._crashes[source] = self._crashes.get(source, 0) + 1
-        return _CRASH_FAULT if crashes >= _CRASHES_TO_STOP else None
+    def _fault_of(self, death: Death | None) -> Verdict:
+        if death is None:
+            first, more = (f"{round(seconds * 1000)} ms" for seconds in self._seconds)
+            return Verdict(None, f"it was interrupted after {first} of CPU time, and after {more} when it was repeated")
+        return Verdict(None, _OVERRUN_FAULT if death is Death.CPU_LIMIT else _CRASH_FAULT, stops=True)
 
 
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]) -> list[Verdict]:
     """Evaluate all contents; once the condition is stopped or fails too often in a row, repeat the last verdict."""
     verdicts: list[Verdict] = []
-    faults, pauses = 0, iter(RESTART_PAUSES)
+    faults = 0
     while len(verdicts) < len(contents):
-        evaluated = worker.evaluate(source, contents[len(verdicts) :])
-        for verdict in evaluated:
+        for verdict in worker.evaluate(source, contents[len(verdicts) :]):
             verdicts.append(verdict)
             faults = faults + 1 if verdict.fault is not None else 0
             if verdict.stops or faults >= FAULTS_TO_STOP:
                 return verdicts + [verdict] * (len(contents) - len(verdicts))
-        if evaluated:
-            pauses = iter(RESTART_PAUSES)
-        elif (pause := next(pauses, None)) is not None:
-            time.sleep(pause)
-        else:
-            raise ServiceFailure("another program keeps killing the process that evaluates conditions")
     return verdicts

@@ -22,7 +22,7 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.errors import InvalidArgument, ToolkitError, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import FileKind
-from toolkit.local_files import write_whole
+from toolkit.system.files import write_whole
 
 SUFFIXES: dict[FileKind, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
 _LIGHT_INK_BRIGHTNESS = 170  # of 255; a notebook shows lighter ink on a dark background

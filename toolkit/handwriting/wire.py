@@ -24,7 +24,7 @@ RENDER_PARAMETERS = (
     "line_spacing", "line_spacing_variance", "word_spacing_variance", "random_seed",
 )  # fmt: skip
 # Additions of this toolkit: without these parameters, a rendering follows the specification.
-OWN_PARAMETERS = ("pen", "natural", "paper", "corrections", "margin", "align")
+OWN_PARAMETERS = ("pen", "natural", "paper", "margin", "align")
 _RENDER_QUERY = ("apikey", *RENDER_PARAMETERS, *OWN_PARAMETERS)
 
 GET_LISTING = Endpoint("GET", "/handwritings", ("apikey", *LISTING_PARAMETERS))
@@ -61,7 +61,6 @@ MAX_LETTER_LENGTH, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 MAX_LINE_SPACING = 5.0
 MAX_VARIANCE = 1.0
-MAX_CORRECTIONS = 1.0
 MAX_QUERY_BYTES = 256 * 1024
 
 #: What the client adds to "unauthorized".

@@ -5,7 +5,7 @@ A simulated phone that works with any gateway: ``toolkit.identity.Handset("mine"
 
 from typing import TYPE_CHECKING
 
-from toolkit.public_names import lazy_names
+from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.identity.client.session import Handset

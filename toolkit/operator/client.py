@@ -12,7 +12,7 @@ from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.operator import wire
-from toolkit.public_names import PublicNames
+from toolkit.public_api import PublicNames
 from toolkit.rewards.analysis.rates import SESSION_COLUMNS, decision_frame
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
@@ -145,8 +145,8 @@ class OperatorClient(PublicNames):
         Returns
         -------
         DataFrame
-            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept,
-            uncertain or failed) and ``error``. Of the finished mails, only the last thousand are kept.
+            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept
+            or failed) and ``error``. Of the finished mails, only the last thousand are kept.
         """
         mails = self._call(wire.GET_OUTBOX, "mails", list[_Mail])
         rows = [{**mail, "at": mail["at"] * 1000, "to": ", ".join(mail["to"])} for mail in mails]

@@ -5,7 +5,7 @@ The analysis needs no connection: ``toolkit.rewards.funnel(decisions)``.
 
 from typing import TYPE_CHECKING
 
-from toolkit.public_names import lazy_names
+from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.rewards.analysis.charts import plot

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.random_streams import RandomStreams
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 
 DAY_MS = 86_400_000
@@ -210,7 +210,7 @@ def _cap_result(reason: str, reward_times: list[int], limit: int) -> tuple[str |
 def random_number(seed: int, *parts: str) -> float:
     """Return a pseudorandom number in [0, 1) that depends only on the seed and the parts."""
     # The lengths are included, so that ("ab",) and ("a", "b") give different numbers.
-    return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
+    return RandomStreams(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 
 
 def _weighted_choice(choices: Sequence[tuple[T, float]], number: float) -> T:

@@ -1,7 +1,7 @@
 """Build command: ``python -m data.tools.hands.compile [--only NAME ...]``.
 
 Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences and the
-catalogue in ``toolkit/handwriting/hands``, and the contact sheet beside this file. The command needs the dependency
+catalogue in ``toolkit_gateway/hands``, and the contact sheet beside this file. The command needs the dependency
 group ``hands`` and npm, and about four minutes.
 """
 
@@ -27,11 +27,11 @@ from data.tools.hands.repairs import Glyphs, repair
 from data.tools.hands.sources import FontSource, sources
 from data.tools.hands.tracing import is_outline, trace_outline
 from data.tools.npm import fetch_package
-from toolkit.handwriting.catalogue import HANDS_DIR, Handwriting
-from toolkit.handwriting.ink.hand import PACK_UNITS, PACKS_DIR, Measures
-from toolkit.handwriting.ink.renderer import render
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
-from toolkit.handwriting.parameters import Parameters
+from toolkit_gateway.ink.catalogue import HANDS_DIR, Handwriting
+from toolkit_gateway.ink.hand import PACK_UNITS, PACKS_DIR, Measures
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.renderer import render
+from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
 
 LICENCES_DIR = HANDS_DIR / "licences"
 CONTACT_SHEET = Path(__file__).with_name("contact_sheet.png")

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from data.tools.hands.sources import FontSource, sources
-from toolkit.handwriting.catalogue import Handwriting, Writer, writer_of
-from toolkit.handwriting.ink.hand import load_hand
-from toolkit.handwriting.ink.shaping import Shaper
+from toolkit_gateway.ink.catalogue import Handwriting, Writer, writer_of
+from toolkit_gateway.ink.hand import load_hand
+from toolkit_gateway.ink.shaping import Shaper
 
 KNOWN_IDS = {
     "Molly": "2D5QW0F80001", "Winters": "2D5S18M00002", "Perry": "2D5S46A80003", "Squire": "2D5S46JG0004",

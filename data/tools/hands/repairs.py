@@ -17,7 +17,7 @@ from matplotlib.transforms import Affine2D
 from data.tools.hands.outline import RESOLUTION, PathPen
 from data.tools.hands.sources import FontSource
 from data.tools.hands.strokes import arc_length, resample
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
+from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
 
 LONGEST_HYPHEN = 0.45
 EN_DASH, EM_DASH = 1.4, 1.5  # smallest lengths, relative to the hyphen and to the en dash

@@ -12,9 +12,9 @@ from scipy import ndimage
 
 from data.tools.hands.outline import MIN_AREA_PIXELS, GlyphPicture
 from data.tools.hands.strokes import CLEANINGS, arc_length, glyph_strokes
-from toolkit.handwriting.ink.canvases.raster import coverage
-from toolkit.handwriting.ink.ribbons import DOT_FLAG, OUTLINE_FLAG, Strokes, refine, ribbons
-from toolkit.keyed_noise import Floats
+from toolkit.random_streams import Floats
+from toolkit_gateway.ink.canvases.raster import coverage
+from toolkit_gateway.ink.ribbons import DOT_FLAG, OUTLINE_FLAG, Strokes, refine, ribbons
 
 MIN_OVERLAP = 0.65  # intersection over union of the ink of the strokes and of the outline
 _POINTS_PER_CAP_HEIGHT = 40  # of a stored contour

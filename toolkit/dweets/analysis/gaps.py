@@ -50,7 +50,7 @@ def gaps(
 
     Warns
     -----
-    UserWarning
+    DataWarning
         Some rows have no time; or values are missing and `field` is None, so they do not count as gaps.
 
     Examples

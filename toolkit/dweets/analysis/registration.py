@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from toolkit.public_names import interrupts_deferred
+from toolkit.public_api import interrupts_deferred
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ import pandas as pd
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.dweets.content_frame import Columns, history_frame
-from toolkit.dweets.content_json import row_contents
+from toolkit.dweets.frame_rows import row_contents
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 
-from toolkit.argument_checks import absolute_path, checked_arguments
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.checked_values import Key, checked_date, checked_keys, checked_name, checked_names, joined_addresses
+from toolkit.dweets.checked_values import NO_RECORDER, Key, checked_date, checked_name, checked_names, joined_addresses
 from toolkit.dweets.client.alerts import alert_frame, backtest_frame, backtest_records
 from toolkit.dweets.client.calls import DweetCalls, checked_records
 from toolkit.dweets.client.listening import Listener, collect_records
@@ -22,11 +21,10 @@ from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, NotFound
 from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
-from toolkit.public_names import PublicNames
+from toolkit.public_api import PublicNames
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archive.archive import Archive
-    from toolkit.dweets.archive.follower import Follower
+    from toolkit.archive.archive import Archive
 
 ThingNames = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
@@ -175,28 +173,6 @@ class DweetClient(PublicNames):
         selection = Selection.checked(n, since, until)
         return _frame_of_things(things, columns, lambda name: read_history(self._calls, name, key, selection, progress))
 
-    def stored(
-        self, things: ThingNames, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
-    ) -> pd.DataFrame:
-        """Return all dweets of one day or hour that are kept: ``GET /get/stored/dweets/for/{thing}``.
-
-        Parameters
-        ----------
-        date
-            A day in UTC: ``YYYY-MM-DD``, a date or a Timestamp.
-        hour
-            0 to 23; None for the whole day.
-
-        Returns
-        -------
-        pandas.DataFrame
-            As in `history`, with the same warning.
-        """
-        if hour is not None and hour not in range(24):
-            raise InvalidArgument("hour must be 0 to 23")
-        query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return _frame_of_things(things, columns, lambda name: self._calls.records(wire.GET_STORED, name, key, query))
-
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
 
@@ -234,62 +210,17 @@ class DweetClient(PublicNames):
         return history_frame(collect_records(lambda: self.listen(thing, key=key), n, seconds), columns)
 
     def archive(self, folder: str | os.PathLike[str]) -> Archive:
-        """Open the archive in a folder that `record`, ``toolkit record`` or ``Gateway(archive=...)`` writes.
+        """Open the archive in a folder that a gateway with ``Gateway(archive=FOLDER)`` writes.
 
         Reading needs no key: archive files are not encrypted, and locks do not protect them.
         """
-        from toolkit.dweets.archive.archive import Archive
+        from toolkit.archive.archive import Archive
 
         return Archive(folder)
 
-    def record(
-        self,
-        things: ThingNames,
-        folder: str | os.PathLike[str],
-        *,
-        key: Key | Mapping[str, Key] = None,
-        seconds: float = 10.0,
-        rows: int = 10_000,
-    ) -> Follower:
-        """Write all dweets of some things to an archive, beginning with the oldest ones that the gateway still has.
-
-        Parameters
-        ----------
-        folder
-            The folder of the archive; created if missing. A recorder resumes where the last one in this folder ended.
-        key
-            For locked things: one key, or a mapping of names to keys.
-        seconds, rows
-            Received dweets are written after `seconds`, or as soon as there are `rows` of them.
-
-        Returns
-        -------
-        Follower
-            Runs in the background and reconnects until ``.close()``; ``.flush()`` writes all received dweets.
-
-        Raises
-        ------
-        KeyRejected, Unreachable
-            The stream of a thing cannot be opened.
-        ArchiveUnusable
-            The folder cannot be written, or another process is writing to it.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> from tempfile import TemporaryDirectory
-        >>> with toolkit.connect() as tk, TemporaryDirectory() as folder:
-        ...     _ = tk.dweets.post("kitchen", {"celsius": 21.5})
-        ...     with tk.dweets.record("kitchen", folder) as recording:
-        ...         _ = recording.wait(dweets=1)
-        ...     tk.dweets.archive(folder).history("kitchen")["celsius"].tolist()
-        [21.5]
-        """
-        from toolkit.dweets.archive.http_source import start_recorder
-
-        keys = checked_keys(checked_names(things), key)
-        streams = {name: partial(self._calls.stream, name, thing_key) for name, thing_key in keys.items()}
-        return start_recorder(streams, absolute_path(folder), seconds, rows)
+    def record(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Raise InvalidArgument: a gateway archives all its things with ``Gateway(archive=FOLDER)``."""
+        raise InvalidArgument(NO_RECORDER)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.
@@ -371,7 +302,8 @@ class DweetClient(PublicNames):
             As in `set_alert`; it runs in a process on this machine. As in the gateway, the condition is stopped after
             20 failures in a row or too much CPU time: then the rest of ``alert.fault`` repeats the last fault.
         date
-            A day as in `stored`; None for the last 500 dweets. Leave out `date`, `columns` and `key` for a frame.
+            A day in UTC: ``YYYY-MM-DD``, a date or a Timestamp; None for the last 500 dweets. Leave out `date`,
+            `columns` and `key` for a frame.
 
         Returns
         -------
@@ -379,7 +311,7 @@ class DweetClient(PublicNames):
             `history`, or the frame, with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would
             be sent: the alert opens or its message changes) and ``alert.fault`` in front. A warning says if the
             condition failed at every dweet, never returned a text, true or false, or is never met and reads a field
-            that no dweet has. The warning of `stored` is possible too.
+            that no dweet has. The warning of `history` is possible too.
         """
         if isinstance(thing, pd.DataFrame):
             if (date, columns, key) != (None,) * 3:

@@ -16,7 +16,7 @@ from toolkit.dweets.checked_values import checked_count
 from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
-from toolkit.public_names import Closable, PublicNames
+from toolkit.public_api import Closable, PublicNames
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,10 @@ from tqdm.auto import tqdm
 
 from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
-from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches, row_contents
+from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches
+from toolkit.dweets.frame_rows import row_contents
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
-from toolkit.public_names import Closable, PublicNames
+from toolkit.public_api import Closable, PublicNames
 
 Receipt = dict[str, Any]
 

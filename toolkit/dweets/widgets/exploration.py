@@ -17,8 +17,8 @@ from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
 
 if TYPE_CHECKING:
+    from toolkit.archive.archive import Archive
     from toolkit.connection import Connection
-    from toolkit.dweets.archive.archive import Archive
 
 _MOST_THINGS = 100
 #: Intervals for resampling, in the notation of pandas, by their label in the list.
@@ -40,7 +40,7 @@ class HistorySource:
     """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things."""
 
     def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
-        from toolkit.dweets.archive.archive import Archive
+        from toolkit.archive.archive import Archive
 
         self.is_live, self._is_archive = tk is not None, isinstance(tk, Archive)
         # The attribute "operator" tells a connection from a DataFrame, which has "dweets" too.
@@ -76,27 +76,25 @@ class HistorySource:
             raise InvalidArgument("choose at least one thing")
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
-        name, named, options = self._call(things, day)
-        history: pd.DataFrame = getattr(self._client, name)(named, **options, **self._key)
+        named, options = self._arguments(things, day)
+        history: pd.DataFrame = self._client.history(named, **options, **self._key)
         return history
 
     def code(self, things: Sequence[str], day: str = "") -> str:
         """Return the Python code of `read`, with the variable ``tk``, ``archive`` or ``frame`` of a notebook."""
         if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
-        name, named, options = self._call(things, day)
+        named, options = self._arguments(things, day)
         arguments = "".join(f", {option}={value!r}" for option, value in options.items())
-        return f"{'archive' if self._is_archive else 'tk.dweets'}.{name}({named!r}{arguments})"
+        return f"{'archive' if self._is_archive else 'tk.dweets'}.history({named!r}{arguments})"
 
-    def _call(self, things: Sequence[str], day: str) -> tuple[str, str | list[str], dict[str, Any]]:
-        """Return the method that reads things, its argument, and its options except a key."""
+    def _arguments(self, things: Sequence[str], day: str) -> tuple[str | list[str], dict[str, Any]]:
+        """Return the arguments of the history that `read` reads, except a key."""
         named = things[0] if len(things) == 1 else list(things)
         if not day:
-            return "history", named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
-        if not self._is_archive:
-            return "stored", named, {"date": day}
+            return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
         until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}"
-        return "history", named, {"since": day, "until": until}
+        return named, {"since": day, "until": until}
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,11 @@ from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explo
 from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
-from toolkit.widget_family import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
+from toolkit.widgets.base import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
 
 if TYPE_CHECKING:
+    from toolkit.archive.archive import Archive
     from toolkit.connection import Connection
-    from toolkit.dweets.archive.archive import Archive
 
 #: Up to this many rows are read without asking; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000

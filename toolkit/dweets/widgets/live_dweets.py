@@ -21,7 +21,7 @@ from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, counted
-from toolkit.widget_family import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
+from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection

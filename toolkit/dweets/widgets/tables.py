@@ -18,7 +18,7 @@ import pandas as pd
 from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import button, html_line, html_pane, row, scrolled, sized, text_field
+from toolkit.widgets.base import button, html_line, html_pane, row, scrolled, sized, text_field
 
 #: Runs the action of a control, and shows its error.
 Attempt = Callable[[Callable[[], None]], None]

@@ -1,4 +1,4 @@
-"""`HandwritingClient.letter`: a text on as many pages as it needs."""
+"""`Letter`: a text on as many pages as it needs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.errors import InvalidArgument, counted, warn_caller
-from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style
+from toolkit.errors import InvalidArgument, counted
+from toolkit.handwriting.client.renderer import Renderer
+from toolkit.handwriting.client.style import Distance, InkStyle, LetterStyle, Margin, Page
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Align
-
-if TYPE_CHECKING:
-    from toolkit.handwriting.client.handwriting import HandwritingClient
 
 LETTER_HANDWRITING_SIZE = 12  # points from the baseline to the top of a capital letter
 _PREVIEW_DPI = 96
@@ -77,75 +75,21 @@ class Letter:
         return {**self.pdf._repr_mimebundle_(**given), "text/plain": repr(self)}
 
 
-def letter_style(ink: InkStyle, page: Page, margin: Margin, align: Align | None, handwriting_size: Distance) -> Style:
-    """Return the parameters of a letter, which is natural unless `ink` says False."""
-    natural = True if ink.get("natural") is None else ink["natural"]
-    style: Style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
-    return {**style, **ink, "natural": natural}
-
-
-def letter(
-    self: HandwritingClient,
-    text: str,
-    hand: str,
-    *,
-    page: Page = "A4",
-    margin: Margin = "2cm",
-    align: Align | None = None,
-    handwriting_size: Distance = LETTER_HANDWRITING_SIZE,
-    **ink: Unpack[InkStyle],
-) -> Letter:
-    r"""Write a letter on as many pages as it needs: ``POST /render/letter/pdf``, only on gateways of this toolkit.
-
-    Parameters
-    ----------
-    text
-        At most 60,000 characters; lines end with a line feed.
-    hand
-        Id or title.
-    page
-        ``"A3"`` to ``"A6"``, ``"Letter"``, ``"Legal"`` or (width, height).
-    margin
-        One distance, or four: top, right, bottom, left.
-    align
-        ``"top"`` (default) or ``"middle"``, on each page.
-    handwriting_size
-        Height of a capital letter; a number is points.
-    line_spacing
-        Distance between two baselines as a multiple of `handwriting_size`. None: 1.5, or more if lines would touch.
-    natural
-        True (default): vary as a person does. False: the regular writing that is the default of `png`.
-    handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, corrections
-        As in `png`, but `line_spacing_variance` only increases line spacings.
-
-    Returns
-    -------
-    Letter
-        Methods and attributes: ``.save("letter.pdf")``, ``.save_pictures(folder)``, ``.picture(page)``, ``.pages``.
-
-    Raises
-    ------
-    InvalidArgument
-        There is no such hand or page size, a distance is not valid, or the text is too long; nothing was rendered.
-    InvalidParameters
-        The service refused a value, such as margins that leave no room; the message names every problem.
-    Overloaded
-        Too many texts wait to be rendered; try again after ``retry_after`` seconds.
-
-    Examples
-    --------
-    >>> import toolkit
-    >>> with toolkit.connect() as tk:
-    ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
-    <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
-    """
-    style = letter_style(ink, page, margin, align, handwriting_size)
-    pdf = self._render_letter(text, hand, "pdf", style)
-    seeded: Style = {**style, "random_seed": pdf.seed}
+def write_letter(renderer: Renderer, text: str, hand: str, style: LetterStyle) -> Letter:
+    """Write a letter; see `HandwritingClient.letter`."""
+    pdf = renderer.render_letter(text, hand, "pdf", style)
+    seeded: LetterStyle = {**style, "random_seed": pdf.seed}
 
     def render_page(number: int, dpi: float) -> Handwritten:
-        return self._render_letter(text, hand, "png", seeded, page_number=number, dpi=dpi)
+        return renderer.render_letter(text, hand, "png", seeded, page_number=number, dpi=dpi)
 
-    if pdf.overflow:
-        warn_caller(f"some ink was cut off, from the line {pdf.cut!r} on: use smaller letters, or a larger page")
     return Letter(replace(pdf, preview=lambda: render_page(1, _PREVIEW_DPI).data), render_page)
+
+
+def letter_style(
+    ink: InkStyle, page: Page, margin: Margin, align: Align | None, handwriting_size: Distance
+) -> LetterStyle:
+    """Return the parameters of a letter, which is natural unless `ink` says False."""
+    natural = True if ink.get("natural") is None else ink["natural"]
+    placed = LetterStyle(page=page, margin=margin, align=align, handwriting_size=handwriting_size)
+    return {**placed, **ink, "natural": natural}

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, cast
 
 import numpy as np
 from PIL import ImageColor
@@ -34,18 +34,27 @@ class InkStyle(TypedDict, total=False):
     pen: Pen | None
     natural: bool | None
     paper: Paper | None
-    corrections: float | None
 
 
-class PageStyle(InkStyle, total=False):
-    """The parameters of `animation`, except text, handwriting and height, which has another default there."""
+class PlacedStyle(InkStyle, total=False):
+    """The parameters that place a text on its page."""
 
     handwriting_size: Distance | None
-    width: Distance | None
-    min_padding: Distance | None
-    page: Page | None
     margin: Margin | None
     align: Align | None
+
+
+class LetterStyle(PlacedStyle, total=False):
+    """The parameters of `letter`, except text and hand."""
+
+    page: Page
+
+
+class PageStyle(PlacedStyle, total=False):
+    """The parameters of `animation`, except text, handwriting and height, which has another default there."""
+
+    width: Distance | None
+    min_padding: Distance | None
 
 
 class Style(PageStyle, total=False):
@@ -73,16 +82,12 @@ _DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding
 _NUMBER_PATTERN = re.compile(r"\+?[0-9.]+")
 
 
-def query_of(style: Style, kind: FileKind) -> dict[str, str]:
+def query_of(style: Style | PlacedStyle, kind: FileKind) -> dict[str, str]:
     """Return the parameters that are not None as texts for a query; raise InvalidArgument for a wrong type."""
     unit = "pt" if kind == "pdf" else "px"
     given: dict[str, Any] = {name: value for name, value in style.items() if value is not None}
-    page, margin = given.pop("page", None), given.pop("margin", None)
+    margin = given.pop("margin", None)
     query = {name: _query_value(name, value, unit) for name, value in given.items()}
-    if page is not None:
-        if "width" in given or "height" in given:
-            raise InvalidArgument("give page, or width and height, not both")
-        query["width"], query["height"] = _distances("page", _page_sides(page), unit)
     if margin is not None:
         sides: Any = margin.split(",") if isinstance(margin, str) else [margin] if isinstance(margin, Real) else margin
         if len(sides) not in (1, 4):
@@ -91,7 +96,15 @@ def query_of(style: Style, kind: FileKind) -> dict[str, str]:
     return query
 
 
-def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
+def letter_query(style: LetterStyle, kind: FileKind, dpi: float = 72) -> dict[str, str]:
+    """Return the query of a letter; a PNG has `dpi` pixels per inch."""
+    placed: dict[str, Any] = {**style}
+    sides = _distances("page", _page_sides(placed.pop("page")), "pt" if kind == "pdf" else "px")
+    query = {**query_of(cast("PlacedStyle", placed), kind), "width": sides[0], "height": sides[1]}
+    return _scale_query(query, dpi) if kind == "png" else query
+
+
+def _scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
     """Return the query of a letter with all distances in pixels; raise InvalidArgument if `dpi` is out of range."""
     limit = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
     if not 1 <= dpi <= limit:

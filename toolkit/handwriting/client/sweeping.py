@@ -1,4 +1,4 @@
-"""Many renderings: `HandwritingClient.sweep`, one for each combination of parameters, and contact sheets of them."""
+"""Many renderings: one for each combination of parameters, and contact sheets of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import hashlib
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypeAlias, TypedDict, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -21,12 +21,10 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
+from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import Distance, Style
 from toolkit.handwriting.handwritten import Handwritten, png_bytes, save_file
 from toolkit.handwriting.wire import Align, FileKind, Paper, Pen
-
-if TYPE_CHECKING:
-    from toolkit.handwriting.client.handwriting import HandwritingClient
 
 Value = TypeVar("Value")
 #: One value, or a list of values.
@@ -47,8 +45,6 @@ class SweptStyle(TypedDict, total=False):
     pen: OneOrMore[Pen] | None
     natural: OneOrMore[bool] | None
     paper: OneOrMore[Paper] | None
-    corrections: OneOrMore[float] | None
-    page: OneOrMore[str] | None
     margin: OneOrMore[Distance] | None
     align: OneOrMore[Align] | None
 
@@ -82,45 +78,16 @@ class Thumbnail(bytes):
 
 
 def sweep(
-    self: HandwritingClient,
+    renderer: Renderer,
     text: str,
     handwriting: OneOrMore[str],
-    *,
-    kind: FileKind = "png",
-    height: OneOrMore[Distance] | None = "auto",
-    progress: bool = True,
-    **style: Unpack[SweptStyle],
+    style: Mapping[str, object],
+    kind: FileKind,
+    progress: bool,
 ) -> pd.DataFrame:
-    """Write a text once for each combination of parameters.
-
-    Parameters
-    ----------
-    text, handwriting, ...
-        As in `png`; each but the text may be a list of values. Write four margins or four inks as one str:
-        ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
-    kind
-        ``png`` (default), ``pdf``, ``svg`` or ``replay``, an animation.
-    progress
-        Show a progress bar if there are more than 20 combinations.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per combination: ``handwriting``, a column for each parameter given as a list (the last one changes
-        fastest), then ``thumbnail`` (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``,
-        ``height``, ``lines``, ``ink_share``, ``seed``, ``overflow`` (whether ink was cut off).
-
-    Examples
-    --------
-    >>> import toolkit
-    >>> with toolkit.connect() as tk:
-    ...     tk.handwriting.sweep("Hello", "Molly", line_spacing=[1, 2], random_seed=7)["height"].tolist()
-    [39.0, 60.0]
-    """
-    if style.get("page") is not None and height == "auto":
-        height = None
-    given = {name: value for name, value in {**style, "height": height}.items() if value is not None}
-    given = {name: given[name] for name in (*wire.RENDER_PARAMETERS, *wire.OWN_PARAMETERS, "page") if name in given}
+    """Write a text for each combination of the values in `style`; see `HandwritingClient.sweep`."""
+    given = {name: value for name, value in style.items() if value is not None}
+    given = {name: given[name] for name in (*wire.RENDER_PARAMETERS, *wire.OWN_PARAMETERS) if name in given}
     varied = [name for name, value in given.items() if not _is_single(value)]
     lists = {name: _as_list(name, value) for name, value in given.items()}
     combinations = list(itertools.product(_as_list("handwriting", handwriting), *lists.values()))
@@ -128,7 +95,7 @@ def sweep(
     needs_bar = progress and len(combinations) > _MAX_COUNT_WITHOUT_BAR
     for hand, *values in tqdm(combinations, unit="text", disable=not needs_bar):
         combination = dict(zip(lists, values, strict=True))
-        rendering = self.rendered(text, hand, kind, cast("Style", combination))
+        rendering = renderer.render(text, hand, kind, cast("Style", combination))
         row = {"handwriting": rendering.handwriting, **{name: combination[name] for name in varied}}
         results = {name: getattr(rendering, name) for name in _RESULT_COLUMNS}
         rows.append({**row, "thumbnail": Thumbnail.of(rendering), "ms": rendering.milliseconds, **results})
@@ -180,36 +147,9 @@ class ContactSheet:
 
 
 def contact_sheet(
-    self: HandwritingClient,
-    pictures: pd.DataFrame | Sequence[Handwritten],
-    *,
-    columns: int = 2,
-    labels: Sequence[str] | None = None,
+    pictures: pd.DataFrame | Sequence[Handwritten], columns: int = 2, labels: Sequence[str] | None = None
 ) -> ContactSheet:
-    """Put many renderings on one picture.
-
-    Parameters
-    ----------
-    pictures
-        The frame that `sweep` returned, or a list of renderings.
-    columns
-        Number of renderings side by side.
-    labels
-        One label per rendering. None: the parameters that differ within a sweep, or the titles of the hands.
-
-    Returns
-    -------
-    ContactSheet
-        A notebook shows the picture; ``.image``, ``.save(path)``.
-
-    Examples
-    --------
-    >>> import toolkit
-    >>> with toolkit.connect() as tk:
-    ...     notes = tk.handwriting.sweep("Hello", ["Molly", "Perry"], width=200, random_seed=7)
-    ...     tk.handwriting.contact_sheet(notes).image.width
-    448
-    """
+    """Put many renderings on one picture; see `HandwritingClient.contact_sheet`."""
     writings = _renderings_in(pictures) if isinstance(pictures, pd.DataFrame) else list(pictures)
     texts = list(labels) if labels is not None else _labels_of(pictures, writings)
     if not writings or columns < 1 or len(texts) != len(writings):

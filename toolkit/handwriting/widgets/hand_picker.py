@@ -10,11 +10,11 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
-from toolkit.handwriting.client.handwriting import HandwritingClient
+from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, choose_background
 from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
-from toolkit.widget_family import button, html_line, in_turn, row, sized
+from toolkit.widgets.base import button, html_line, in_turn, row, sized
 
 CARDS_PER_PAGE = 6
 _SNIPPET_LENGTH, _MAX_WORD_LENGTH = 14, 24  # characters; a longer first word is shown up to the second limit
@@ -69,7 +69,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         """Read the list of hands, and show the page with the chosen hand."""
         self._listing = self._client.available(order_by="title")
         self.name.options = tuple(self._listing["title"])
-        self.handwriting = str(self._client.hand(self.handwriting)["title"].iloc[0])
+        renderer = renderer_of(self._client)
+        self.handwriting = renderer.titles[renderer.id_of(self.handwriting)]
         self._turn_to_chosen()
 
     def show_text(self, text: str) -> None:
@@ -127,7 +128,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
 
     def _snippet_html(self, title: str) -> str:
         if title not in self._html_by_hand:
-            self._html_by_hand[title] = picture_html(self._client.rendered(self._snippet, title, "png", _PICTURE_STYLE))
+            picture = renderer_of(self._client).render(self._snippet, title, "png", _PICTURE_STYLE)
+            self._html_by_hand[title] = picture_html(picture)
         return self._html_by_hand[title]
 
 

@@ -14,16 +14,17 @@ from PIL import Image
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import counted
+from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
 from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.sweeping import contact_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, FileKind
-from toolkit.widget_family import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
+from toolkit.widgets.base import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
-    from toolkit.handwriting.client.handwriting import HandwritingClient
 
 #: The choices of a file, by the name of the client method: the kind on the wire, and the tooltip.
 _FILE_CHOICES: dict[str, tuple[FileKind, str]] = {
@@ -140,7 +141,7 @@ class HandwritingExplorer(ServiceWidget):
         """Return the picture on the screen, and the kept one if there is one, as a PNG."""
         writings = [writing for writing in (self.kept, self.result) if writing is not None]
         if len(writings) == 2:
-            return png_bytes(self._client.contact_sheet(writings, labels=["kept", "now"]).image)
+            return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image)
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:
@@ -173,11 +174,12 @@ class HandwritingExplorer(ServiceWidget):
         return _Settings(self.text.value, self.picker.handwriting, self.look.style)
 
     def _render(self, settings: _Settings, kind: FileKind) -> Handwritten:
-        return self._client.rendered(settings.text, settings.handwriting, kind, settings.style)
+        return renderer_of(self._client).render(settings.text, settings.handwriting, kind, settings.style)
 
     def _show_file(self, *, draw: bool = False) -> None:
         """If `draw`, render the present settings; then offer the file of the chosen kind, but none after an error."""
         self.link.layout.visibility = "hidden"  # a hidden link keeps its space: the buttons beside it do not move
+        link = ""  # after an error, the link must not keep the previous file
         try:
             if draw:
                 settings = self._settings
@@ -186,10 +188,9 @@ class HandwritingExplorer(ServiceWidget):
             if self._shown_settings is not None:
                 self._show_code(self._shown_settings.code(self.kind.value))
                 self._show_comparison()  # before `file`, which may raise an error
-                self._show_link(self.file)
-        except Exception:
-            self.link.value = ""  # the link still has the previous file
-            raise
+                link = self._link_to(self.file)
+        finally:
+            self.link.value = link
         self.link.layout.visibility = "visible"
 
     def _show_code(self, code: str) -> None:
@@ -217,13 +218,14 @@ class HandwritingExplorer(ServiceWidget):
             f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
         ) + "</div>"  # fmt: skip
 
-    def _show_link(self, file: Handwritten) -> None:
+    def _link_to(self, file: Handwritten) -> str:
+        """Return the download link of a file, as HTML; an animation is also played."""
         is_animation = file.kind == "replay"
         if is_animation:
             self._show_comparison(file)
         name = escape(f"{file.handwriting.lower()}{'-animation' * is_animation}{SUFFIXES[file.kind]}", quote=True)
         data = base64.b64encode(file.data).decode("ascii")
-        self.link.value = (
+        return (
             f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
             f'title="{escape(_FILE_CHOICES[self.kind.value][1], quote=True)}">Download {name}</a> '
             f"({len(file.data) / 1000:.1f} KB)"

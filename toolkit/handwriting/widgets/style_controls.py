@@ -7,11 +7,10 @@ from typing import Any, cast
 import ipywidgets
 from PIL import ImageColor
 
-from toolkit.handwriting.client.style import PAGE_SIZES, Style
+from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import button, check_box, in_turn, row, sized, slider
+from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
-_NO_PAGE_CHOICE = "width and height"
 _LABEL_WIDTH = "5.2em"
 HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look like a person's writing
 _VARIANCE_TOOLTIP = "Largest relative change; green, up to {:g}: as a person writes"
@@ -28,7 +27,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
             "random_seed": self.seed, "pen": self.pen, "natural": self.natural, "paper": self.paper,
-            "corrections": self.corrections, "page": self.page, "margin": self.margin, "align": self.align,
+            "margin": self.margin, "align": self.align,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
         for control, limit in ((self.line_variance, HUMAN_LINE_VARIANCE), (self.word_variance, HUMAN_WORD_VARIANCE)):
@@ -48,8 +47,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
-        self.page = _dropdown("Page", (_NO_PAGE_CHOICE, *PAGE_SIZES), "A paper size, instead of width and height")
-        self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; not for a paper size")
+        self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch")
         self.height_auto = check_box("Height as the text needs", tip="Off: choose the height below")
         self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; ink that does not fit is cut off")
         self.margin = slider("Margin, px", 0, 0, 200, 1, "Empty space on all sides; not with padding")
@@ -67,23 +65,22 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.paper = _dropdown("Paper", PAPERS, "The background; none is transparent")
         tip = "Forms of letters, joins, gaps, margins and the slope of lines"
         self.natural = check_box("Vary as a person does", value=False, tip=tip)
-        self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, retouched or squeezed in")
 
     def _lay_out(self) -> None:
         seed_row = row(self.seed_locked, self.reroll_button)
         self._sections = {
             "Writing": (self.size, self.line_spacing, self.line_variance, self.word_variance, self.seed, seed_row),
             "Page": (
-                self.page, self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
+                self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
             ),
-            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural, self.corrections),
+            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural),
         }  # fmt: skip
-        tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen, paper and corrections"]
+        tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen and paper"]
         self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
         self.section.style.button_width = "auto"
         everything = [control for controls in self._sections.values() for control in controls]
         super().__init__((self.section, *everything))
-        for control in (self.height_auto, self.page, self.margin, self.align, self.padding, self.inks):
+        for control in (self.height_auto, self.margin, self.align, self.padding, self.inks):
             control.observe(lambda _: self._enable(), "value")
         self._enable()
         self._open_section()
@@ -95,20 +92,17 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @property
     def style(self) -> Style:
-        """The parameters that differ from the service's defaults, and always the seed and the height or page."""
+        """The parameters that differ from the service's defaults, and always the seed and the height."""
         values = {name: control.value for name, control in self._parameters.items()}
         values["height"] = "auto" if self.height_auto.value else values["height"]
         values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
-        for name in ("page",) if self.page.value == _NO_PAGE_CHOICE else ("width", "height"):
-            del values[name]
         always = ("height", "random_seed")  # the height, because an animation has another default height
         given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
         return cast("Style", given)
 
     def _enable(self) -> None:
-        has_page, is_centred = self.page.value != _NO_PAGE_CHOICE, self.padding.value > 0
-        self.width.disabled = self.height_auto.disabled = has_page
-        self.height.disabled = has_page or self.height_auto.value
+        is_centred = self.padding.value > 0
+        self.height.disabled = self.height_auto.value
         self.colour.disabled = bool(self.inks.value.strip())
         self.margin.disabled = self.align.disabled = is_centred
         self.padding.disabled = not is_centred and (self.margin.value > 0 or self.align.value != self.align.options[0])

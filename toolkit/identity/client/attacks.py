@@ -17,7 +17,7 @@ from toolkit.secret import Secret
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
-    from toolkit.gateway import Gateway
+    from toolkit_gateway import Gateway
 
 
 class Entry(NamedTuple):

@@ -28,7 +28,7 @@ from toolkit.identity.client.session import (
     hide_answer,
 )
 from toolkit.identity.flow import State
-from toolkit.public_names import PublicNames
+from toolkit.public_api import PublicNames
 from toolkit.secret import Secret
 
 #: The default final target URL, on this machine; no program needs to listen there.
@@ -81,7 +81,7 @@ class IdentityClient(PublicNames):
         Examples
         --------
         >>> import toolkit
-        >>> from toolkit.gateway import Gateway
+        >>> from toolkit_gateway import Gateway
         >>> with Gateway.demo() as gateway:
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'

@@ -20,7 +20,7 @@ from toolkit.endpoint import parsed_address
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.flow import State
 from toolkit.identity.wire import SIMULATED_ADDRESS_HEADER
-from toolkit.public_names import Closable
+from toolkit.public_api import Closable
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class IdentitySession(Closable):
     Examples
     --------
     >>> import toolkit
-    >>> from toolkit.gateway import Gateway
+    >>> from toolkit_gateway import Gateway
     >>> with Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
     ...     session.authenticate(gateway.handset("no_challenge"))
     ...     session.eligibility()["eligible"].tolist()

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from toolkit.drawing import Drawing, Point, Tone
 from toolkit.identity.client.attacks import Entry, Outcome
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import TRANSITIONS, Event, State
+from toolkit.widgets.diagrams import Drawing, Point, Tone
 
 # Sizes and positions are in pixels.
 WIDTH = 548.0

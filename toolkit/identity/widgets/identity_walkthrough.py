@@ -11,14 +11,14 @@ import pandas as pd
 import traitlets
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.drawing import DrawingPane, png
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.session import AuthenticatedUser, Handset, StartedTransaction
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized
+from toolkit.widgets.base import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized
+from toolkit.widgets.diagrams import DrawingPane, png
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -79,7 +79,7 @@ class IdentityWalkthrough(ServiceWidget):
     Examples
     --------
     >>> import toolkit
-    >>> from toolkit.gateway import Gateway
+    >>> from toolkit_gateway import Gateway
     >>> with Gateway.demo() as gateway:
     ...     walkthrough = IdentityWalkthrough(toolkit.connect(gateway))
     ...     walkthrough.run_all()

@@ -47,7 +47,7 @@ def ab(frame: pd.DataFrame, outcome: str = "claimed", unit: str = "device") -> p
 
     Warns
     -----
-    UserWarning
+    DataWarning
         Values are missing; a unit is in both arms; or stock and caps refused most moments of every arm, so that the
         arms can hardly differ.
 

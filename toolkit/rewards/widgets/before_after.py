@@ -2,8 +2,8 @@
 
 import pandas as pd
 
-from toolkit.drawing import Drawing, Tone
 from toolkit.rewards.analysis.charts import short_name
+from toolkit.widgets.diagrams import Drawing, Tone
 
 STEP_LABELS = {
     "session": "Opened the app",

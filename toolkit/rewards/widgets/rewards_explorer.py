@@ -14,16 +14,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.drawing import Drawing, DrawingPane, png
 from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import made_up_moments, simulate
-from toolkit.rewards.client.rewards import RewardClient
+from toolkit.rewards.client import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits, OwnLimits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widget_family import ServiceWidget, button, html_pane, in_turn, row, service_of, sized, slider
+from toolkit.widgets.base import ServiceWidget, button, html_pane, in_turn, row, service_of, sized, slider
+from toolkit.widgets.diagrams import Drawing, DrawingPane, png
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection

@@ -1,0 +1,169 @@
+"""The rows of a frame as the JSON contents of dweets. They are built by columns, without Python objects for the values.
+
+Each column becomes an array of the texts ``,"name":value``, which is empty where a value is missing. The texts of a row
+are joined, and the first comma becomes a brace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from toolkit.dweets import wire
+from toolkit.dweets.content_json import ROW_OPTIONS, holds_nan, json_value
+from toolkit.errors import InvalidArgument
+from toolkit.frames import check_columns_differ
+
+# An Arrow array holds at most 2 GB of text, and a content at most 64 KiB.
+_ROWS_PER_ARRAY = 32_000
+# Most parsers of JSON limit the depth.
+_MOST_LEVELS = 250
+
+
+def row_contents(frame: pd.DataFrame) -> list[bytes]:
+    """Encode each row of a frame: dotted columns are nested, missing values left out, a named index is included."""
+    try:
+        table = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
+    except ValueError:
+        raise InvalidArgument("the index and a column have the same name: rename one of them") from None
+    return list(map(str.encode, row_texts(table).to_pylist()))
+
+
+def row_texts(frame: pd.DataFrame) -> pa.ChunkedArray:
+    """Encode each row of a frame without its index, as JSON texts; InvalidArgument if a value cannot be JSON."""
+    check_columns_differ(frame)
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise InvalidArgument(
+            "name every column with text, which becomes the name in the content: "
+            "frame.set_axis(frame.columns.map(str), axis='columns')"
+        )
+    if any(name.count(".") > _MOST_LEVELS for name in frame.columns):
+        raise InvalidArgument("a row is nested too deeply")
+    starts = range(0, len(frame), _ROWS_PER_ARRAY)
+    arrays = [_texts_of_rows(frame.iloc[start : start + _ROWS_PER_ARRAY]) for start in starts]
+    largest = max((pc.max(pc.binary_length(array)).as_py() for array in arrays), default=0)
+    if largest > wire.MAX_DWEET_BYTES:
+        raise InvalidArgument(f"{wire.too_large().message}, and one here has {largest}")
+    return pa.chunked_array(arrays, pa.string())
+
+
+class _JsonObject:
+    """One JSON object per row, after the text `opening`; a row without a member has the text `empty` instead."""
+
+    def __init__(self, opening: str, empty: str) -> None:
+        self._opening = opening
+        self._empty = empty
+        self._members: list[pa.Array | _JsonObject] = []
+        self._inner: dict[str, _JsonObject] = {}
+        self._is_never_empty = False
+
+    def add(self, path: Sequence[str], column: pd.Series[Any]) -> None:
+        """Add the values of a column as members with this path."""
+        prefix = f",{orjson.dumps(path[0]).decode('utf-8')}:"
+        if len(path) == 1:
+            if not self._members and column.notna().all():
+                self._is_never_empty, prefix = True, prefix[1:]
+            self._members.append(prefixed_texts(prefix, column))
+            return
+        if path[0] not in self._inner:
+            self._inner[path[0]] = _JsonObject(f"{prefix}{{", "")
+            self._members.append(self._inner[path[0]])
+        self._inner[path[0]].add(path[1:], column)
+
+    def texts(self) -> pa.Array:
+        return _joined(self.parts())
+
+    def parts(self) -> list[pa.Array | str]:
+        """Return what is to be joined for the texts of the rows: arrays, and texts that all rows have."""
+        members: list[pa.Array | str] = []
+        for member in self._members:
+            members += member.parts() if isinstance(member, _JsonObject) else [member]
+        if self._is_never_empty:
+            return [self._opening, *members, "}"]
+        # The opening replaces the first comma, or the } if there is no member.
+        written = pc.binary_replace_slice(_joined([*members, "}"]), 0, 1, self._opening)
+        is_empty = pc.equal(written, self._opening)
+        return [pc.if_else(is_empty, self._empty, written) if pc.any(is_empty).as_py() else written]
+
+
+def _joined(parts: Sequence[pa.Array | str]) -> pa.Array:
+    if len(parts) == 1:
+        return parts[0]
+    return pc.binary_join_element_wise(*parts, "", null_handling="replace", null_replacement="")
+
+
+def _texts_of_rows(frame: pd.DataFrame) -> pa.Array:
+    if frame.columns.empty:
+        return pa.array(["{}"] * len(frame))
+    root, names = _JsonObject("{", "{}"), set(frame.columns)
+    for name in frame.columns:
+        column, path = frame[name], name.split(".")
+        outer = names & set(accumulate(path[:-1], "{}.{}".format))
+        if outer:
+            # In rows where a column that is named like its beginning has a value too, the name keeps its dots.
+            is_taken = frame[list(outer)].notna().any(axis="columns")
+            column = column.astype("object")
+            root.add([name], column.where(is_taken, None))
+            column = column.mask(is_taken, None)
+        root.add(path, column)
+    return root.texts()
+
+
+def prefixed_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
+    """Return the JSON text of each value after a prefix, null where a value is missing."""
+    if column.dtype.kind in "biuf":
+        return _number_texts(prefix, column)
+    if isinstance(column.dtype, pd.StringDtype):
+        return _string_texts(prefix, pa.array(column, pa.string()))
+    values, encoded = column.astype("object").where(column.notna(), None).tolist(), prefix.encode("utf-8")
+    try:
+        texts = [None if value is None else encoded + orjson.dumps(value, json_value, ROW_OPTIONS) for value in values]
+    except (orjson.JSONEncodeError, TypeError) as error:
+        fault = f"the column {column.name!r} cannot be written as JSON: {error.__cause__ or error}"
+        raise InvalidArgument(fault) from None
+    if any(map(holds_nan, values)):
+        raise InvalidArgument(f"the column {column.name!r} holds NaN or infinity, which JSON cannot write")
+    return pa.array(texts, pa.string())
+
+
+def _number_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
+    values, is_missing = numbers_of(column)
+    if values.dtype.kind == "f" and not np.isfinite(values[~is_missing]).all():
+        raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
+    if values.dtype.kind == "b":
+        return pc.if_else(pa.array(values, mask=is_missing), f"{prefix}true", f"{prefix}false")
+    # orjson writes all numbers into one text, with commas, which Arrow splits. No prefix has a line end.
+    numbers = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].decode("ascii")
+    texts = pc.split_pattern(pa.array([prefix + numbers.replace(",", f"\n{prefix}")]), "\n").flatten()
+    return pc.if_else(pa.array(is_missing), None, texts) if is_missing.any() else texts
+
+
+def numbers_of(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the numbers or booleans of a column, and which are missing; floats have 64 bits."""
+    is_missing = column.isna().to_numpy()
+    if column.dtype.kind == "f":
+        return np.ascontiguousarray(column.to_numpy("float64", na_value=np.nan)), is_missing
+    if is_missing.any():
+        column = column.fillna(False if column.dtype.kind == "b" else 0)
+    return np.ascontiguousarray(
+        column.to_numpy(), {"b": "bool", "i": "int64", "u": "uint64"}[column.dtype.kind]
+    ), is_missing
+
+
+def _string_texts(prefix: str, strings: pa.Array | pa.ChunkedArray) -> pa.Array:
+    strings = strings.combine_chunks() if isinstance(strings, pa.ChunkedArray) else strings
+    _, positions, characters = strings.buffers()  # of a whole column, of which this may be a slice
+    ends = np.frombuffer(positions, np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    data = np.frombuffer(characters or b"", np.uint8)[ends[0] : ends[-1]]
+    if not ((data < 0x20) | (data == ord('"')) | (data == ord("\\"))).any():  # nothing that JSON escapes
+        return pc.binary_join_element_wise(f'{prefix}"', strings, '"', "")
+    encoded = strings.dictionary_encode()
+    texts = [prefix.encode("utf-8") + orjson.dumps(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)

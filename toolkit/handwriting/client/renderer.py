@@ -1,0 +1,131 @@
+"""`Renderer`: the requests to the service, and hands by id or title."""
+
+import difflib
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import NotRequired, TypeAlias, TypedDict, TypeVar
+
+import msgspec
+
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument, UnexpectedReply
+from toolkit.handwriting import wire
+from toolkit.handwriting.client.style import LetterStyle, Style, letter_query, query_of
+from toolkit.handwriting.handwritten import Handwritten, set_resolution
+from toolkit.handwriting.wire import FileKind
+from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
+from toolkit.secret import Secret
+
+Query: TypeAlias = Mapping[str, StrOrSecret | None]
+Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
+DecodedT = TypeVar("DecodedT")
+
+
+class HandwritingRow(TypedDict):
+    """One handwriting in the list of a server; the specification has no ratings, so they may be missing."""
+
+    id: str
+    title: str
+    date_created: str
+    date_modified: str
+    rating_neatness: NotRequired[int | None]
+    rating_cursivity: NotRequired[int | None]
+    rating_embellishment: NotRequired[int | None]
+    rating_character_width: NotRequired[int | None]
+
+
+class Renderer:
+    """Sends texts to the service with the apikey of a client, and warns of nothing."""
+
+    def __init__(self, session: HttpSession, apikey: Secret) -> None:
+        """Keep the session and the key; nothing is sent yet."""
+        self._session = session
+        self._apikey = apikey
+
+    @property
+    def base_url(self) -> str:
+        """The URL of the service."""
+        return self._session.base_url
+
+    def listing(self, query: Query) -> list[HandwritingRow]:
+        """Return the complete list: request parts of it until one has no new handwriting."""
+        rows: dict[str, HandwritingRow] = {}
+        while True:
+            part_query = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))}
+            part = self._get_json(list[HandwritingRow], wire.GET_LISTING, part_query)
+            new_rows = {row["id"]: row for row in part}
+            if new_rows.keys() <= rows.keys():
+                return list(rows.values())
+            rows |= new_rows
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """All titles by id."""
+        return {row["id"]: row["title"] for row in self.listing({})}
+
+    def id_of(self, name: str) -> str:
+        """Return the id of the handwriting whose id or title (in any case) is `name`."""
+        if name in self.titles:
+            return name
+        ids = {title.casefold(): handwriting_id for handwriting_id, title in self.titles.items()}
+        if name.casefold() in ids:
+            return ids[name.casefold()]
+        near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
+        titles = ", ".join(self.titles[ids[title]] for title in near)
+        advice = f"the nearest titles are {titles}" if titles else "see available()"
+        raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
+
+    def render(self, text: str, handwriting: str, kind: FileKind, style: Style) -> Handwritten:
+        """Write a text on one page."""
+        _check_text(text, wire.MAX_TEXT_LENGTH, wire.TEXT_TOO_LONG)
+        query = {"text": text, **query_of(style, kind)}
+        rendering = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, handwriting, query)
+        if kind == "png":
+            return rendering
+        seeded: Style = {**style, "random_seed": rendering.seed}
+        return replace(rendering, preview=lambda: self.render(text, handwriting, "png", seeded).data)
+
+    def render_letter(
+        self, text: str, handwriting: str, kind: FileKind, style: LetterStyle, *, page_number: int = 1, dpi: float = 72
+    ) -> Handwritten:
+        """Write a letter: a PDF of all pages, or one page as a PNG (with `dpi` pixels per inch) or an SVG."""
+        _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
+        query = letter_query(style, kind, dpi)
+        if kind != "pdf":
+            query["page_number"] = str(page_number)
+        rendering = self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
+        return replace(rendering, data=set_resolution(rendering.data, dpi)) if kind == "png" else rendering
+
+    def _request_rendering(
+        self, endpoint: Endpoint, kind: FileKind, handwriting: str, query: dict[str, str], body: Json | None = None
+    ) -> Handwritten:
+        handwriting_id = self.id_of(handwriting)
+        began = time.perf_counter()
+        reply = self._call(endpoint, {"kind": kind}, {"handwriting_id": handwriting_id, **query}, body)
+        milliseconds = (time.perf_counter() - began) * 1000
+        return Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
+
+    def _get_json(self, type_: type[DecodedT], endpoint: Endpoint, query: Query) -> DecodedT:
+        """Return the body of a response as an object of this type; raise UnexpectedReply for another body."""
+        try:
+            return msgspec.json.decode(self._call(endpoint, {}, query).body, type=type_)
+        except msgspec.ValidationError as error:
+            raise UnexpectedReply(f"the response to {endpoint} has an unexpected form: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
+
+    def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Json | None = None) -> HttpReply:
+        reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
+        if reply.status != 200:
+            request = f"{endpoint.method} {endpoint.path_for(**values)}"
+            raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
+        return reply
+
+
+def _check_text(text: str, max_length: int, too_long: str) -> None:
+    if len(text) > max_length:
+        raise InvalidArgument(too_long)
+    if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
+        raise InvalidArgument(wire.TEXT_NOT_UTF8)

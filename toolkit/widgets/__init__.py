@@ -1,0 +1,1 @@
+"""The base of all widgets, and their diagrams."""

@@ -1,0 +1,304 @@
+"""The base of all widgets: controls, a status line, a busy state, and a picture where widgets cannot run.
+
+Every control is an attribute and every result a trait, so that code can do whatever a person clicks. The styles are
+in ``widget_family.css``. JupyterLab may call widgets from two threads; `working` and `in_turn` serialise the calls.
+"""
+
+import base64
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from html import escape
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import ipywidgets
+import traitlets
+
+from toolkit.argument_checks import described
+from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.widgets.cell_runs import close_earlier
+
+_STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
+
+_Parameters = ParamSpec("_Parameters")
+_ResultT = TypeVar("_ResultT")
+
+# One lock for all widgets: an observer of one widget may change another, and two locks could deadlock.
+_widget_lock = threading.RLock()
+
+
+def in_turn(method: Callable[_Parameters, _ResultT]) -> Callable[_Parameters, _ResultT]:
+    """Decorate a method: a call waits while another thread works on any widget."""
+
+    @wraps(method)
+    def locked(*given: _Parameters.args, **named: _Parameters.kwargs) -> _ResultT:
+        with _widget_lock:
+            return method(*given, **named)
+
+    return locked
+
+
+class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
+    """Controls, the status line and results, in a column.
+
+    Subclasses define `picture` and `summary`, and give `show` their child widgets. When the cell that made a widget
+    runs again, the earlier widget is closed.
+    """
+
+    #: Controls stay enabled while this is True: a disabled button loses the keyboard focus and clicks.
+    busy = traitlets.Bool(False)
+    #: The error that the status line shows, if any.
+    error = traitlets.Instance(Exception, allow_none=True)
+
+    def __init__(self) -> None:
+        super().__init__(layout=ipywidgets.Layout(width="100%", overflow="visible"))
+        self.add_class("toolkit-widget")
+        # Screen readers read the status aloud, so values that change many times a second are not shown here.
+        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
+        self._sheet = ipywidgets.HTML(f"<style>{_STYLES}</style>", layout=ipywidgets.Layout(display="none"))
+        close_earlier(self, ServiceWidget)
+
+    def show(self, *parts: ipywidgets.Widget) -> None:
+        """Set the parts of the widget; one of them must contain the status line."""
+        self.children = (self._sheet, *parts)
+
+    def beside(self, *columns: ipywidgets.Widget) -> ipywidgets.Widget:
+        """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, if there is room."""
+        return row(*columns).add_class("toolkit-beside")
+
+    def stop(self) -> None:
+        """Stop background work, if there is any; the results stay visible."""
+
+    def close(self) -> None:
+        """Stop, and remove the widget with all of its parts from the page."""
+        if not hasattr(self, "status"):  # __init__ has raised an error
+            return
+        self.stop()
+        _close_parts(self)
+        super().close()
+
+    def say(self, text: str, *, error: Exception | None = None, bar: str = "") -> None:
+        self.error = error
+        role, mark = ("status", "") if error is None else ("alert", "⚠ ")
+        self.status.value = f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'
+
+    def show_error(self, error: Exception, subject: str = "") -> None:
+        self.say(f"{subject}: {error_text(error)}" if subject else error_text(error), error=error)
+
+    @traitlets.observe("busy")
+    def _show_busy(self, _change: object) -> None:
+        (self.add_class if self.busy else self.remove_class)("toolkit-busy")
+
+    @contextmanager
+    def showing_errors(self) -> Iterator[None]:
+        """Show an error of the block in the status line, and keep it in ``.error``."""
+        try:
+            yield
+        except Exception as error:  # a person sees a sentence; code can read .error
+            self.show_error(error)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Be busy while the block runs, and show its error; the block itself reports success."""
+        with _widget_lock:
+            self.busy = True
+            self.say(f"{text} ...", bar='<progress class="toolkit-progress" aria-label="Working"></progress>')
+            try:
+                with self.showing_errors():
+                    yield
+            finally:
+                self.busy = False
+
+    def picture(self) -> bytes:
+        """Return the current picture as PNG."""
+        raise TypeError(f"{type(self).__name__} has no picture")
+
+    def summary(self) -> str:
+        """Return one short line, without times and addresses, because notebooks save it."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.summary()}>" if hasattr(self, "status") else f"<{type(self).__name__}, not made>"
+
+    def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
+        """Return the widget, a picture for pages that cannot run widgets, and a text for pages without pictures."""
+        shown: dict[str, Any] = super()._repr_mimebundle_() or {}
+        return shown | {"image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
+
+
+def _close_parts(widget: ipywidgets.Widget) -> None:
+    """Close all parts of a widget: ipywidgets keeps each part in memory until it is closed."""
+    for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None), getattr(widget, "style", None)):
+        if isinstance(part, ipywidgets.Widget):
+            _close_parts(part)
+            part.close()
+
+
+def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
+    """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
+    # The attribute "operator" tells a connection from a DataFrame, which may have an attribute "dweets" too.
+    if not all(hasattr(type(tk), attribute) for attribute in (name, "operator")):
+        raise InvalidArgument(f"tk is what toolkit.connect() returns, not {described(tk)}")
+    return getattr(tk, name)
+
+
+class CheckList(ipywidgets.VBox):  # type: ignore[misc]
+    """A list of check boxes, for keyboard (Tab and Space) and mouse; a long list has a search field, *all* and *none*.
+
+    An HTML list with several selected rows would need the arrow keys, which JupyterLab takes. ``value`` is in the order
+    of ``options``. *All* and *none* change only the boxes that the search shows.
+    """
+
+    options = traitlets.Tuple()
+    value = traitlets.Tuple()
+
+    def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
+        self.boxes: list[ipywidgets.Checkbox] = []
+        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
+        self.search = add_tip(search, f"List only those under {description} that have these words")
+        words = f"that are listed under {description}"
+        self.all = button("all", "", f"Choose all {words}", lambda: self._set_listed(True))
+        self.none = button("none", "", f"Choose none of those {words}", lambda: self._set_listed(False))
+        self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW_PIXELS + 4}px"))
+        self._list.add_class("toolkit-checklist")
+        title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
+        self._head = ipywidgets.HBox((title, self.all, self.none), layout=ipywidgets.Layout(align_items="center"))
+        self._head.add_class("toolkit-checklist-head")
+        super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
+        self._rows = rows
+        self.search.observe(lambda _change: self._show_matches(), "value")
+        self.options = tuple(options)
+
+    @traitlets.validate("value")
+    def _checked_value(self, proposal: Any) -> tuple[str, ...]:  # noqa: ANN401
+        if unknown := [name for name in proposal["value"] if name not in self.options]:
+            raise traitlets.TraitError(f"{', '.join(map(repr, unknown))} is not among the options")
+        return tuple(name for name in self.options if name in proposal["value"])
+
+    @traitlets.observe("options")
+    def _rebuild(self, _change: object) -> None:
+        still_chosen = [name for name in self.value if name in self.options]
+        old_boxes = self.boxes
+        self.boxes = [check_box(name, name in still_chosen) for name in self.options]
+        for box in self.boxes:
+            box.observe(self._update_value, "value")
+        is_long = len(self.options) > self._rows
+        self.search.layout.display = None if is_long else "none"
+        for bulk_button in (self.all, self.none):
+            bulk_button.layout.display = None if len(self.options) > 1 else "none"
+        self._show_matches()
+        for box in old_boxes:
+            _close_parts(box)
+            box.close()
+        self.value = tuple(still_chosen)
+
+    def _show_matches(self) -> None:
+        words = self.search.value.casefold().split()
+        self._list.children = [box for box in self.boxes if all(word in box.description.casefold() for word in words)]
+
+    @in_turn
+    def _set_listed(self, chosen: bool) -> None:
+        listed = {box.description for box in self._list.children}
+        self.value = tuple(name for name in self.options if (chosen if name in listed else name in self.value))
+
+    @traitlets.observe("value")
+    @in_turn
+    def _update_boxes(self, _change: object) -> None:
+        for box in self.boxes:
+            box.value = box.description in self.value
+
+    @in_turn
+    def _update_value(self, change: Any) -> None:  # noqa: ANN401
+        name = change["owner"].description
+        if change["new"] != (name in self.value):
+            others = tuple(other for other in self.value if other != name)
+            self.value = (*others, name) if change["new"] else others
+
+
+#: Height of a check box in a list, in pixels; the style sheet has the same height.
+_ROW_PIXELS = 24
+
+
+def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
+    """Put parts side by side; they wrap if the page is narrow."""
+    layout = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", width="100%", overflow="visible")
+    return ipywidgets.HBox(parts, layout=layout)
+
+
+def sized(
+    control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial", tip: str = ""
+) -> ipywidgets.Widget:
+    """Set the tooltip, the width and the label width of a control; by default, the label is as wide as its text."""
+    control.style.description_width = label
+    control.layout.width = width
+    return add_tip(control, tip) if tip else control
+
+
+def add_tip(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+    """Give a control a tooltip; a text field, a list or a check box shows the tooltip at its description."""
+    # If these controls have a description, ipywidgets does not show their `tooltip`: put it into an HTML `title`.
+    if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
+        control.description_allow_html = True
+        control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
+    else:
+        control.tooltip = tooltip
+    return control
+
+
+def slider(
+    description: str, value: float, least: float, most: float, step: float, tooltip: str, *, readout: str = ""
+) -> ipywidgets.Widget:
+    """Return a slider as wide as its column, under its description; for whole numbers if `step` is an int."""
+    kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
+    control = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
+    control.readout_format = readout or control.readout_format
+    control.layout.height = "auto"
+    return sized(control.add_class("toolkit-stacked"), label="100%")
+
+
+def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
+    """Return a text field whose value changes on Enter or when the field loses focus; `size` goes to `sized`."""
+    text = ipywidgets.Text(value, description=description, placeholder=placeholder, continuous_update=False)
+    return sized(text, **size)
+
+
+def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.Checkbox:
+    return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
+
+
+def button(description: str, icon: str, tooltip: str, clicked: Callable[[], object]) -> ipywidgets.Button:
+    layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
+    made = ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+    made.on_click(lambda _button: clicked())
+    return made
+
+
+def html_pane() -> ipywidgets.HTML:
+    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+
+
+def html_line() -> ipywidgets.HTML:
+    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", align_self="center", margin="2px 0.5em"))
+
+
+def scrolled(wide_html: str, *, caption: str) -> str:
+    """Wrap wide HTML in a named region that scrolls, also with the keyboard."""
+    return (
+        f'<div class="toolkit-scrolled jp-RenderedHTMLCommon" role="region" aria-label="{escape(caption)}" '
+        f'tabindex="0">{wide_html}</div>'
+    )
+
+
+def error_text(error: Exception) -> str:
+    """Return a sentence about an error, for a person."""
+    if isinstance(error, ToolkitError):
+        hint = " Trying again may help." if error.retryable else ""
+        text = str(error)
+    elif isinstance(error, OSError) and error.strerror:
+        name = f" ({error.filename})" if error.filename else ""
+        text, hint = f"{error.strerror}{name}", ""
+    else:
+        text, hint = f"unexpected {type(error).__name__}: {error}", " The error is kept in .error"
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"

@@ -1,0 +1,1 @@
+"""The commands of the gateway; `toolkit.cli` lists them."""

@@ -1,0 +1,165 @@
+"""PDF: the ink as Bezier outlines in CMYK or RGB, and the words as invisible text to search and copy."""
+
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, groupby
+from operator import itemgetter
+
+import pydyf
+
+from toolkit_gateway.ink.canvases.curves import POINT_UNITS, Layer, layers_of, outline_curves
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import CMYK, RGB
+
+_CODES_PER_FONT = 255  # the codes 1 to 255 of a one-byte font
+_FONT_SIZE = 1.45  # of the invisible text, in cap heights
+
+
+def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float) -> bytes:
+    """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height in points."""
+    document = pydyf.PDF()
+    for page in pages:
+        _add_page(document, page, ink, size)
+    file = io.BytesIO()
+    document.write(file, version="1.4", identifier=True)
+    return file.getvalue()
+
+
+def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float) -> None:
+    layers = layers_of(page, size)
+    characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
+    codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
+    text = _text_operators(page, codes, _FONT_SIZE * size)
+    operators = chain(_paper_operators(page), _ink_operators(page, ink, layers), text)
+    content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
+    document.add_object(content)
+    parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
+    fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
+    entries = {
+        "Type": "/Page",
+        "Parent": document.pages.reference,
+        "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
+        "Contents": content.reference,
+        "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
+    }
+    document.add_page(pydyf.Dictionary(entries))
+
+
+def pdf_number(value: float) -> str:
+    """Write a number in PDF syntax: no exponent, no trailing zeros."""
+    text = f"{value:.5f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def ink_operator(ink: RGB | CMYK) -> str:
+    if isinstance(ink, CMYK):
+        return " ".join(pdf_number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
+    return " ".join(pdf_number(channel / 255) for channel in ink.rgb()) + " rg"
+
+
+def _paper_operators(page: Page) -> Iterator[str]:
+    if page.sheet is None:
+        return
+    yield f"q {ink_operator(page.sheet.colour)} 0 0 {pdf_number(page.width)} {pdf_number(page.height)} re f"
+    yield f"{pdf_number(page.sheet.rule_width)} w"
+    for line in page.sheet.lines:
+        x, y, end_x, end_y = line.ends(page.width, page.height)
+        ends = [pdf_number(value) for value in (x, page.height - y, end_x, page.height - end_y)]
+        yield f"{ink_operator(line.colour).upper()} {ends[0]} {ends[1]} m {ends[2]} {ends[3]} l S"  # RG is rg for lines
+    yield "Q"
+
+
+def _opacity_states(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
+    states = {
+        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": pdf_number(layer.opacity)})
+        for n, layer in enumerate(layers)
+        if layer.opacity is not None
+    }
+    return {"ExtGState": pydyf.Dictionary(states)} if states else {}
+
+
+def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
+    """Yield the operators of the ink; in each layer a word is one fill, so that a drawing program can select words."""
+    scale = 1 / POINT_UNITS
+    yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
+    for n, layer in enumerate(layers):
+        if layer.opacity is not None:
+            yield f"/L{n} gs"
+        of_stroke, word = layer.word.tolist(), None
+        for stroke, curve in outline_curves(layer.strokes, word=layer.word):
+            if word not in (None, of_stroke[stroke]):
+                yield "f"
+            word, pieces = of_stroke[stroke], (len(curve) - 2) // 6
+            yield ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
+        if word is not None:
+            yield "f"
+    yield "Q"
+
+
+def _compress(operators: Iterable[str]) -> bytes:
+    """Compress the content stream piece by piece, because the whole stream of a long text would take 100 MB."""
+    # Level 4, because pydyf's level 9 takes ten times as long and saves 4 %.
+    packer, packed = zlib.compressobj(4), io.BytesIO()
+    for n, text in enumerate(operators):
+        packed.write(packer.compress(f"\n{text}".encode() if n else text.encode()))
+    packed.write(packer.flush())
+    return packed.getvalue()
+
+
+def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size: float) -> Iterator[str]:
+    """Yield the invisible words, each as wide as the written word; `codes` maps characters to (font, code)."""
+
+    def show(text: str, width: float) -> Iterator[str]:
+        # Every letter of the font is one em wide; Tz scales the text to `width`.
+        yield f"{max(100 * width / (len(text) * font_size), 1.0):.2f} Tz"
+        for font, run in groupby((codes[character] for character in text), key=itemgetter(0)):
+            yield f"/T{font} {font_size:.2f} Tf <{''.join(f'{code + 1:02x}' for _, code in run)}> Tj"
+
+    words, line = page.layout.words, page.layout.line
+    yield "BT 3 Tr"
+    for n, word in enumerate(words):
+        x, end = float(page.word_x[n]), float(page.word_end[n])
+        yield f"1 0 0 1 {x:.2f} {page.height - float(page.word_y[n]):.2f} Tm"
+        yield from show(word.text, end - x)
+        if n + 1 < len(words) and line[n + 1] == line[n]:
+            yield from show(" ", float(page.word_x[n + 1]) - end)
+    yield "ET"
+
+
+def _add_font(document: pydyf.PDF, characters: list[str]) -> pydyf.Dictionary:
+    """Add a Type 3 font with empty letters and a ToUnicode map of their characters."""
+    empty = pydyf.Stream(["1000 0 0 -250 1000 750 d1"])
+    unicode_map = pydyf.Stream([_unicode_map(characters)])
+    document.add_object(empty)
+    document.add_object(unicode_map)
+    names = [f"/g{n + 1}" for n in range(len(characters))]
+    font = pydyf.Dictionary(
+        {
+            "Type": "/Font",
+            "Subtype": "/Type3",
+            "FontBBox": pydyf.Array([0, -250, 1000, 750]),
+            "FontMatrix": pydyf.Array([0.001, 0, 0, 0.001, 0, 0]),
+            "FirstChar": 1,
+            "LastChar": len(characters),
+            "Widths": pydyf.Array([1000] * len(characters)),
+            "Encoding": pydyf.Dictionary({"Type": "/Encoding", "Differences": pydyf.Array([1, *names])}),
+            "CharProcs": pydyf.Dictionary({name[1:]: empty.reference for name in names}),
+            "Resources": pydyf.Dictionary(),
+            "ToUnicode": unicode_map.reference,
+        }
+    )
+    document.add_object(font)
+    return font
+
+
+def _unicode_map(characters: list[str]) -> str:
+    lines = ["/CIDInit /ProcSet findresource begin", "12 dict begin", "begincmap", "/CMapName /U def",
+             "/CMapType 2 def", "1 begincodespacerange <00> <ff> endcodespacerange"]  # fmt: skip
+    for first in range(0, len(characters), 100):
+        part = characters[first : first + 100]
+        lines.append(f"{len(part)} beginbfchar")
+        lines += [f"<{first + n + 1:02x}> <{c.encode('utf-16-be').hex()}>" for n, c in enumerate(part)]
+        lines.append("endbfchar")
+    lines += ["endcmap", "CMapName currentdict /CMap defineresource pop", "end", "end"]
+    return "\n".join(lines)

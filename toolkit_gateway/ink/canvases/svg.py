@@ -1,0 +1,156 @@
+"""SVG: the ink as one path per layer, or a replay that shows the text stroke by stroke.
+
+In a replay, a thick line grows along the centre of each stroke and uncovers the ink. The animation is CSS only, so it
+plays in a notebook and in an image file. Readers who prefer reduced motion see the finished text.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from html import escape
+from io import BytesIO
+from itertools import chain
+
+import numpy as np
+
+from toolkit.random_streams import Integers
+from toolkit_gateway.ink.canvases.curves import POINT_UNITS, layers_of, outline_curves, point_opacity
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import CMYK, RGB
+from toolkit_gateway.ink.pen import slowness
+from toolkit_gateway.ink.ribbons import OUTLINE_FLAG
+
+WRITING_SPEED = 11.0  # handwriting sizes per second, where the slowness of the hand is 0.4
+LIFT_PAUSE, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
+_MIN_STROKE_SECONDS = 0.04
+_PROGRESS_STOPS = 7  # moments of a stroke at which the animation is exact
+MAX_REPLAY_SECONDS = 60.0  # a replay that would take longer is faster
+
+_STYLE_ELEMENT = (
+    "<style>.w{stroke-dasharray:1 2;stroke-dashoffset:1;animation:w linear both}@keyframes w{to{stroke-dashoffset:0}}"
+    "@media(prefers-reduced-motion:reduce){.w{animation:none;stroke-dashoffset:0}}</style>"
+)
+
+
+def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    return _document(page, _ink_paths(page, ink, size))
+
+
+def _ink_paths(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
+    for layer in layers_of(page, size):
+        opacity = "" if layer.opacity is None else f' fill-opacity="{layer.opacity:.3f}"'
+        yield f'<path fill="{_css_colour(ink)}"{opacity} d="'
+        yield from (_path_data(curve) for _, curve in outline_curves(layer.strokes, relative=True))
+        yield '"/>'
+
+
+def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    return _document(page, _animated_strokes(page, ink, size))
+
+
+def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
+    strokes, start, letter = page.strokes, page.strokes.start, page.letter_of_stroke.tolist()
+    is_contour = (strokes.flags & OUTLINE_FLAG) > 0
+    animation, opacity = _animations(page, size), _stroke_opacity(page, size)  # first, since both take much memory
+    first_contour: dict[int, int] = {}  # by letter: all contours of a letter appear together with the first
+    shapes: dict[int, str] = {}
+    for stroke, curve in outline_curves(strokes, relative=True):
+        first = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
+        shapes[first] = shapes.get(first, "") + _path_data(curve)
+    widest = np.maximum.reduceat(strokes.radius, start)
+    width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
+    centre = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64)
+    shapes_hash = hashlib.blake2b(digest_size=4)
+    for shape in shapes.values():
+        shapes_hash.update(shape.encode())
+    prefix = shapes_hash.hexdigest()  # a notebook may show several replays, and ids must differ within a web page
+    # Attributes, not CSS: on a site that removes the style element, as code hosting sites do, the finished text shows.
+    pen = f'fill="none" stroke="{_css_colour(ink)}" stroke-linecap="round" stroke-linejoin="round"'
+    yield f"{_STYLE_ELEMENT}<g {pen}>"
+    for n in list(shapes):
+        shape = shapes.pop(n)  # frees the memory of a shape that is in the file
+        line = _centre_line(centre[start[n] : start[n] + strokes.length[n]])
+        yield (
+            f'<clipPath id="s{prefix}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{prefix}-{n})">'
+            f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}"{opacity[n]} '
+            f'style="{animation[n]}"/></g>'
+        )
+    yield "</g>"
+
+
+def _animations(page: Page, size: float) -> list[str]:
+    """Return the CSS of each stroke, for writing that is slow in tight curves and pauses between words and lines."""
+    strokes, word = page.strokes, page.word_of_stroke
+    if not len(strokes.length):
+        return []
+    start, end = strokes.start, strokes.start + strokes.length - 1
+    step = strokes.steps() / size
+    path = np.cumsum(step) - step
+    spent = step / (WRITING_SPEED * (1.4 - slowness(replace(strokes, x=strokes.x / size, y=strokes.y / size), path)))
+    clock = np.cumsum(spent) - spent
+    duration = np.maximum(clock[end] - clock[start], _MIN_STROKE_SECONDS)
+    jump = np.hypot(strokes.x[start[1:]] - strokes.x[end[:-1]], strokes.y[start[1:]] - strokes.y[end[:-1]]) / size
+    pause = LIFT_PAUSE * (jump > 0.05) + np.minimum(jump / (2 * WRITING_SPEED), WORD_PAUSE)
+    pause += WORD_PAUSE * (np.diff(word) != 0) + LINE_PAUSE * (np.diff(page.layout.line[word]) != 0)
+    begin = np.concatenate([[0.0], np.cumsum(duration[:-1] + pause)])
+    time_scale = min(1.0, MAX_REPLAY_SECONDS / float(begin[-1] + duration[-1]))
+    moments = np.linspace(0.0, 1.0, _PROGRESS_STOPS)
+    # All strokes share one clock, so one interpolation is enough for all of them.
+    reached = np.interp(clock[start][:, None] + moments * (clock[end] - clock[start])[:, None], clock, path)
+    length = np.maximum(path[end] - path[start], 1e-9)[:, None]
+    progress = np.where(length > 1e-6, (reached - path[start][:, None]) / length, moments)[:, 1:-1]
+    easing = [",".join(f"{share:.2f}".lstrip("0") or "0" for share in row) for row in progress.tolist()]
+    return [
+        f"animation-delay:{delay:.2f}s;animation-duration:{seconds:.2f}s;animation-timing-function:linear(0,{shares},1)"
+        for delay, seconds, shares in zip(time_scale * begin, time_scale * duration, easing, strict=True)
+    ]
+
+
+def _stroke_opacity(page: Page, size: float) -> list[str]:
+    """Return the opacity attribute of each stroke: the mean over the stroke, which is animated as a whole."""
+    strokes, opacity = page.strokes, point_opacity(page, size)
+    if opacity is None:
+        return [""] * len(strokes.length)
+    return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
+
+
+def _centre_line(points: Integers) -> str:
+    return "M" + " ".join(f"{x} {y}" for x, y in points.tolist())
+
+
+def _path_data(curve: list[int]) -> str:
+    """Convert a closed, relative curve of `outline_curves` to SVG path data."""
+    count = (len(curve) - 2) // 6
+    return ("M%d %dc" + " ".join(["%d %d %d %d %d %d"] * count) + "Z") % tuple(curve)
+
+
+def _paper_elements(page: Page) -> str:
+    """Return the SVG elements of the paper and the rules."""
+    if page.sheet is None:
+        return ""
+    rules: dict[RGB, str] = {}
+    for line in page.sheet.lines:
+        x, y, end_x, end_y = (round(POINT_UNITS * end) for end in line.ends(page.width, page.height))
+        rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
+    drawn = (
+        f'<path stroke="{_css_colour(colour)}" stroke-width="{POINT_UNITS * page.sheet.rule_width:.0f}" d="{path}"/>'
+        for colour, path in rules.items()
+    )
+    return f'<rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{"".join(drawn)}'
+
+
+def _document(page: Page, pieces: Iterable[str]) -> bytes:
+    """Return an SVG file as large as `page`, with coordinates in hundredths of a point and the text as ARIA label."""
+    file = BytesIO()  # the pieces of a long text take 40 MB; to join them would take twice as much
+    label = escape("\n".join(page.layout.line_texts))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
+        f'viewBox="0 0 {page.width * POINT_UNITS:g} {page.height * POINT_UNITS:g}" role="img" aria-label="{label}">'
+    )
+    for piece in chain((head, _paper_elements(page)), pieces, ("</svg>\n",)):
+        file.write(piece.encode())
+    return file.getvalue()
+
+
+def _css_colour(ink: RGB | CMYK) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*ink.rgb())

@@ -1,0 +1,163 @@
+"""The density of the ink in every pixel, from ink flow, overlapping strokes, streaks along strokes, and paper grain."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from toolkit.random_streams import Floats, RandomStreams
+from toolkit_gateway.ink.canvases.raster import Coverage
+from toolkit_gateway.ink.pen import InkFlow, PenKind
+from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, POINT_DISTANCE, Strokes, tangents
+from toolkit_gateway.ink.shaping import THICKEST_NIB
+
+Single = npt.NDArray[np.float32]
+
+TILE_CELLS = 256  # width and height of the tile of grain, which repeats
+FINE, COARSE = 0.0075, 0.024  # sizes of the two grains in cap heights: single fibres, and bundles of fibres
+HOLLOWS_CAP_HEIGHT = 110  # pixels; from this cap height on, the hollows of the paper can stay white
+STREAK_LENGTH, MIN_STREAK_FLOW = 0.9, 0.5  # length in cap heights, and smallest share of the flow in a streak
+_MIN_LANES, _MAX_LANES = 3, 9  # points side by side across a stroke
+_POINTS_AT_ONCE = 200_000  # added to the grid in one step, which takes 300 bytes per point
+# Strokes with more than this many times the area of the rows, and more points than this, get one density, for speed.
+_MAX_STROKE_AREA, _MAX_POINTS = 3.0, 100_000
+_SECOND_PASS = 1.2  # more passes than this over a cell mean that ink lies on ink
+
+
+def ink_at(
+    x: Floats | Single, y: Floats | Single, strokes: Strokes, ink: InkFlow, size: float,
+    area: tuple[int, int, int], cell: float,
+) -> tuple[Single, Single]:  # fmt: skip
+    """Return the mean flow (1 without strokes), and how many strokes lie on each other, at positions of the page.
+
+    The ink of an area (width, first row, number of rows) is collected on a grid of cells of `cell` pixels, which is at
+    least one cell larger on each side; `size` is the cap height in pixels.
+    """
+    width, first_row, height = area
+    top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
+    passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
+    for point_x, point_y, weight, amount in _points_across_strokes(strokes, ink, size, cell):
+        across, along = point_x / cell + 1, point_y / cell - top
+        column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
+        inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
+        right, down, left = across - column, along - row, np.where(inside, weight, 0.0)
+        first = np.where(inside, row * columns + column, 0)
+        right, left = right * left, left - right * left
+        share = np.concatenate([left - left * down, right - right * down, left * down, right * down])
+        where = np.concatenate([first, first + 1, first + columns, first + columns + 1])
+        passes += np.bincount(where, share, rows * columns)
+        flow += np.bincount(where, share * np.tile(amount, 4), rows * columns)
+    x, y = x / cell + 1, y / cell - top
+    column, row = np.clip(x.astype(np.intp), 0, columns - 2), np.clip(y.astype(np.intp), 0, rows - 2)
+    right_of, below = (x - column).astype(np.float32), (y - row).astype(np.float32)
+    first = row * columns + column
+    flow_at, passes_at = (_interpolated(grid, columns, first, right_of, below) for grid in (flow, passes))
+    return np.divide(flow_at, passes_at, out=np.ones_like(flow_at), where=passes_at > 1e-4), passes_at
+
+
+def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first_row: int) -> Coverage:
+    """Multiply the coverage of rows of a page by the density of the ink; `size` is the cap height in pixels."""
+    if len(strokes.x) > _MAX_POINTS and (strokes.steps() * 2 * strokes.radius).sum() > _MAX_STROKE_AREA * alpha.size:
+        return (alpha * np.float32(ink.kind.opacity)).astype(np.uint8)
+    inked = np.flatnonzero(alpha)
+    if not len(inked):
+        return alpha
+    rows, columns = np.divmod(inked, alpha.shape[1])
+    x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
+    cell = max(1.0, THICKEST_NIB * size / 4)
+    flow, passes = ink_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
+    amount = flow * layer_factor(ink.kind, passes)
+    # The hollows of the paper stay white, more of them if there is little ink.
+    # In small writing a pixel contains many hollows, so `minimum` keeps the strokes from breaking.
+    minimum = amount * np.float32(max(0.0, 1 - size / HOLLOWS_CAP_HEIGHT))
+    amount = np.maximum(amount - np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size), minimum)
+    darkened = np.zeros_like(alpha)
+    darkened.ravel()[inked] = (alpha.ravel()[inked] * density(ink.kind, amount) + np.float32(0.5)).astype(np.uint8)
+    return darkened
+
+
+def layer_factor(kind: PenKind, passes: Single) -> Single:
+    second = np.minimum(np.maximum(passes - np.float32(_SECOND_PASS), 0), 1.5)
+    factor: Single = np.float32(1) + np.float32(kind.overlap) * second
+    return factor
+
+
+def density(kind: PenKind, amount: Single) -> Single:
+    """Return the opacity of an amount of ink: amount 1 gives the opacity of the pen, a larger amount approaches 1."""
+    # Beer and Lambert's law without an exponential, because its last digit depends on the machine.
+    strength = (1 - kind.opacity) ** -0.25 - 1
+    clear: Single = np.float32(1) / (np.float32(1) + np.float32(strength) * np.maximum(amount, np.float32(0)))
+    clear *= clear
+    return np.float32(1) - clear * clear
+
+
+def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
+    """Yield points side by side across the strokes: x, y, the passes that a point adds to its cell, and the flow."""
+    tx, ty = tangents(strokes)
+    step = strokes.steps() + np.concatenate([[0.0], strokes.steps()[:-1]])
+    before, after, _, _ = strokes.neighbours()
+    bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
+    written = np.nonzero(np.repeat((strokes.flags & OUTLINE_FLAG) == 0, strokes.length))[0]
+    # Arrays have the shape (lanes across the stroke, pieces of an interval, points).
+    pieces = max(1, int(np.ceil(POINT_DISTANCE * size / cell - 0.2)))
+    share = np.arange(pieces)[:, None] / pieces
+    lanes = int(np.clip(round(2 * THICKEST_NIB * size / cell), _MIN_LANES, _MAX_LANES))
+    across = ((2 * np.arange(lanes) + 1) / lanes - 1)[:, None, None]
+    rim = 1 + ink.kind.rim * (1.5 * across * across - 0.5)
+    at_once = max(1, _POINTS_AT_ONCE // (pieces * lanes))
+    for first in range(0, len(written), at_once):
+        batch = written[first : first + at_once]
+        x, y, r, flow, path, ux, uy, curvature = (
+            a[batch] + share * (a[after[batch]] - a[batch])
+            for a in (strokes.x, strokes.y, strokes.radius, ink.flow, ink.path, tx, ty, bend)
+        )
+        drift = np.array([ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH) for lane in range(lanes)])
+        thin = ink.kind.streaks * np.maximum(drift, 0.0) * np.minimum(1.2 / (flow + 0.2), 2.0)
+        # On the inner side of a curve the points are closer together.
+        spread = np.minimum(np.maximum(1 - curvature * r * across, 0.0), 2.0)
+        weight = ink.overlap_weight[batch] * (step[batch] / 2) * (2 * r / lanes) / (cell * cell) / pieces * spread
+        amount = flow * rim * np.maximum(1 - thin, MIN_STREAK_FLOW)
+        yield (x - uy * r * across).ravel(), (y + ux * r * across).ravel(), weight.ravel(), amount.ravel()
+
+
+def _interpolated(
+    grid: Floats | Single, columns: int, first: npt.NDArray[np.intp], right: Single, down: Single
+) -> Single:
+    top = grid[first] + right * (grid[first + 1] - grid[first])
+    bottom = grid[first + columns] + right * (grid[first + columns + 1] - grid[first + columns])
+    between: Single = (top + down * (bottom - top)).astype(np.float32)
+    return between
+
+
+def _hollows(noise: RandomStreams, x: Single, y: Single, size: float) -> Single:
+    """Return the depth of the paper's hollows at positions of the page, with a mean of about 0.2."""
+    shift = int(noise.number("grain") * TILE_CELLS)
+    grain = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
+    depth: Single = np.float32(0.3) * grain + np.maximum(grain - np.float32(0.9), 0)
+    return depth
+
+
+def _grain(x: Single, y: Single, scale: float) -> Single:
+    tile = grain_tile().ravel()
+    if scale < 1.5:
+        column, row = x.astype(np.intp) % TILE_CELLS, y.astype(np.intp) % TILE_CELLS
+        nearest: Single = tile[row * (TILE_CELLS + 1) + column]
+        return nearest
+    x, y = x / np.float32(scale), y / np.float32(scale)
+    column, row = x.astype(np.intp), y.astype(np.intp)
+    right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
+    first = (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS
+    return _interpolated(tile, TILE_CELLS + 1, first, right, down)
+
+
+@cache
+def grain_tile() -> Single:
+    """Return a tile of smooth, repeating noise, shape (TILE_CELLS + 1, TILE_CELLS + 1), mean about 0 and variance 1."""
+    white = RandomStreams("grain").gaussian("white", TILE_CELLS * TILE_CELLS).reshape(TILE_CELLS, TILE_CELLS)
+    soft = white
+    for axis in (0, 1):
+        soft = np.roll(soft, 1, axis) + 2 * soft + np.roll(soft, -1, axis)
+    mixed = 0.45 * white + soft / soft.std()
+    tile = mixed / mixed.std()
+    return np.pad(tile, ((0, 1), (0, 1)), mode="wrap").astype(np.float32)

@@ -1,0 +1,224 @@
+"""Edits of a letter's strokes: each returns the changed letter, or None if the strokes do not allow the edit."""
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from toolkit_gateway.ink.natural.parts import Part, arc_lengths, direction, extend, nearest, shorten
+
+Parts: TypeAlias = list[Part]
+
+# Lengths in cap heights.
+_MAX_LOOP_WIDTH = 0.2  # of an ascender; a wider loop stays open
+_CONTACT_DISTANCE = 0.07  # an end nearer than this to another part of the letter touches it
+
+
+def _contacts(parts: Parts) -> list[tuple[int, bool]]:
+    """Return the ends that touch another part or a far point of their own: (number of the part, whether at its end)."""
+    contacts = []
+    for n, part in enumerate(parts):
+        along = arc_lengths(part)
+        for at_end in (False, True):
+            point = part[-1] if at_end else part[0]
+            distance = along[-1] - along if at_end else along
+            rest = [*parts[:n], part[distance > 0.45], *parts[n + 1 :]]  # and far points of this part
+            if any(len(other) and nearest(point, other)[1] < _CONTACT_DISTANCE for other in rest):
+                contacts.append((n, at_end))
+    return contacts
+
+
+def _is_stem(part: Part) -> bool:
+    x, y = part[-1, :2] - part[0, :2]
+    return bool(abs(y) > 1.5 * abs(x) and x * x + y * y > (0.93 * arc_lengths(part)[-1]) ** 2)
+
+
+def open_bowl(parts: Parts, x_height: float) -> Parts | None:
+    """Shorten a stroke that ends at another stroke: an open bowl, or an arch that does not meet the stem."""
+    contacts = [(n, end) for n, end in _contacts(parts) if arc_lengths(parts[n])[-1] > 0.5 and not _is_stem(parts[n])]
+    if not contacts:
+        return None
+    n, at_end = contacts[-1]
+    parts[n] = shorten(parts[n], 0.19 * x_height, at_end)
+    return parts
+
+
+def _find_descender(parts: Parts) -> tuple[int, int, float] | None:
+    """Find the part with the descender, reverse it if needed; return its number, lowest point, length after that."""
+    n = min(range(len(parts)), key=lambda n: parts[n][:, 1].min())
+    along, low = arc_lengths(parts[n]), int(parts[n][:, 1].argmin())
+    if along[low] < along[-1] - along[low]:
+        parts[n], low = parts[n][::-1], len(parts[n]) - 1 - low
+        along = arc_lengths(parts[n])
+    return (n, low, float(along[-1] - along[low])) if parts[n][low, 1] < -0.2 and low > 5 else None
+
+
+def change_tail(parts: Parts, x_height: float, shape: Literal["straight", "open", "looped"]) -> Parts | None:
+    """End a descender at its lowest point (straight), with a short hook (open), or with a line up through the stem."""
+    descender = _find_descender(parts)
+    if descender is None:
+        return None
+    n, low, after = descender
+    if shape == "straight" and after >= 0.15:
+        parts[n] = parts[n][: low + 2]
+    elif shape == "open" and after >= 0.3:
+        parts[n] = shorten(parts[n], 0.5 * after, True)
+    elif shape == "open" and after < 0.1 and direction(parts[n], True)[1] < -0.8:
+        parts[n] = extend(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
+    elif shape == "looped" and after <= 0.45:
+        rise = -float(parts[n][low, 1])
+        points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
+        parts[n] = extend(parts[n][: low + 1], points, True)
+    else:
+        return None
+    return parts
+
+
+def change_foot(parts: Parts, x_height: float) -> Parts | None:
+    """Add a hook at the foot of the stroke that ends farthest to the right, or remove this hook."""
+    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
+    part = parts[n]
+    if (n, True) in _contacts(parts):
+        return None
+    if abs(part[-1, 1]) < 0.13 and direction(part, True)[1] < -0.6:
+        parts[n] = extend(part, [(0.08, -0.03), (0.22, 0.1)], True)
+        return parts
+    low = len(part) - 1 - int(part[::-1, 1].argmin())
+    rise = arc_lengths(part)[-1] - arc_lengths(part)[low]
+    rises_right = 0.1 < rise < 0.4 and part[-1, 0] > part[low, 0] and part[-1, 1] < 0.5 * x_height
+    if rises_right and abs(part[low, 1]) < 0.13 and low > len(part) // 3:
+        parts[n] = part[: low + 1]
+        return parts
+    return None
+
+
+def _highest_point(parts: Parts) -> tuple[int, int]:
+    """Return the number of the part with the highest point, and the index of this point."""
+    n = max(range(len(parts)), key=lambda n: parts[n][:, 1].max())
+    return n, int(parts[n][:, 1].argmax())
+
+
+def close_loop(parts: Parts, x_height: float) -> Parts | None:
+    """Close the loop of an ascender: the upstroke follows the same line as the downstroke."""
+    n, top = _highest_point(parts)
+    part, along = parts[n], arc_lengths(parts[n])
+    if min(along[top], along[-1] - along[top]) < 0.3 or part[top, 1] < x_height * 1.25:
+        return None
+    down = part[top:]
+    falling = np.minimum.accumulate(down[:, 1]) == down[:, 1]
+    rising = (np.arange(len(part)) < top) & (part[:, 1] > 0.4 * x_height)
+    on_stem = np.interp(part[rising, 1], down[falling][::-1, 1], down[falling][::-1, 0])
+    if np.abs(on_stem - part[rising, 0]).max(initial=0.0) > _MAX_LOOP_WIDTH:
+        return None
+    weight = np.minimum((part[rising, 1] - 0.4 * x_height) / x_height, 1.0)
+    part[rising, 0] += weight * weight * (3 - 2 * weight) * (on_stem - part[rising, 0])
+    return parts
+
+
+def retrace_stem(parts: Parts, x_height: float) -> Parts | None:
+    """Write a stem and its branch without lifting the pen: the pen goes up along the stem again."""
+    for n, stem in enumerate(parts):
+        for m, branch in enumerate(parts):
+            back = None if m == n or direction(stem, True)[1] > -0.6 else _way_back(stem, branch)
+            if back is not None:
+                t = np.arange(1, len(back) + 1) / (len(back) + 1)
+                back[:, 0] += 0.2 * x_height * t * (1 - t)  # the upstroke bulges away from the stem
+                whole = np.concatenate([stem, back, branch[2:]])
+                return [whole if k == n else part for k, part in enumerate(parts) if k != m]
+    return None
+
+
+def _way_back(stem: Part, branch: Part) -> Part | None:
+    """Return the points from the end of the stem to the start of the branch, back along either; None if apart."""
+    at, distance = nearest(branch[0], stem)
+    if abs(stem[-1, 1]) < 0.15 and direction(branch, False)[0] > 0 and branch[0, 1] > 0.15:
+        return stem[at:-1][::-1].copy() if distance < 2 * _CONTACT_DISTANCE and at < len(stem) - 3 else None
+    at, distance = nearest(stem[-1], branch)
+    rises = 0 < at < len(branch) - 3 and bool((np.diff(branch[: at + 1, 1]) > 0).all())
+    return branch[:at][::-1].copy() if distance < _CONTACT_DISTANCE and rises else None
+
+
+def move_bar(parts: Parts, x_height: float, by: float) -> Parts | None:
+    """Move the bar of t or f up by `by` x-heights; return None without a bar, or if the bar hardly moves."""
+    n = bar_of(parts)
+    if n is None:
+        return None
+    height, top = parts[n][:, 1].mean(), max(part[:, 1].max() for part in parts)
+    # A bar at the top of the stem would make a capital.
+    moved = min(height + by * x_height, 0.78 * top) - height
+    parts[n][:, 1] += moved
+    return parts if abs(moved) > 0.06 else None
+
+
+def bar_of(parts: Parts) -> int | None:
+    """Return the number of the part that is a flat stroke at about the x-height, or None."""
+    for n, part in enumerate(parts):
+        width, height = np.ptp(part[:, 0]), np.ptp(part[:, 1])
+        if len(parts) > 1 and width > 1.8 * height and width > 0.15 and 0.3 < part[:, 1].mean() < 1.1:
+            return n
+    return None
+
+
+def change_flag(parts: Parts, x_height: float) -> Parts | None:
+    """Add a short upstroke at the start of a 1, or remove this upstroke."""
+    n, top = _highest_point(parts)
+    if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
+        parts[n] = extend(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
+        return parts
+    if top < len(parts[n]) // 2:
+        parts[n] = parts[n][top:]
+        return parts
+    return None
+
+
+def bend_lower_half(parts: Parts, x_height: float, by: float) -> Parts:
+    """Bend the lower half of a letter to the right (to the left if `by` is below 0)."""
+    top = max(part[:, 1].max() for part in parts)
+    for part in parts:
+        low = np.maximum(0.45 * top - part[:, 1], 0.0)
+        part[:, 0] += by * low * low
+    return parts
+
+
+def lean_top(parts: Parts, x_height: float, by: float) -> Parts:
+    """Move the top of the first part sideways, so that a 4 closes or opens."""
+    parts[0][:, 0] += by * np.maximum(parts[0][:, 1] - 0.35, 0.0)
+    return parts
+
+
+def move_waist(parts: Parts, x_height: float, by: float, width: float, is_tall: bool = False) -> Parts:
+    """Move the waist up by `by` heights; scale the width by `width`, times 1 + `by` (top) to 1 - `by` (baseline)."""
+    height = max(part[:, 1].max() for part in parts) if is_tall else x_height
+    middle = float(np.median(np.concatenate(parts)[:, 0]))
+    for part in parts:
+        share = np.minimum(np.maximum(part[:, 1] / height, 0.0), 1.0)
+        part[:, 1] += 4 * by * height * share * (1 - share)
+        part[:, 0] = middle + (part[:, 0] - middle) * width * (1 + by * (2 * share - 1))
+    return parts
+
+
+def scale_extenders(parts: Parts, x_height: float, by: float) -> Parts | None:
+    """Make ascenders and descenders longer by the share `by` (below 0: shorter)."""
+    y = np.concatenate(parts)[:, 1]
+    if y.max() < 1.25 * x_height and y.min() > -0.2:
+        return None
+    for part in parts:
+        part[:, 1] += by * (np.maximum(part[:, 1] - x_height, 0.0) + np.minimum(part[:, 1], 0.0))
+    return parts
+
+
+def lower_upper_half(parts: Parts, x_height: float) -> Parts:
+    for part in parts:
+        part[:, 1] -= 0.16 * np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
+    return parts
+
+
+def change_free_end(parts: Parts, x_height: float, by: float) -> Parts:
+    """Lengthen the stroke that ends farthest to the right by `by` x-heights (below 0: shorten); a leg changes less."""
+    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
+    heading = direction(parts[n], True)
+    length = abs(by) * x_height * (0.4 if heading[1] < -0.6 else 1.0)
+    if by < 0:
+        parts[n] = shorten(parts[n], length, True)
+    else:
+        parts[n] = extend(parts[n], [(float(heading[0]) * length, float(heading[1]) * length + 0.02)], True)
+    return parts

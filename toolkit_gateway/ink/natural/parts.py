@@ -1,0 +1,78 @@
+"""Geometry of parts: cutting, extending, bridging. A part is one stroke, with a row (x, y, radius) for each point."""
+
+import numpy as np
+
+from toolkit.random_streams import Floats
+from toolkit_gateway.ink.ribbons import POINT_DISTANCE, Strokes
+
+Part = Floats  # (points, 3)
+_DIRECTION_POINTS = 4  # the direction of an end is measured over these points
+
+
+def parts_of(strokes: Strokes) -> list[Part]:
+    rows = np.stack([strokes.x, strokes.y, strokes.radius], axis=1)
+    return np.split(rows, strokes.start[1:]) if len(strokes.length) else []
+
+
+def strokes_of(parts: list[Part]) -> Strokes:
+    """Return parts as strokes without flags."""
+    rows = np.concatenate([np.zeros((0, 3)), *parts])
+    length = np.array([len(part) for part in parts], np.int64)
+    return Strokes(rows[:, 0], rows[:, 1], rows[:, 2], length, np.zeros(len(parts), np.uint8))
+
+
+def arc_lengths(part: Part) -> Floats:
+    """Return the length of the stroke from the first point to each point."""
+    dx, dy = np.diff(part[:, 0]), np.diff(part[:, 1])
+    return np.concatenate([[0.0], np.cumsum(np.sqrt(dx * dx + dy * dy))])
+
+
+def direction(part: Part, at_end: bool) -> Floats:
+    """Return the unit vector of the direction at the start of a part, or at the end."""
+    n = min(_DIRECTION_POINTS, len(part) - 1)
+    vector = part[-1, :2] - part[-1 - n, :2] if at_end else part[n, :2] - part[0, :2]
+    norm = np.sqrt((vector * vector).sum())
+    return vector / norm if norm > 0 else np.array([1.0, 0.0])
+
+
+def shorten(part: Part, length: float, at_end: bool) -> Part:
+    """Cut `length` from one end; return the part unchanged if fewer than three points would remain."""
+    along = arc_lengths(part) if not at_end else arc_lengths(part[::-1])[::-1]
+    rest = part[along >= length]
+    return rest if len(rest) >= 3 else part
+
+
+def bridge(a: Floats, leave: Floats, b: Floats, arrive: Floats) -> Part:
+    """Return the points between `a` and `b` on a curve; `leave` and `arrive` are its directions at `a` and `b`."""
+    apart = b[:2] - a[:2]
+    span = np.sqrt((apart * apart).sum())
+    count = int(span / POINT_DISTANCE)
+    t = (np.arange(1, count + 1) / (count + 1))[:, None]
+    t2, t3 = t * t, t * t * t
+    xy = (2 * t3 - 3 * t2 + 1) * a[:2] + (t3 - 2 * t2 + t) * span * leave
+    xy = xy + (3 * t2 - 2 * t3) * b[:2] + (t3 - t2) * span * arrive
+    return np.column_stack([xy, a[2] + (b[2] - a[2]) * t])
+
+
+def extend(part: Part, points: list[tuple[float, float]], at_end: bool) -> Part:
+    """Extend a part at one end by a smooth curve through `points`, which are relative to this end."""
+    end = part[-1] if at_end else part[0]
+    heading = direction(part, at_end) * (1 if at_end else -1)
+    pieces, here = [], end
+    targets = [np.array([end[0] + x, end[1] + y, end[2]]) for x, y in points]
+    for number, target in enumerate(targets):
+        following = targets[number + 1] if number + 1 < len(targets) else target
+        ahead = following[:2] - here[:2]
+        ahead = ahead / np.sqrt((ahead * ahead).sum())
+        pieces += [bridge(here, heading, target, ahead), target[None]]
+        here, heading = target, ahead
+    added = np.concatenate(pieces)
+    return np.concatenate([part, added]) if at_end else np.concatenate([added[::-1], part])
+
+
+def nearest(point: Floats, part: Part) -> tuple[int, float]:
+    """Return the index of the point of a part that is nearest to `point`, and their distance."""
+    apart = part[:, :2] - point[:2]
+    square = (apart * apart).sum(axis=1)
+    at = int(square.argmin())
+    return at, float(np.sqrt(square[at]))

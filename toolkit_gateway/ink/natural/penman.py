@@ -1,0 +1,260 @@
+"""Choose a form for each letter of a page, and put the strokes into the order in which a pen writes them."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from itertools import accumulate
+from string import ascii_lowercase, digits
+from typing import NamedTuple
+from unicodedata import combining
+
+import numpy as np
+
+from toolkit.random_streams import Integers, RandomStreams, unit
+from toolkit_gateway.ink.natural.forms import forms_of
+from toolkit_gateway.ink.natural.legibility import Alphabet
+from toolkit_gateway.ink.natural.letters import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
+from toolkit_gateway.ink.natural.parts import Part, parts_of
+from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
+from toolkit_gateway.ink.shaping import ShapedWord, Shaper
+
+MAX_FORMS = 5  # of one letter by one writer
+BLEND_LENGTH = 0.3  # cap heights from a join, over which both pieces bend towards each other
+_FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms of a letter, most frequent first
+_MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
+_LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
+_JOINED_PAIRS = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
+_RARE_JOIN_FACTOR = 0.6  # on the rate at which a print hand joins all other pairs
+_NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into a cap height
+_SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
+
+
+class ChosenLetter(NamedTuple):
+    """A letter of the page, with the form that was chosen for it."""
+
+    form: Letterform
+    word: int  # number of the word on the page
+    x: float  # of the origin of the letter in the word
+    y: float
+    junction: Junction  # with the letter before; strokes are cut and joined only if `joins`
+    joins: bool  # whether the pen is not lifted between the letter before and this letter
+    bar: str  # "" for a normal bar, "left" or "right" for an extended bar, "none" if the next letter has the bar
+    spacing: float  # in the font, from the origin of the letter to the next origin or the end of the word
+
+
+class _Piece(NamedTuple):
+    """Consecutive points of a stroke."""
+
+    points: Part  # relative to the word
+    letter: int  # number of the letter on the page
+    is_new: bool  # whether a stroke begins here; otherwise the piece continues the stroke before
+    flags: int
+    delayed: int  # 0 (not delayed), `BAR` or `MARK`
+
+
+class Draft:
+    """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
+
+    def __init__(self, choices: list[ChosenLetter], word_width: list[float]) -> None:
+        self.choices = choices
+        pieces = list(_pieces(choices))
+        letter, new, flags, delayed = (
+            np.array([piece[column] for piece in pieces], dtype)
+            for column, dtype in enumerate((np.int64, bool, np.int64, np.int64), 1)
+        )
+        count = np.array([len(piece.points) for piece in pieces], np.int64)
+        first, last = np.nonzero(new)[0], np.nonzero(np.roll(new, -1))[0]  # pieces of each stroke
+        flags = (flags[first] & ~ENDS_IN_INK) | (flags[last] & ENDS_IN_INK)
+        x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
+        self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
+        _blend(self.strokes, (np.cumsum(count) - count)[~new])
+        self.word_width = np.array(word_width, np.float64)  # (words,)
+        self.word_of_letter = np.array([choice.word for choice in choices], np.int64)  # (letters,)
+        self.word_of_stroke = self.word_of_letter[letter[first]]  # (strokes,)
+        self.delayed = delayed[first]  # (strokes,)
+        self.letter_of_point = np.repeat(letter, count)  # (points,)
+        self._by_letter = np.argsort(self.letter_of_point, kind="stable")
+
+    def points_near(self, letter: int) -> Integers:
+        """Return the indices of the points of other letters of the word, up to `_NEAR_LETTERS` away."""
+        between = [letter - _NEAR_LETTERS, letter + _NEAR_LETTERS + 1]
+        first, last = np.searchsorted(self.letter_of_point, between, sorter=self._by_letter)
+        near: Integers = self._by_letter[first:last]
+        owner = self.letter_of_point[near]
+        others: Integers = near[(self.word_of_letter[owner] == self.word_of_letter[letter]) & (owner != letter)]
+        return others
+
+
+class Penman:
+    """The letter forms of one writer. The renderer caches it: finding forms takes longer than writing a page."""
+
+    def __init__(self, shaper: Shaper) -> None:
+        self.shaper = shaper
+        self.joined = shaper.measures.joined
+        self.habits = shaper.habits
+        self._form_order = RandomStreams("taste", shaper.measures.name, shaper.writer.name)  # of the preferred forms
+        x_height = self._height_of("x")
+        self.x_height = min(max(x_height, 0.35), 0.8)
+        self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
+        letters = {letter: self._letter_strokes(letter) for letter in ascii_lowercase + digits}
+        self.alphabet = Alphabet(letters, shaper.nib, self.x_height)
+        self.forms = lru_cache(8192)(self._forms)
+        self.meet = lru_cache(32768)(self._meet)
+
+    def _letter_strokes(self, character: str) -> Strokes:
+        [(number, glyph, _)] = self.shaper.word(character).glyphs
+        return self.shaper.letter(number, glyph)
+
+    def _height_of(self, character: str) -> float:
+        return float(self._letter_strokes(character).y.max(initial=0.0))
+
+    def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
+        """Return the forms of a letter that this writer uses; the form of the font is first."""
+        strokes = self.shaper.letter(number, glyph)
+        parts, flags = parts_of(strokes), strokes.flags.tolist()
+        if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
+            return (unjoined_form(character, parts, flags),)
+        forms = []
+        written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
+        legible = partial(self.alphabet.legible, character, strokes)
+        for form in forms_of(written, parts, self.x_height, self.joined and number == 0, legible):
+            # In a form with fewer strokes, it is unknown which stroke had which flags.
+            form_flags = [*flags, 0][: len(form)] if len(form) >= len(flags) else [0] * len(form)
+            scaled = [self._scale_by_habits(part, written) for part in form]
+            forms.append(letterform_of(written, scaled, form_flags, self.joined))
+        order = np.argsort(self._form_order.hashes(f"forms {character}", len(forms))[1:]) + 1
+        return (forms[0], *(forms[n] for n in order[: MAX_FORMS - 1]))
+
+    def _scale_by_habits(self, part: Part, character: str) -> Part:
+        if character.isdigit():
+            return part * [self.habits.digit_size, self.habits.digit_size, 1.0]
+        if character.islower():
+            y = part[:, 1]
+            above, below = np.maximum(y - self.x_height, 0.0), np.minimum(y, 0.0)
+            y = y + ((self.habits.ascender - 1) * above + (self.habits.descender - 1) * below)
+            return np.column_stack([part[:, 0], y, part[:, 2]])
+        return part
+
+    def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Junction:
+        if combining(first.character) or combining(second.character):
+            return Junction(0.0, False)
+        both_letters = first.character.isalpha() and second.character.isalpha()
+        return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
+
+    def draft(self, words: list[ShapedWord], noise: RandomStreams) -> Draft:
+        """Choose a form for each letter of a page, and whether it is joined to the letter before."""
+        count = sum(len(word.glyphs) for word in words)
+        form_chance = iter(unit(noise.hashes("form", count)).tolist())
+        join_chance = iter(unit(noise.hashes("join", count)).tolist())
+        last_forms: dict[str, int] = {}
+        choices: list[ChosenLetter] = []
+        word_width = []
+        for number, word in enumerate(words):
+            begin, shift, run = len(choices), 0.0, 0
+            origin = word.origin_x.tolist()
+            ends = [*origin[1:], word.width]
+            for n, (hand, glyph, character) in enumerate(word.glyphs):
+                forms = self.forms(hand, glyph, character)
+                position = (n == 0) + 2 * (n == len(word.glyphs) - 1)
+                form = forms[_pick_form(len(forms), last_forms, character, position, next(form_chance))]
+                y, chance, joins, junction = float(word.origin_y[n]), next(join_chance), False, Junction(0.0, False)
+                if n:
+                    before = choices[-1]
+                    junction = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
+                    shift += junction.kern
+                    run += 1
+                    joins = junction.joins and self._keeps_pen_down(before.form.character + form.character, run, chance)
+                    run = run if joins or not self.joined else 0
+                    shift += junction.wider if joins else 0.0
+                x, spacing = origin[n] + shift, ends[n] - origin[n]
+                choices.append(ChosenLetter(form, number, x, y, junction, joins, "", spacing))
+            _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
+            word_width.append(word.width + shift)
+        return Draft(choices, word_width)
+
+    def _keeps_pen_down(self, pair: str, run: int, chance: float) -> bool:  # `run`: letters since a lift
+        if self.joined:
+            if run < 3:
+                return chance < 0.85
+            lift_rate = 0.55 if pair[-1] in _LETTERS_AFTER_LIFT else 0.2
+            return run < self.habits.longest_run and chance > lift_rate
+        if pair.isupper():
+            return False
+        return chance < self.habits.join_rate * (1.0 if pair in _JOINED_PAIRS else _RARE_JOIN_FACTOR)
+
+
+def _pick_form(count: int, last_forms: dict[str, int], character: str, position: int, chance: float) -> int:
+    """Choose another form than the last one, and store it; first and last letters of a word prefer others."""
+    if count == 1:
+        return 0
+    before = last_forms.get(character, -1)
+    weights = [0.0 if n == before else _FORM_WEIGHTS[(n + position) % count] for n in range(count)]
+    up_to = list(accumulate(weights))
+    last_forms[character] = bisect_right(up_to, chance * up_to[-1])
+    return last_forms[character]
+
+
+def _share_bars(choices: list[ChosenLetter], begin: int, chance: int) -> None:
+    """Choose the pairs tt and th with one bar across both letters."""
+    for n in range(begin, len(choices) - 1):
+        pair = choices[n].form.character + choices[n + 1].form.character
+        chance = int(chance) * 25214903917 % (1 << 48)  # the next random number
+        if pair not in _SHARED_BARS or chance / (1 << 48) > _SHARED_BARS[pair] or BAR not in choices[n].form.delayed:
+            continue
+        if pair == "th":
+            choices[n] = choices[n]._replace(bar="right")
+        elif BAR in choices[n + 1].form.delayed and not choices[n].bar:
+            choices[n], choices[n + 1] = choices[n]._replace(bar="none"), choices[n + 1]._replace(bar="left")
+
+
+def _pieces(choices: list[ChosenLetter]) -> Iterator[_Piece]:
+    """Yield the pieces of strokes in writing order: a word, then its bars, dots and accents."""
+    late: list[_Piece] = []
+    for n, choice in enumerate(choices):
+        if n and choices[n - 1].word != choice.word:
+            yield from late
+            late = []
+        form, origin = choice.form, np.array([choice.x, choice.y, 0.0])
+        following = choices[n + 1] if n + 1 < len(choices) and choices[n + 1].word == choice.word else None
+        if choice.joins and len(choice.junction.between):
+            yield _Piece(choice.junction.between + origin, n, False, 0, 0)
+        for k, (part, flags, delayed) in enumerate(zip(form.parts, form.flags, form.delayed, strict=True)):
+            piece = _Piece(part + origin, n, True, flags, delayed)
+            if not delayed:
+                yield _cut_for_joins(choice, following, piece, k)
+            elif delayed != BAR or choice.bar != "none":
+                late.append(piece)
+    yield from late
+
+
+def _cut_for_joins(choice: ChosenLetter, following: ChosenLetter | None, piece: _Piece, stroke: int) -> _Piece:
+    """Cut stroke number `stroke` of a letter for the joins, if it is the first, or the last that is not delayed."""
+    begin, end, flags, is_new = 0, len(piece.points), piece.flags, True
+    if stroke == 0 and choice.joins:
+        begin, flags, is_new = choice.junction.cut_head, flags & ~STARTS_IN_INK, False
+    if stroke == choice.form.delayed.count(0) - 1 and following is not None:
+        if following.joins:
+            end, flags = end - following.junction.cut_tail, flags & ~ENDS_IN_INK
+        elif following.junction.touches:
+            flags |= ENDS_IN_INK
+    return piece._replace(points=piece.points[begin : max(end, begin + 1)], is_new=is_new, flags=flags)
+
+
+def _blend(strokes: Strokes, join: Integers) -> None:
+    """Bend both pieces at every join towards each other; `join` has the index of the first point after each join."""
+    stroke = strokes.stroke_of_point
+    for values in (strokes.x, strokes.y, strokes.radius):
+        gap = values[join] - values[join - 1]
+        for k in range(10):  # up to `BLEND_LENGTH` from the join
+            share = max(1 - k * POINT_DISTANCE / BLEND_LENGTH, 0.0)
+            for at, sign in ((join - 1 - k, 1.0), (join + k, -1.0)):
+                inside = (at >= 0) & (at < len(stroke))
+                inside[inside] = stroke[at[inside]] == stroke[join[inside]]
+                values[at[inside]] += sign * (0.5 * gap[inside] * share * share * (3 - 2 * share))
+    near = np.unique(np.concatenate([join + k for k in range(-4, 4)]))
+    first, last = strokes.ends()
+    near = near[(near > 0) & (near < len(stroke) - 1)]
+    near = near[~(first | last)[near]]
+    for _ in range(3):
+        for values in (strokes.x, strokes.y, strokes.radius):
+            values[near] = 0.5 * values[near] + 0.25 * (values[near - 1] + values[near + 1])

@@ -1,0 +1,90 @@
+"""Mobile rewards without HTTP: sessions, moments, reward pages."""
+
+import asyncio
+import math
+from typing import NamedTuple
+
+import msgspec
+
+from toolkit.rewards import wire
+from toolkit.rewards.configuration import Partner, RewardSettings
+from toolkit.rewards.engine import Moment
+from toolkit.rewards.forms import app_label, checked_device_id, device_label, read_form
+from toolkit.secret import Secret
+from toolkit_gateway.rate_limit import LimitReached, RateLimit
+from toolkit_gateway.rewards.ledger import Ledger, Record, RewardResponse
+from toolkit_gateway.rewards.views import View
+from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.stores import Store
+
+
+class RewardRequest(NamedTuple):
+    """A request that starts a session or asks for a decision at a moment."""
+
+    gatewaykey: str | None
+    cache_buster: str | None
+    body: bytes
+    #: The URL at which callers and browsers reach the gateway.
+    base_url: str
+
+
+class RewardService:
+    def __init__(self, store: Store, world: OutsideWorld, settings: RewardSettings) -> None:
+        self._world = world
+        self.settings = settings
+        self._partners = {partner.gatewaykey: partner for partner in settings.partners}
+        limit = settings.calls_a_minute
+        self._rate_limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
+        self._ledger = Ledger(store, world, settings.rules)
+
+    async def close(self) -> None:
+        await self._ledger.close()
+
+    async def respond(self, request: RewardRequest) -> RewardResponse:
+        """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
+        partner, number = self._partner_of(request), request.cache_buster
+        if number and not (number.isascii() and number.isdigit() and len(number) <= 13):
+            raise wire.refusal("bad_r")
+        form = read_form(request.body, self._world.clock.now(), strict=self.settings.strict)
+        if Secret(form.app_key) not in partner.apps:
+            raise wire.refusal("unknown_app")
+        device = checked_device_id(form.device_id, partner.company_token)
+        if self._rate_limit:
+            try:
+                self._rate_limit.take(device)
+            except LimitReached as reached:
+                seconds = math.ceil(reached.retry_after - 1e-6)
+                raise wire.refusal("too_many_requests", seconds=seconds) from None
+        app, device, at = app_label(form.app_key), device_label(device), self._world.clock.tick()
+        if form.start is None:
+            return await self._ledger.decide(Moment(app, device, form.moment_id, at, form.test), request.base_url)
+        await self._ledger.start_session(app, device, at, test=form.test)
+        return RewardResponse(msgspec.json.encode({"date": form.start}), None)
+
+    async def view(self, view_id: str, token: str) -> tuple[View, bool]:
+        """Return a view and whether it is claimed; raise NotFound for a wrong token, an unknown or an expired view."""
+        view = await self._ledger.views.find(view_id, token, self._world.clock.now())
+        return view, await self._ledger.views.has_event(view, wire.CLAIMED)
+
+    async def record_event(self, view_id: str, token: str, event: str) -> None:
+        """Record an event of the reader, such as ``claimed``; each event of a view counts once."""
+        if event not in wire.READER_EVENTS:
+            raise wire.refusal("unknown_reward")
+        view = await self._ledger.views.find(view_id, token, self._world.clock.now())
+        await self._ledger.views.record_event(view, event, self._world.clock.tick())
+
+    async def decisions(self) -> list[Record]:
+        """Return all decisions in order, with the times of ``shown``, ``claimed``, ``dismissed`` (in milliseconds)."""
+        records, events = await asyncio.gather(self._ledger.decisions(), self._ledger.views.event_times())
+        return [{**record, **events.get(record["view_id"], {})} for record in records]
+
+    async def sessions(self) -> list[Record]:
+        return await self._ledger.sessions()
+
+    def _partner_of(self, request: RewardRequest) -> Partner:
+        if not request.gatewaykey:
+            raise wire.refusal("no_gatewaykey")
+        partner = self._partners.get(Secret(request.gatewaykey))
+        if partner is None:
+            raise wire.refusal("bad_gatewaykey")
+        return partner

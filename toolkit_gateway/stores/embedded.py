@@ -1,0 +1,129 @@
+"""The embedded store: journals and durable records in one RocksDB, ephemeral records in memory.
+
+All changes that wait are one RocksDB batch, which is written and synced together. So an acknowledged change of a
+journal or of a durable record survives ``kill -9`` and power loss.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+from rocksdict import WriteBatch
+
+from toolkit.errors import StoreUnavailable
+from toolkit_gateway.stores import CompareAndSet, Journals, NewEntry, Records
+from toolkit_gateway.stores.embedded_database import Change, Database
+from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
+from toolkit_gateway.stores.embedded_records import ROW_PREFIX, EmbeddedRecords, Row
+from toolkit_gateway.stores.group_commit import GroupCommit
+from toolkit_gateway.stores.hash_tag import common_tag
+
+# A batch is prepared on the event loop, this many rows at a time: they take some milliseconds.
+_ROWS_AT_ONCE = 2_000
+
+
+class EmbeddedStore:
+    """Keep everything in a folder, which is made if missing.
+
+    None means a temporary folder: writes to it are not synced, and it is removed when the store closes. `now` is the
+    gateway's clock in milliseconds since 1970; it decides what has expired.
+    """
+
+    def __init__(self, folder: Path | None, now: Callable[[], int]) -> None:
+        self._folder = folder
+        self._now = now
+
+    def __repr__(self) -> str:
+        return str(self._folder) if self._folder is not None else "memory"
+
+    async def open(self) -> None:
+        """Open the database; raise StoreUnavailable if the folder is in use, damaged, or cannot be written."""
+        async with AsyncExitStack() as opened:
+            folder = self._folder
+            if folder is None:
+                # Not RocksDB's environment in memory: rocksdict would still write a file to the folder.
+                # Nor a TemporaryDirectory: a forked process would remove it at its end.
+                folder = Path(tempfile.mkdtemp(prefix="toolkit-gateway-"))
+                opened.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._database = database = Database(folder, is_synced=self._folder is not None)
+            await database.open()
+            opened.push_async_callback(database.close)
+            self._commits: GroupCommit[Change] = GroupCommit(self._write)
+            self._has_failed = False  # the changes of the last batch may have been made or not
+            self._journals = EmbeddedJournals(database, self._commits)
+            self._records = EmbeddedRecords(self._now, self._commits, is_durable=True)
+            self._ephemeral = EmbeddedRecords(self._now, self._commits, is_durable=False)
+            self._records.load(await database.read(lambda: list(database.items(ROW_PREFIX))))
+            self.journals: Journals = self._journals
+            self.records: Records = self._records
+            self.ephemeral: Records = self._ephemeral
+            self._opened = opened.pop_all()
+
+    def durable_rows(self) -> list[Row]:
+        """Return all durable records that have not expired, by space and key."""
+        return self._records.rows()
+
+    async def close(self) -> None:
+        """Commit the changes submitted so far, and close the folder."""
+        try:
+            await self._commits.close()
+        finally:
+            await self._opened.aclose()
+
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        common_tag([*(change.space for change in changes), *appends])
+        return self._commits.submit(Change(partial(self._prepare, changes, appends))).future
+
+    def _prepare(
+        self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]], batch: WriteBatch
+    ) -> bool:
+        additions: list[Callable[[WriteBatch], object]] = []
+        for conditional in changes:
+            records = self._ephemeral if conditional.is_ephemeral else self._records
+            is_expected, changed = records.evaluate(conditional)
+            if not is_expected:
+                return False
+            additions.append(records.stage(conditional.space, changed))
+        additions += [self._journals.stage(name, entries) for name, entries in appends.items() if entries]
+        for add in additions:
+            add(batch)
+        return True
+
+    async def _write(self, changes: Sequence[Change]) -> None:
+        if self._has_failed:
+            await self._database.reopen()
+            # If something cannot be read here, the next attempt to recover begins with it.
+            self._journals.recover()
+            self._records.recover(self._database)
+            self._has_failed = False
+        batch, prepared, pause_at = WriteBatch(raw_mode=True), list[Change](), _ROWS_AT_ONCE
+        self._journals.begin()
+        self._records.begin(batch)
+        self._ephemeral.begin(batch)
+        for change in changes:
+            try:
+                change.result = change.prepare(batch)
+            except Exception as error:  # one caller's mistake must not fail the others
+                change.fail(error)
+            else:
+                prepared.append(change)
+            if len(batch) >= pause_at:  # others on the event loop get their turn
+                pause_at = len(batch) + _ROWS_AT_ONCE
+                await asyncio.sleep(0)
+        if not batch.is_empty():
+            try:
+                await self._database.write(batch)
+            except StoreUnavailable:
+                self._has_failed = True
+                self._ephemeral.discard()
+                raise
+        self._journals.announce()
+        self._records.announce()
+        self._ephemeral.announce()
+        for change in prepared:
+            change.settle()
