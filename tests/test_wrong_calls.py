@@ -135,13 +135,6 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "a height below 0": (lambda w: w.hands.png("Hi", "Molly", height=-1), "height cannot be negative: -1"),
     "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
-    **{
-        f"moment with the idempotency key {key[:5]!a}": (
-            lambda w, key=key: w.rewards.moment(w.rewards.new_device_id("acme"), "m", idempotency_key=key),
-            "an idempotency key has 1 to 256 printable ASCII characters",
-        )
-        for key in ("", "é\n", "\U0001f600", " a", "a" * 257)
-    },
     "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
     "funnel without columns": (lambda w: toolkit.rewards.funnel(FRAME), "the decisions have no column device"),
     "simulate NaT": (lambda w: toolkit.rewards.simulate({}, DECISIONS.assign(at=pd.NaT)), "a time in every row"),

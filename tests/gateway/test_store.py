@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind, with_store
 from toolkit.errors import StoreUnavailable
-from toolkit_gateway.stores import Entry, NewEntry, Records, Store
+from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, Records, Store
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
@@ -288,6 +289,111 @@ class TestRecords:
         await records.compare_and_set("s", {}, {"a": b"1", "b": b"2"})
         assert seen == ["a", "b"]
         assert complaints == ["this watcher is broken"] * 2
+
+
+class TestCommit:
+    """Changes of several spaces and appends to several journals are made together, or not at all."""
+
+    @with_store
+    async def test_checks_changes_and_appends(self, store: Store, on_store: StoreBench) -> None:
+        later = on_store.clock.at + 10
+        await store.records.put("{t}a", "old", b"0")
+        await store.ephemeral.put("{t}a", "k", b"e")
+        changes = [
+            CompareAndSet("{t}a", {"old": b"0", "new": None}, {"old": None, "new": b"1"}),
+            CompareAndSet("{t}b", {}, {"k": b"2"}, later),
+            CompareAndSet("{t}a", {"k": b"e"}, {"k": b"f"}, later, is_ephemeral=True),
+        ]
+        appends = {"{t}first": drafts("1", "2"), "{t}second": drafts("3"), "{t}third": []}
+        assert await store.commit(changes, appends) is True
+        assert await store.records.scan("{t}a") == {"new": b"1"}
+        assert await store.records.get_many("{t}b", ["k", "none"]) == {"k": b"2", "none": None}
+        assert await store.ephemeral.scan("{t}a") == {"k": b"f"}
+        assert texts(await store.journals.last("{t}first", 9)) == ["1", "2"]
+        assert [e.sequence for e in await store.journals.after("{t}second", 0)] == [1]
+        assert await store.journals.last("{t}third", 9) == []
+        assert sorted(await store.journals.names("{t}", 9)) == ["{t}first", "{t}second"]
+        on_store.clock.at = later
+        assert await store.records.get_many("{t}b", ["k"]) == {"k": None}
+        assert await store.ephemeral.get_many("{t}a", []) == {}
+        assert await store.ephemeral.get("{t}a", "k") is None
+
+    @pytest.mark.parametrize("wrong", [0, 1, 2])
+    @with_store
+    async def test_changes_nothing_if_one_value_differs(self, store: Store, wrong: int) -> None:
+        expected: list[dict[str, bytes | None]] = [{"k": None} for _ in range(3)]
+        expected[wrong] = {"k": b"not so"}
+        changes = [
+            CompareAndSet("{t}a", expected[0], {"k": b"1"}),
+            CompareAndSet("{t}b", expected[1], {"k": b"1"}),
+            CompareAndSet("{t}a", expected[2], {"k": b"1"}, is_ephemeral=True),
+        ]
+        assert await store.commit(changes, {"{t}j": drafts("1")}) is False
+        assert await store.journals.last("{t}j", 9) == []
+        for records in (store.records, store.ephemeral):
+            assert [await records.scan(space) for space in ("{t}a", "{t}b")] == [{}, {}]
+
+    @with_store
+    async def test_of_many_that_expect_the_same_one_wins(self, store: Store) -> None:
+        def commit(n: int) -> Future[bool]:
+            changes = [CompareAndSet("{t}a", {"k": None}, {"k": b"%d" % n}, is_ephemeral=n % 2 == 0)]
+            return store.commit(
+                [*changes, CompareAndSet("{t}b", {"k": None}, {"k": b"%d" % n})], {"{t}j": drafts(str(n))}
+            )
+
+        won = await asyncio.gather(*map(commit, range(50)))
+        assert won.count(True) == 1
+        assert texts(await store.journals.last("{t}j", 9)) == [str(won.index(True))]
+        assert await store.records.get("{t}b", "k") == b"%d" % won.index(True)
+
+    @with_store
+    async def test_subscribers_see_it_before_its_caller_does(self, store: Store) -> None:
+        seen: list[object] = []
+        for records in (store.records, store.ephemeral):
+            await records.subscribe("{t}a", lambda key, value: seen.append((key, value)))
+        store.journals.subscribe("{t}j", lambda entries: seen.extend(texts(entries)))
+        changes = [
+            CompareAndSet("{t}a", {}, {"k": b"1"}),
+            CompareAndSet("{t}a", {}, {"e": b"2"}, is_ephemeral=True),
+        ]
+        for number in range(3):
+            assert await store.commit(changes, {"{t}j": drafts(str(number))})
+            assert sorted(map(str, seen)) == sorted(map(str, [("k", b"1"), ("e", b"2"), str(number)]))
+            seen.clear()
+
+    @with_store
+    async def test_ephemeral_changes_meanwhile_come_before_or_after(self, store: Store) -> None:
+        for number in range(20):
+            change = CompareAndSet("{t}a", {"k": None}, {"k": b"commit"}, is_ephemeral=True)
+            committing = store.commit([change], {"{t}j": drafts("x")})
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            has_put = await store.ephemeral.compare_and_set("{t}a", {"k": None}, {"k": b"other"})
+            has_committed = await committing
+            assert {has_put, has_committed} == {True, False}
+            assert await store.ephemeral.get("{t}a", "k") == (b"commit" if has_committed else b"other")
+            await store.ephemeral.compare_and_set("{t}a", {}, {"k": None})
+
+    @pytest.mark.parametrize("names", [["a", "a"], ["{t}a", "a"], ["{t}a", "{u}a"], ["{}a", "{}a"]])
+    @with_store
+    async def test_refuses_names_without_a_common_tag(self, store: Store, names: list[str]) -> None:
+        with pytest.raises(ValueError, match="the same tag in braces"):
+            await store.commit([CompareAndSet(names[0], {}, {"k": b"1"})], {names[1]: drafts("1")})
+
+    @with_store
+    async def test_one_that_cannot_be_encoded_costs_others_nothing(self, store: Store) -> None:
+        bad = [
+            ([CompareAndSet("{t}a", {}, {"k": b"1", "\ud800": b"2"})], {"{t}j": drafts("1")}),
+            ([CompareAndSet("{t}a", {}, {"k": b"1"})], {"{t}j": drafts("1"), "{t}\ud800": drafts("2")}),
+            ([CompareAndSet("{t}a", {}, {"k": b"1"})], {"{t}j": drafts("1"), "{t}l": [NewEntry(1, "\ud800", b"")]}),
+        ]
+        good = store.commit([CompareAndSet("{t}b", {}, {"k": b"1"})], {"{t}k": drafts("1")})
+        for changes, appends in bad:
+            with pytest.raises(UnicodeEncodeError):
+                await store.commit(changes, appends)
+        assert await good is True
+        assert await store.records.scan("{t}a") == {}
+        assert [texts(await store.journals.last(name, 9)) for name in ("{t}j", "{t}k")] == [[], ["1"]]
 
 
 def test_reopened_store_holds_what_was_acknowledged(on_store: StoreBench) -> None:

@@ -6,15 +6,20 @@ journal or of a durable record survives ``kill -9`` and power loss.
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
-from toolkit_gateway.stores import Journals, Records
+from rocksdict import WriteBatch
+
+from toolkit_gateway.stores import CompareAndSet, Journals, NewEntry, Records
 from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
-from toolkit_gateway.stores.embedded_database import Database
+from toolkit_gateway.stores.embedded_database import Change, Database
 from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
 from toolkit_gateway.stores.embedded_records import ROW_PREFIX, EmbeddedRecords, Row
+from toolkit_gateway.stores.hash_tag import common_tag
 
 
 class EmbeddedStore:
@@ -44,18 +49,18 @@ class EmbeddedStore:
             await database.open()
             opened.push_async_callback(database.close)
             self._commits = commits = EmbeddedCommits(database)
-            journals, records = EmbeddedJournals(database, commits), EmbeddedRecords(self._now, commits)
-            commits.parts = journals, records
-            self._rows = records.rows
-            records.load(await database.run_in_reader(lambda: list(database.items(ROW_PREFIX))))
-            self.journals: Journals = journals
-            self.records: Records = records
-            self.ephemeral: Records = EmbeddedRecords(self._now)
+            self._journals = EmbeddedJournals(database, commits)
+            self._records, self._ephemeral = EmbeddedRecords(self._now, commits), EmbeddedRecords(self._now)
+            commits.parts = self._journals, self._records, self._ephemeral
+            self._records.load(await database.run_in_reader(lambda: list(database.items(ROW_PREFIX))))
+            self.journals: Journals = self._journals
+            self.records: Records = self._records
+            self.ephemeral: Records = self._ephemeral
             self._opened = opened.pop_all()
 
     def durable_rows(self) -> list[Row]:
         """Return all durable records that have not expired, by space and key."""
-        return self._rows()
+        return self._records.rows()
 
     async def close(self) -> None:
         """Commit the changes submitted so far, and close the folder."""
@@ -63,3 +68,22 @@ class EmbeddedStore:
             await self._commits.close()
         finally:
             await self._opened.aclose()
+
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        common_tag([*(change.space for change in changes), *appends])
+        return self._commits.add_to_next_batch(Change(partial(self._prepare, changes, appends))).future
+
+    def _prepare(
+        self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]], batch: WriteBatch
+    ) -> bool:
+        additions: list[Callable[[WriteBatch], object]] = []
+        for conditional in changes:
+            records = self._ephemeral if conditional.is_ephemeral else self._records
+            is_expected, changed = records.evaluate(conditional)
+            if not is_expected:
+                return False
+            additions.append(records.stage(conditional.space, changed))
+        additions += [self._journals.stage(name, entries) for name, entries in appends.items() if entries]
+        for add in additions:
+            add(batch)
+        return True

@@ -71,7 +71,8 @@ class EmbeddedJournals:
     ) -> Future[list[Entry]]:
         if not entries:
             return done_future([])
-        return self._commits.add_to_next_batch(Change(partial(self._prepare, name, entries, keep, floor))).future
+        change = Change(lambda batch: self.stage(name, entries, keep, floor)(batch))
+        return self._commits.add_to_next_batch(change).future
 
     def begin_batch(self, batch: WriteBatch) -> None:
         """Begin a batch. All earlier entries are in the database, so what is cached of them may be dropped."""
@@ -80,9 +81,10 @@ class EmbeddedJournals:
         if len(self._recent_names) > MAX_NAMES:
             self._recent_names, self._has_all_names = {}, False
 
-    def _prepare(
-        self, name: str, new_entries: Sequence[NewEntry], keep: int | None, floor: int | None, batch: WriteBatch
-    ) -> list[Entry]:
+    def stage(
+        self, name: str, new_entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
+    ) -> Callable[[WriteBatch], list[Entry]]:
+        """Return a function that adds entries to the batch, and cannot fail: the batch has changes of others too."""
         bounds = self._ranges.get(name) or self._read_range(name)
         prefix, number = bounds.prefix, bounds.last
         rows, entries = [], []
@@ -91,20 +93,23 @@ class EmbeddedJournals:
             text = id.encode()
             rows.append((prefix + number.to_bytes(8, "big"), _HEAD.pack(at, len(text)) + text + data))
             entries.append(_make_entry((number, at, id, data)))
-        # Nothing may fail from here on: the batch has entries of others too.
-        for key, value in rows:
-            batch.put(key, value)
-        if keep is not None and number > keep:
-            end = number - keep if floor is None else min(number - keep, floor)
-            # Dropping is costly, so it is done only when the numbers pass a multiple of this interval.
-            interval = max(keep // 4, 64)
-            if end >= bounds.first and bounds.last // interval != number // interval:
-                self._drop(name, bounds, end, batch)
-        bounds.last = number
-        batch_entries = self._batch.pop(name, [])
-        batch_entries += entries
-        self._batch[name] = batch_entries
-        return entries
+
+        def add(batch: WriteBatch) -> list[Entry]:
+            for key, value in rows:
+                batch.put(key, value)
+            if keep is not None and number > keep:
+                end = number - keep if floor is None else min(number - keep, floor)
+                # Dropping is costly, so it is done only when the numbers pass a multiple of this interval.
+                interval = max(keep // 4, 64)
+                if end >= bounds.first and bounds.last // interval != number // interval:
+                    self._drop(name, bounds, end, batch)
+            bounds.last = number
+            batch_entries = self._batch.pop(name, [])
+            batch_entries += entries
+            self._batch[name] = batch_entries
+            return entries
+
+        return add
 
     def _read_range(self, name: str) -> _Range:
         prefix, first = _prefix(name), self._first(name)

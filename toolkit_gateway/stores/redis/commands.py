@@ -16,9 +16,16 @@ _MAX_BYTES_AT_ONCE = 4 * 1024 * 1024
 _APPENDS_PER_GROUP = 250
 
 # All keys of one call have the same hash tag and so the same slot, as a cluster requires.
-_SCRIPT_NAMES = ("append.lua", "records.lua", "beat.lua", "copy.lua")
-SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in _SCRIPT_NAMES]
-APPEND, RECORDS, BEAT, COPY = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in SCRIPTS]
+_FILES_OF_SCRIPTS = (
+    ("journal_functions.lua", "append.lua"),
+    ("record_functions.lua", "records.lua"),
+    ("refuse_at_once.lua", "journal_functions.lua", "record_functions.lua", "commit.lua"),
+    ("beat.lua",),
+    ("copy.lua",),
+)
+SCRIPTS = [b"".join(files(__package__).joinpath(name).read_bytes() for name in names) for names in _FILES_OF_SCRIPTS]
+_HASHES = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in SCRIPTS]
+APPEND, RECORDS, COMMIT, BEAT, COPY = _HASHES
 
 
 class Command(Request[Any]):

@@ -65,7 +65,7 @@ class RedisCopying:
 
     async def add(self, name: str, entries: Sequence[Entry]) -> None:
         tag, key = self._journals.tag_and_stream(name)
-        stem, _, index = self._journals.keys[tag]
+        stem, _, index = self._journals.keys_of(tag)
         arguments: list[Argument] = [len(stem) + 1, entries[-1].at]
         for sequence, *rest in entries:
             arguments += sequence, encode_entry(rest)

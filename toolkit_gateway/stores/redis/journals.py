@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from asyncio import Future
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec import msgpack
 
 from toolkit_gateway.stores import Entry, NewEntry, Subscriber
 from toolkit_gateway.stores.group_commit import done_future
+from toolkit_gateway.stores.hash_tag import hash_tag
 from toolkit_gateway.stores.redis.commands import APPEND, Argument, Command
 from toolkit_gateway.stores.redis.listener import Subscription
 from toolkit_gateway.stores.redis.topology import Topology
@@ -44,15 +46,8 @@ class Append(Command):
         self.size += sum([len(entry) for entry in self.encoded])
 
     def arguments_of(self, group: Sequence[Append]) -> Sequence[Argument]:
-        stem, *keys = self.journals.keys[self.tag]
-        arguments: list[Argument] = [len(stem) + 1, self.journals.next_epochs[self.tag]]
-        for append in group:
-            # After a failover, the new master may lack numbers that this gateway's subscribers have received.
-            subscription = self.journals.subscriptions.get(append.name)
-            used = subscription.position or 0 if subscription else 0
-            keys.append(append.key)
-            arguments += used, append.keep, append.floor, append.entries[-1].at, len(append.encoded), *append.encoded
-        return (b"EVALSHA", APPEND, len(keys), *keys, *arguments)
+        keys, head, entries = self.journals.arguments_of(self.tag, group)
+        return (b"EVALSHA", APPEND, len(keys), *keys, *head, *entries)
 
     def read_response(self, group: Sequence[Append], response: Sequence[int]) -> None:
         *numbers, epoch = response
@@ -73,14 +68,34 @@ class RedisJournals:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
         # By hash tag; a server that lost everything begins with this epoch, above all numbers that this gateway knows.
-        self.next_epochs = dict.fromkeys(topology.tags, 0)
-        self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
+        self.next_epochs: defaultdict[str, int] = defaultdict(int)
+        self._keys: dict[str, list[bytes]] = {}
 
     def tag_and_stream(self, name: str) -> tuple[str, bytes]:
         """Return the hash tag of a journal and the key of its stream, which is also the name of its channel."""
         data, tags = name.encode("utf-8"), self.topology.tags
-        tag = tags[zlib.crc32(data) % len(tags)]
-        return tag, self.keys[tag][0] + data
+        tag = hash_tag(name) or tags[zlib.crc32(data) % len(tags)]
+        return tag, self.keys_of(tag)[0] + data
+
+    def arguments_of(
+        self, tag: str, appends: Sequence[Append]
+    ) -> tuple[list[bytes], tuple[Argument, Argument], list[Argument]]:
+        """Return the keys of appends, and the first and the last arguments of a script that makes them."""
+        stem, *keys = self.keys_of(tag)
+        arguments: list[Argument] = []
+        for append in appends:
+            # After a failover, the new master may lack numbers that this gateway's subscribers have received.
+            subscription = self.subscriptions.get(append.name)
+            used = subscription.position or 0 if subscription else 0
+            keys.append(append.key)
+            arguments += used, append.keep, append.floor, append.entries[-1].at, len(append.encoded), *append.encoded
+        return keys, (len(stem) + 1, self.next_epochs[tag]), arguments
+
+    def keys_of(self, tag: str) -> list[bytes]:
+        """Return the beginning of each stream's key, and the keys of epochs and of names."""
+        if tag not in self._keys:
+            self._keys[tag] = [self.topology.key(tag, key) for key in ("journal:", "epochs", "names")]
+        return self._keys[tag]
 
     def append(
         self, name: str, new_entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
@@ -115,13 +130,15 @@ class RedisJournals:
         return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
-        names_by_tag = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self.topology.tags))
+        tag = hash_tag(prefix)
+        tags = self.topology.tags if tag is None else [tag]
+        names_by_tag = await asyncio.gather(*(self._names(tag, prefix, count) for tag in tags))
         newest = sorted((-at, name) for names in names_by_tag for name, at in names)
         return [name for _, name in newest[:count]]
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         for last in (count + 100, -1):  # read all names only if many of the last ones have another prefix
-            arguments = tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"
+            arguments = tag, b"ZREVRANGE", self.keys_of(tag)[2], 0, last, b"WITHSCORES"
             rows = await self.topology.send(partial(Command, *arguments, in_order=False))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             matching = [(name, at) for name, at in names if name.startswith(prefix)]
