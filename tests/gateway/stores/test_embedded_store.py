@@ -1,0 +1,601 @@
+"""The embedded store: one process a folder, batches, retention, and what reaches the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.stores.conftest import Hook, fail_once
+from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
+from toolkit_gateway.dweets.stored_days import StoredRange
+from toolkit_gateway.dweets.things import Things, journal_of
+from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.embedded_database import Database
+
+
+def with_store(
+    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: Callable[[], int] = lambda: 0
+) -> Any:
+    async def run() -> Any:
+        store = EmbeddedStore(folder, now)
+        await store.open()
+        try:
+            return await asyncio.wait_for(work(store), 60)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def line(text: str, at: int = 5) -> NewEntry:
+    return NewEntry(at, text, text.encode())
+
+
+def ids(entries: Sequence[Entry]) -> list[str]:
+    return [entry.id for entry in entries]
+
+
+# -- the folder -------------------------------------------------------------------------------------------
+
+
+def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
+    async def work(_: EmbeddedStore) -> None:
+        second = EmbeddedStore(tmp_path, lambda: 0)
+        with pytest.raises(FolderInUse, match="in use by a gateway of this process: stop that"):
+            await second.open()
+
+    with_store(tmp_path, work)
+    with_store(tmp_path, lambda store: store.records.get("s", "k"))
+
+
+def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from toolkit_gateway.stores.embedded import EmbeddedStore\n"
+        "async def run():\n"
+        "    await EmbeddedStore(pathlib.Path(sys.argv[1]), lambda: 0).open()\n"
+        "    print('open', flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(run())\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(FolderInUse, match=f"process id {holder.pid}"):
+            with_store(tmp_path, lambda store: store.records.get("s", "k"))
+        holder.kill()
+    assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(StoreUnavailable, match=r"the folder .*file cannot be used: .*exists"):
+        with_store(file, lambda store: store.records.get("s", "k"))
+
+
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    # A file in the way of the database: permissions do not stop root, who may run the tests.
+    (tmp_path / "database").write_text("x")
+    with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used"):
+        with_store(tmp_path, lambda store: store.records.get("s", "k"))
+    (tmp_path / "database").unlink()
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
+            with_store(tmp_path, lambda store: store.records.get("s", "k"))
+        tmp_path.chmod(0o700)
+    with_store(tmp_path, lambda store: store.records.get("s", "k"))
+
+
+def permissions(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mode", [None, 0o755, 0o777])
+def test_only_the_owner_may_use_the_folder(tmp_path: Path, mode: int | None) -> None:
+    folder = tmp_path / "folder"
+    if mode is not None:
+        folder.mkdir()
+        folder.chmod(mode)
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.records.put("s", "k", b"1")
+        assert [permissions(path) for path in (folder, folder / "database")] == [0o700] * 2
+
+    before = os.umask(0)
+    try:
+        with_store(folder, work)
+        assert os.umask(0) == 0, "the umask of the process is not changed"
+    finally:
+        os.umask(before)
+
+
+def test_folder_that_cannot_be_tightened_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    tmp_path.chmod(0o770)
+    monkeypatch.setattr(Path, "chmod", refuse)  # as for a folder of another user; root may change all
+    with pytest.raises(StoreUnavailable, match=r"other users may use the folder .*Operation not permitted.*chmod 700"):
+        with_store(tmp_path, lambda store: store.records.get("s", "k"))
+
+
+def test_temporary_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.records.put("s", "k", b"1")
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    with_store(None, work)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what reaches the disk --------------------------------------------------------------------------------
+
+
+def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        await store.ephemeral.put("s", "k", b"a-code-that-is-never-written-down")
+        await store.ephemeral.compare_and_set("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
+        await store.ephemeral.increment("a-code-that-is-never-written-down", "n")
+        await store.records.put("s", "k", b"a-record-that-is")
+
+    with_store(tmp_path, work)
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"a-record-that-is" in written
+    assert b"a-code-that-is-never" not in written
+
+
+def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> None:
+    synced: list[str] = []
+
+    async def work(store: EmbeddedStore) -> None:
+        hook("on_sync", lambda: synced.append(repr(store)))
+        await store.journals.append("j", [line("x")])
+        await store.records.put("s", "k", b"1")
+
+    with_store(None, work)
+    with_store(tmp_path, work)
+    assert synced == [str(tmp_path)] * 2
+
+
+def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) -> None:
+    is_written, may_sync = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        is_written.set()
+        assert may_sync.wait(60)
+
+    async def work(store: EmbeddedStore) -> None:
+        journals, texts = store.journals, [f"{number}" for number in range(40)]
+        await journals.append("j", [line(text) for text in texts])
+        hook("on_sync", wait)
+        slow = journals.append("j", [line("unsynced")])
+        assert await asyncio.to_thread(is_written.wait, 60)
+        assert ids(await journals.last("j", 1)) == ids(await journals.last("j", 1, below=99)) == ["39"]
+        assert ids(await journals.last("j", 99)) == ids(await journals.after("j", 0)) == texts
+        may_sync.set()
+        await slow
+        assert ids(await journals.last("j", 1)) == ids(await journals.after("j", 40)) == ["unsynced"]
+
+    with_store(tmp_path, work)
+
+
+# -- batches ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        heard: list[int] = []
+        store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
+        before = store.records.put("s", "before", b"1")
+        bad = store.records.put("s", "half a surrogate \ud800", b"1")
+        append = store.journals.append("a", [line("x")])
+        count = store.records.increment("s", "n")
+        worse = store.records.get("s", "\udcff")
+        half = store.records.compare_and_set("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
+        after = store.records.compare_and_set("s", {"before": b"1"}, {"after": b"1"})
+        late = store.journals.append("a", [line("y"), NewEntry(5, "\ud800", b"")])
+        outcomes = await asyncio.gather(
+            before, bad, append, count, worse, half, after, late, return_exceptions=True
+        )  # fmt: skip
+        assert [type(outcome).__name__ for outcome in outcomes] == [
+            "NoneType", "UnicodeEncodeError", "list", "int", "NoneType", "UnicodeEncodeError", "bool",
+            "UnicodeEncodeError",
+        ]  # fmt: skip
+        assert outcomes[2][0].sequence == 1
+        assert (outcomes[3], outcomes[6], heard) == (1, True, [1])
+        assert await store.records.scan("s") == {"before": b"1", "after": b"1", "n": b"1"}
+        assert ids(await store.journals.last("a", 10)) == ["x"]
+
+    with_store(tmp_path if on_disk else None, work)
+
+
+def test_every_append_among_bad_ones_is_answered() -> None:
+    async def work(store: EmbeddedStore) -> None:
+        futures = []
+        for number in range(2_000):
+            name = "bad \ud800" if number % 100 == 50 else f"thing {number % 7}"
+            futures.append(store.journals.append(name, [line(str(number))]))
+            if number % 10 == 0:
+                await asyncio.sleep(0)
+        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+        written = {entry.id for outcome in outcomes if isinstance(outcome, list) for entry in outcome}
+        kept = {e.id for n in range(7) for e in await store.journals.last(f"thing {n}", 2_000)}
+        assert written == kept, "what was acknowledged is there, and nothing else"
+        assert all(isinstance(outcome, list | UnicodeEncodeError) for outcome in outcomes)
+
+    with_store(None, work)
+
+
+def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    write = Database.write
+
+    async def counted(database: Database, batch: Any) -> None:
+        sizes.append(len(batch))
+        await write(database, batch)
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [line("first")])
+        monkeypatch.setattr(Database, "write", counted)
+        first = store.journals.append("a", [line("alone")])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        others = [store.journals.append("a", [line(f"{n}")]) for n in range(50)]
+        assert not first.done()
+        puts = [store.records.put("s", f"{n}", b"1") for n in range(50)]
+        await asyncio.gather(first, *others, *puts)
+        assert sizes == [1, 100], "journals and records share a batch"
+
+    with_store(None, work)
+
+
+def test_others_get_their_turn_while_a_large_batch_is_prepared(hook: Hook) -> None:
+    turns, turns_at_writes = 0, []
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work(store: EmbeddedStore) -> None:
+        journals, reads = store.journals, []
+        large = [line(f"{n}") for n in range(1_000)]
+        await journals.append("0", [line("first")])
+        hook("on_write", lambda: turns_at_writes.append(turns))
+        taking = asyncio.ensure_future(take_turns())
+        appends = [journals.append(f"{n % 2}", large) for n in range(40)]
+        while not appends[0].done():
+            reads.append((ids(await journals.last("0", 1)), ids(await journals.after("1", 0, 1))))
+        taking.cancel()
+        assert turns_at_writes[0] > 10
+        assert [len(entries) for entries in await asyncio.gather(*appends)] == [1_000] * 40
+        assert set(map(str, reads[:5])) == {"(['first'], [])"}, "nothing of the batch is read before it is written"
+        assert len(await journals.after("1", 0)) == 20_000
+
+    with_store(None, work)
+
+
+def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = EmbeddedStore(tmp_path, lambda: 0)
+        await store.open()
+        await store.close()
+        with pytest.raises(StoreUnavailable, match="stopping"):
+            await store.journals.append("a", [line("x")])
+        with pytest.raises(StoreUnavailable, match="stopping"):
+            await store.records.get("s", "k")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_failed_write_is_told_once_it_is_known(tmp_path: Path, hook: Hook, is_there: bool) -> None:
+    # A failed fsync: what was written may be there after all. Its callers get an error that says so.
+    async def work(store: EmbeddedStore) -> None:
+        heard: list[Entry] = []
+        seen: list[tuple[str, bytes | None]] = []
+        store.journals.subscribe("a", heard.extend)
+        await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
+        await store.journals.append("a", [line("1")])
+        fail_once(hook, "on_sync" if is_there else "on_write")
+        requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
+        (entry,) = await store.journals.append("a", [line("3")])
+        expected = ["1", "2", "3"] if is_there else ["1", "3"]
+        assert ids(heard) == ids(await store.journals.last("a", 9)) == expected
+        assert [entry.sequence for entry in heard] == list(range(1, len(expected) + 1))
+        assert await store.records.get("s", "k") == seen[-1][1] == (b"1" if is_there else None)
+
+    with_store(tmp_path, work)
+
+
+def test_recovery_that_fails_begins_again(tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = Database.get
+
+    def damaged(database: Database, key: bytes) -> bytes | None:
+        monkeypatch.setattr(Database, "get", get)
+        raise StoreUnavailable("a block is damaged")
+
+    async def work(store: EmbeddedStore) -> None:
+        heard: list[Entry] = []
+        store.journals.subscribe("a", heard.extend)
+        await store.journals.append("a", [line("1")])
+        fail_once(hook, "on_sync")
+        requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+        await asyncio.gather(*requests, return_exceptions=True)
+        monkeypatch.setattr(Database, "get", damaged)
+        with pytest.raises(StoreUnavailable, match="a block is damaged"):
+            await store.records.put("s", "other", b"1")
+        await until_it_writes(lambda: store.journals.append("a", [line("3")]))
+        assert ids(heard) == ["1", "2", "3"]
+        assert await store.records.get("s", "k") == b"1"
+
+    with_store(tmp_path, work)
+
+
+async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
+    """Write again until the store could be reopened."""
+    while True:
+        try:
+            return await write()
+        except StoreUnavailable:
+            await asyncio.sleep(0.05)
+
+
+def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, hook: Hook) -> None:
+    read_meanwhile: list[bool] = []
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [line("1")])
+        loop = asyncio.get_running_loop()
+        reads: list[Awaitable[list[Entry]]] = []
+
+        def begin_a_read() -> None:
+            reads.append(read := asyncio.ensure_future(store.journals.last("a", 1)))
+            read_meanwhile.append(read.done())
+
+        def close_during_a_read() -> None:
+            hook("on_close", lambda: None)
+            asyncio.run_coroutine_threadsafe(in_loop(begin_a_read), loop).result(60)
+
+        fail_once(hook, "on_write")
+        with pytest.raises(OutcomeUnknown):
+            await store.journals.append("a", [line("lost")])
+        hook("on_close", close_during_a_read)
+        await store.journals.append("a", [line("2")])
+        assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
+        assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
+
+    with_store(tmp_path, work)
+
+
+async def in_loop(job: Callable[[], None]) -> None:
+    job()
+
+
+# -- journals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
+def test_no_number_reaches_into_another_journal(number: int) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        for name in ("a", "b", "c"):
+            await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
+        found = await store.journals.after("b", number)
+        assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
+
+    with_store(None, work)
+
+
+def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        for number in range(10):
+            await store.journals.append("a", [line(f"{number}.{n}") for n in range(100)], 64)
+        await store.journals.append("b", [line("b")])
+
+    async def go_on(store: EmbeddedStore) -> None:
+        assert [entry.sequence for entry in await store.journals.append("a", [line("x")])] == [1_001]
+        assert [entry.sequence for entry in await store.journals.append("c", [line("c")])] == [1]
+        assert ids(await store.journals.last("b", 5)) == ["b"]
+        assert len(await store.journals.after("a", 0)) < 200
+        assert sorted(await store.journals.names("", 9)) == ["a", "b", "c"]
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, go_on)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list that gets the prefix of each range of keys that is read from the database."""
+    prefixes: list[bytes] = []
+    items = Database.items
+
+    def noted(database: Database, prefix: bytes, *start: bytes, **options: bool) -> Any:
+        prefixes.append(prefix)
+        return items(database, prefix, *start, **options)
+
+    monkeypatch.setattr(Database, "items", noted)
+    return prefixes
+
+
+def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, reads: list[bytes]) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
+
+    async def work(store: EmbeddedStore) -> None:
+        for number in range(3_000):
+            await store.journals.append(f"{number % 50}", [line(str(number))])
+        assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
+        reads.clear()
+        for number in range(3_000):
+            await store.journals.append(f"{number % 15}", [line(str(number))])
+        assert len(reads) <= 2 * 15, "few enough journals are read once"
+
+    with_store(None, work)
+
+
+def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
+
+    async def work(store: EmbeddedStore) -> None:
+        appends = []
+        for number in range(3_000):  # many batches, each begun while another one is on its way
+            appends.append(store.journals.append(f"{number * 7 % 50}", [line(str(number))]))
+            if number % 9 == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*appends)
+        for name in range(50):
+            entries = await store.journals.last(f"{name}", 100)
+            assert [entry.sequence for entry in entries] == list(range(1, 61))
+
+    with_store(None, work)
+
+
+def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
+    minute = 60_000
+
+    async def fill(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcdefgh"):
+            await store.journals.append(name, [line("x", at=number * minute)])
+        await store.journals.append("c", [line("x", at=9 * minute)])
+        await store.journals.append("a", [line("x", at=9 * minute + 1)])
+        await store.journals.append("h", [line("x", at=minute)])  # its clock was set back
+
+    async def read(store: EmbeddedStore) -> None:
+        await store.journals.append("e", [line("x", at=9 * minute + 2)])
+        assert await store.journals.names("", 99) == list("eacgfdbh")
+        assert await store.journals.names("", 3) == list("eac")
+        assert await store.journals.names("", 0) == []
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, read)
+
+
+def test_names_are_read_again_if_they_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
+) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
+
+    async def work(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcdefgh"):
+            await store.journals.append(name, [line("x", at=number)])
+            assert await store.journals.names("", 1) == [name]
+        assert await store.journals.names("", 99) == list("hgfedcba")
+        await store.journals.append("b", [line("x", at=9)])
+        assert await store.journals.names("", 99) == list("bhgfedca")
+        assert await store.journals.names("a", 1) == ["a"]
+        reads.clear()
+        assert await store.journals.names("", 99) == list("bhgfedca")
+        assert reads, "so many names are not kept in memory"
+
+    async def few(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcd"):
+            await store.journals.append(name, [line("x", at=number)])
+        assert await store.journals.names("", 99) == list("dcba")
+        reads.clear()
+        assert await store.journals.names("", 99) == list("dcba")
+        assert not reads
+
+    with_store(tmp_path, work)
+    with_store(tmp_path / "few", few)
+
+
+def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        for start in range(0, 100_000, 1_000):
+            await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
+        assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
+        everything = await store.journals.after("a", 0)
+        assert 500 <= len(everything) <= 1_500
+        assert len(await store.journals.last("a", 50_000)) == len(everything)
+
+    with_store(tmp_path, work)
+
+
+def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
+    data = os.urandom(1 << 20)
+
+    async def write(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [NewEntry(5, "big", data)] * 20)
+
+    async def read(store: EmbeddedStore) -> None:
+        assert [entry.data == data for entry in await store.journals.last("a", 50)] == [True] * 20
+
+    with_store(tmp_path, write)
+    with_store(tmp_path, read)
+
+
+# -- records ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["records", "ephemeral"])
+def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
+    now = 0
+
+    async def fill(store: EmbeddedStore) -> None:
+        nonlocal now
+        records = getattr(store, part)
+        await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
+        await records.put("old", "stays", b"x")
+        now = 1_000
+        for number in range(5_000):
+            await records.put("new", str(number % 10), b"x", 5_000)
+            await asyncio.sleep(0)
+        now = 0  # what has expired would be there again, had it not been removed
+        while len(await records.scan("old")) > 1:
+            await asyncio.sleep(0.01)
+        assert await records.scan("old") == {"stays": b"x"}
+        assert len(await records.scan("new")) == 10
+
+    with_store(None if part == "ephemeral" else tmp_path, fill, lambda: now)
+
+
+def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
+    async def work(store: EmbeddedStore) -> None:
+        complaints: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
+        seen: list[str] = []
+
+        def fail(key: str, value: bytes | None) -> None:
+            raise ValueError("this watcher is broken")
+
+        await store.records.subscribe("s", fail)
+        await store.records.subscribe("s", lambda key, value: seen.append(key))
+        await store.records.put("s", "k", b"1")
+        assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
+
+    with_store(None, work)
+
+
+def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
+    with_store(tmp_path, lambda store: store.records.put("s", "k", b"1", -1))
+    assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
+
+
+def test_stored_range_is_whole_after_a_clock_was_set_back() -> None:
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
+        stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
+        for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
+            assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected
+
+    with_store(None, work)
