@@ -15,6 +15,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
+from tests.commands import end, started, url_of
 from tests.conftest import operator_of, raw_call
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
@@ -30,7 +31,6 @@ from tests.soak.callers import (
     Reader,
     Writer,
 )
-from tests.test_cli import end, started, url_of
 from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Timings
 
