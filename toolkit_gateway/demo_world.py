@@ -17,7 +17,7 @@ from toolkit_gateway.identity.callers import IdentitySettings
 from toolkit_gateway.identity.carrier import wifi_address
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.session import Handset
+    from toolkit.identity.client.handset import Handset
 
 _WHAT_TO_DO = (
     "the keys of the demo world are public, and other machines may reach this gateway. Configure your own "
@@ -55,7 +55,7 @@ class DemoWorld:
         return {name: preset["result"] for name, preset in self._presets.items()}
 
     def handset(self, preset: str) -> Handset:
-        from toolkit.identity.client.session import Handset  # not earlier: a gateway starts without pandas
+        from toolkit.identity.client.handset import Handset  # not earlier: a gateway starts without pandas
 
         if not self._presets:
             raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")

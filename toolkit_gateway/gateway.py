@@ -25,7 +25,7 @@ from toolkit_gateway.services import Services
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.session import Handset
+    from toolkit.identity.client.handset import Handset
     from toolkit_gateway.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit_gateway")
@@ -67,7 +67,7 @@ class Gateway(PublicNames, Closable):
     exposed
         Pass True to listen on an address that other machines can reach.
     archive
-        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; created if missing.
+        A folder that every dweet of every thing is archived in, for `toolkit.Archive`; created if missing.
     clock
         The real time if None. On a `SteppedClock` each dweet takes one step and nothing else takes time, so that
         times repeat.

@@ -97,7 +97,7 @@ class Node:
         self.label = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown_url}"
         self.pool = address.pool(host)
         self.client = Redis(connection_pool=self.pool)
-        self.listener = Listener(self)
+        self.listener = Listener(self, topology)
         self._in_order: GroupCommit[Command] = GroupCommit(partial(self._write, address.replicas))
         self._other_reads: GroupCommit[Command] = GroupCommit(partial(self._write, 0))
         self._loop = asyncio.get_running_loop()
@@ -259,6 +259,9 @@ class Topology:
                 self._nodes[host] = Node(self, host)
             self._by_tag[tag] = self._nodes[host]
         return self._by_tag[tag]
+
+    def listener_of(self, tag: str) -> Listener:
+        return self.node_of(tag).listener
 
     def submit(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
         """Send a command to the node that has its hash tag; one that cannot be encoded fails alone."""
