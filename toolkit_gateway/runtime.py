@@ -91,7 +91,7 @@ class Timings:
     reward_takeover: float = 20.0
 
 
-class OutsideWorld:
+class Runtime:
     """Clock, timings, identifiers and random numbers of one gateway; a `seed` makes all but the secrets repeatable."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None, timings: Timings | None = None) -> None:

@@ -28,7 +28,7 @@ from toolkit_gateway import Gateway
 from toolkit_gateway.configuration import configuration_of
 from toolkit_gateway.rewards.ledger import LEDGER_SPACE
 from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
-from toolkit_gateway.runtime import Clock, OutsideWorld, SteppedClock, Timings
+from toolkit_gateway.runtime import Clock, Runtime, SteppedClock, Timings
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 SCARCE = {
@@ -145,7 +145,7 @@ def call(device: str, moment: str = "m") -> RewardRequest:
 async def service_on(store: Any, clock: Clock | None = None, look: float = 20.0) -> RewardService:
     rewards = configuration_of({"rewards": settings(SCARCE)}).rewards
     assert rewards is not None
-    service = RewardService(store, OutsideWorld(clock, timings=Timings(reward_takeover=look)), rewards)
+    service = RewardService(store, Runtime(clock, timings=Timings(reward_takeover=look)), rewards)
     await service.open()
     return service
 
@@ -159,7 +159,7 @@ async def start_sessions(service: RewardService, devices: list[str]) -> None:
 
 def test_two_gateways_on_one_store_never_overspend() -> None:
     async def run() -> tuple[Counter[str], list[str]]:
-        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        store = EmbeddedStore(None, Runtime().clock.now)
         await store.open()
         first, second = await service_on(store), await service_on(store)
         devices = [str(uuid.uuid4()) for _ in range(10)]
@@ -207,7 +207,7 @@ class Dying:
 
 def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
     async def run() -> tuple[list[dict[str, Any]], dict[str, bytes], bool]:
-        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        store = EmbeddedStore(None, Runtime().clock.now)
         await store.open()
         store.journals = journals = Dying(store.journals)
         service = await service_on(store)
@@ -269,7 +269,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives() -> None:
 
 def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts() -> None:
     async def run() -> list[str]:
-        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        store = EmbeddedStore(None, Runtime().clock.now)
         await store.open()
         first, second = await service_on(store), await service_on(store)
         device = str(uuid.uuid4())
@@ -287,7 +287,7 @@ def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts() -> N
 
 def test_a_store_that_is_away_is_an_answer_and_costs_nothing() -> None:
     async def run() -> list[str]:
-        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        store = EmbeddedStore(None, Runtime().clock.now)
         await store.open()
         service = await service_on(store)
         device = str(uuid.uuid4())

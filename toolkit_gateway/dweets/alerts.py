@@ -25,7 +25,7 @@ from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.mail import Mail, check_recipients
 from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, alert_key, thing_key
 from toolkit_gateway.dweets.things import first_entries, journal_of
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Entry, Records, Store
 
 log = logging.getLogger("toolkit_gateway")
@@ -211,13 +211,13 @@ class _Evaluator:
 
 
 class Alerts:
-    def __init__(self, store: Store, world: OutsideWorld, locks: Locks) -> None:
+    def __init__(self, store: Store, runtime: Runtime, locks: Locks) -> None:
         self._store = store
         self._records = store.records
-        self._now = world.clock.now
-        self._settle_seconds = world.timings.settle
+        self._now = runtime.clock.now
+        self._settle_seconds = runtime.timings.settle
         self._locks = locks
-        self._conditions = Conditions(world.timings.condition_seconds)
+        self._conditions = Conditions(runtime.timings.condition_seconds)
         self._evaluators: dict[str, _Evaluator] = {}  # by thing
         self._unsubscribe: Callable[[], None] = lambda: None
 

@@ -23,7 +23,7 @@ from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, record
 from toolkit_gateway.rewards.idempotency import ResponseRepository, StoredResponse
 from toolkit_gateway.rewards.sessions import Session, SessionRepository
 from toolkit_gateway.rewards.views import View, ViewRepository
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import NewEntry, Store
 
 #: The space of devices, ledger and batches: one compare-and-set changes all of them, and works in one space only.
@@ -68,13 +68,13 @@ class LedgerState(msgspec.Struct):
 class Ledger:
     """Decides moments, atomically and durably; several gateways may share the store."""
 
-    def __init__(self, store: Store, world: OutsideWorld, rules: Configuration) -> None:
+    def __init__(self, store: Store, runtime: Runtime, rules: Configuration) -> None:
         self._store = store
-        self._world = world
+        self._runtime = runtime
         self._engine = Engine(rules)
         self.sessions = SessionRepository(store, rules.session_minutes)
         self.views = ViewRepository(store.records)
-        self.responses = ResponseRepository(store, world.clock.now)
+        self.responses = ResponseRepository(store, runtime.clock.now)
         self._waiting: list[tuple[PendingMoment, asyncio.Future[StoredResponse]]] = []
         self._decide_task: asyncio.Task[None] | None = None
         self._write_tasks: set[asyncio.Task[None]] = set()
@@ -95,7 +95,7 @@ class Ledger:
     async def _finish_abandoned_batches(self) -> None:
         seen: set[str] = set()
         while True:
-            await asyncio.sleep(self._world.timings.reward_takeover)
+            await asyncio.sleep(self._runtime.timings.reward_takeover)
             try:
                 unfinished = [key for key in (await self._read_state()).batches if key not in self._journaled_batches]
                 await self._finish_batches([key for key in unfinished if key in seen])
@@ -211,7 +211,7 @@ class Ledger:
     ) -> DecidedMoment:
         moment, view = pending.moment, None
         if decision.reward is not None:
-            view_id, token = self._world.fresh_id().replace("-", ""), secrets.token_urlsafe(16)
+            view_id, token = self._runtime.fresh_id().replace("-", ""), secrets.token_urlsafe(16)
             view = View(view_id, token, decision.title or "", decision.message or "", moment.at, moment.test)
         record = record_of(decision_id, moment, session and session.id, decision)
         record |= {"trace": decision.trace, "view_id": view and view.id}
