@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, checked, read_table
 from toolkit_gateway.dweets.dweets import DweetSettings
 from toolkit_gateway.handwriting.handwriting import HandwritingSettings
 from toolkit_gateway.http.access import Hosts, Proxies
 from toolkit_gateway.identity.callers import IdentitySettings
+from toolkit_gateway.rewards.settings import RewardSettings
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 

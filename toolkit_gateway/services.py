@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from toolkit.endpoint import is_loopback
-from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit_gateway.configuration import Configuration
 from toolkit_gateway.dweets.dweets import DweetService
@@ -19,6 +18,7 @@ from toolkit_gateway.identity.callers import IdentitySettings
 from toolkit_gateway.identity.identity import IdentityService
 from toolkit_gateway.operator_folder import read_or_make_key, remove_address
 from toolkit_gateway.rewards.rewards import RewardService
+from toolkit_gateway.rewards.settings import RewardSettings
 from toolkit_gateway.routes.dweets import DweetRoutes
 from toolkit_gateway.routes.handwriting import HandwritingRoutes
 from toolkit_gateway.routes.identity import IdentityRoutes

@@ -28,7 +28,7 @@ import uvloop
 from tests.benchmarks.peers import program, running
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
-from toolkit.dweets import wire
+from toolkit_gateway.dweets import replies
 from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.stores import NewEntry, Store
 from toolkit_gateway.stores.embedded import EmbeddedStore
@@ -110,7 +110,7 @@ async def fill(folder: Path, dweets: int) -> None:
         drafts = []
         for number in range(start, min(start + 1_000, dweets)):
             thing, at = f"thing-{chance.randrange(THINGS)}", START + number
-            record = wire.dweet_record(thing, at, content(chance))
+            record = replies.dweet_record(thing, at, content(chance))
             drafts.append((thing, NewEntry(at, str(uuid4()), record)))
         await asyncio.gather(*(store.journals.append(journal_of(thing), [draft], KEEP) for thing, draft in drafts))
     await store.close()

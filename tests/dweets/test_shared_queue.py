@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
-from toolkit.dweets.stream_format import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.secret import Secret
 from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
 from toolkit_gateway.dweets.email_queue import EmailQueue
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import Outcome, SmtpDelivery
+from toolkit_gateway.dweets.replies import encode_frame
 from toolkit_gateway.dweets.storage import SPACE, Changes, encode_record
 from toolkit_gateway.runtime import Runtime, Timings
 from toolkit_gateway.stores import Store

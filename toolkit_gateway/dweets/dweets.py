@@ -13,6 +13,7 @@ from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
 from toolkit.secret import Secret
 from toolkit.settings import Table
+from toolkit_gateway.dweets import replies
 from toolkit_gateway.dweets.alerts import Alerts
 from toolkit_gateway.dweets.email_queue import EmailQueue
 from toolkit_gateway.dweets.live_streams import LiveStreams
@@ -126,7 +127,7 @@ class DweetService:
         tick, fresh_id, new_entries = self._runtime.clock.tick, self._runtime.fresh_id, []
         for content in contents:
             at = tick()
-            new_entries.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
+            new_entries.append(NewEntry(at, fresh_id(), replies.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.note_post(thing)
         return self._store.journals.append(journal_of(thing), new_entries, self.settings.keep, floor)
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from toolkit.random_streams import Floats, RandomStreams
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
+from toolkit_gateway.ink.random_streams import Floats, RandomStreams
 from toolkit_gateway.ink.sheet import MARGIN_LINE_COLOUR, STOCKS, PrintedLine, Sheet, Stock
 
 T = TypeVar("T")

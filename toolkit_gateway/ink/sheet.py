@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from toolkit.random_streams import RandomStreams
 from toolkit_gateway.ink.parameters import RGB
+from toolkit_gateway.ink.random_streams import RandomStreams
 
 MARGIN_LINE_COLOUR = RGB(226, 128, 140)
 

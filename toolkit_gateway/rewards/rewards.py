@@ -8,13 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from toolkit.rewards import wire
-from toolkit.rewards.configuration import Partner, RewardSettings
 from toolkit.rewards.engine import Moment
-from toolkit.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
 from toolkit.secret import Secret
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
+from toolkit_gateway.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
 from toolkit_gateway.rewards.idempotency import StoredResponse, hash_of, response_key
 from toolkit_gateway.rewards.ledger import Ledger, PendingMoment, Record
+from toolkit_gateway.rewards.settings import Partner, RewardSettings
 from toolkit_gateway.rewards.views import View
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Store

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
-from toolkit.random_streams import RandomStreams
 from toolkit_gateway.ink.canvases.raster import Coverage, coverage
 from toolkit_gateway.ink.canvases.texture import grain_tile
 from toolkit_gateway.ink.parameters import RGB
+from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.ribbons import Polygons, Strokes, ribbons
 from toolkit_gateway.ink.sheet import MARGIN_LINE_COLOUR, Sheet
 
