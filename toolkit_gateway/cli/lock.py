@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from toolkit.cli.options import FOLDER, STORE
+from toolkit.cli.options import FOLDER
+from toolkit_gateway.cli.config import STORE
 
 if TYPE_CHECKING:
     from toolkit.operator.client import OperatorClient
