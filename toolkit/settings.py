@@ -1,9 +1,7 @@
 """Settings from a file or a dict, checked by type; an error names the key and what is allowed, never a secret."""
 
 import difflib
-import os
 import re
-import tomllib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import time
 from pathlib import Path
@@ -19,8 +17,6 @@ from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
 
 T = TypeVar("T")
-
-_MOST_BYTES = 4_000_000  # of a file: a device such as /dev/zero never ends
 
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
@@ -44,31 +40,6 @@ class TimeOfDay(time):
     """A time without a zone, written as ``22:00`` or ``22:00:00``."""
 
 
-def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a ``.json`` file, or a file of any other name as TOML."""
-    try:
-        file = Path(path).expanduser()
-        with file.open("rb") as opened:
-            data = opened.read(_MOST_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~NAME of no user
-        reason = getattr(error, "strerror", None) or "there is no such path"
-        raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
-    if len(data) > _MOST_BYTES:
-        raise InvalidArgument(f"the configuration {file} is larger than {_MOST_BYTES // 1_000_000} MB")
-    is_json = file.suffix == ".json"
-    try:
-        table = (msgspec.json.decode if is_json else tomllib.loads)(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        # Show only the position of the error: the text there may hold a secret.
-        position = re.search(r"\((?:at|byte) .*?\)", str(error))
-        raise InvalidArgument(
-            f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + position[0] if position else ''}"
-        ) from None
-    if not isinstance(table, dict):
-        raise InvalidArgument(f"the configuration {file} is not a table of keys and values")
-    return table
-
-
 def checked(value: object, kind: type[T]) -> T:
     """Convert a value to a type; InvalidArgument names a key that is unknown, missing or wrong."""
     try:
@@ -88,21 +59,6 @@ def check_unique(key: str, tables: Sequence[Table], field: str) -> None:
         if value in first_index:
             raise InvalidArgument(f"{key}[{index}].{field}: the same as {key}[{first_index[value]}].{field}")
         first_index[value] = index
-
-
-def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
-    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
-    if isinstance(value, Secret):
-        yield path, value
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            yield from secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from secrets_in(item, f"{path}.{name}")
-    elif isinstance(value, tuple | frozenset):
-        for index, item in enumerate(value):
-            yield from secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
 
 
 def _error_text(message: str, value: Any, kind: Any, path: str = "") -> str:  # noqa: ANN401

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
-from toolkit.settings import secrets_in
 from toolkit.system.files import originals
 from toolkit_gateway.configuration import EXAMPLE, Configuration, configuration_of
 from toolkit_gateway.identity.callers import IdentitySettings
 from toolkit_gateway.identity.carrier import wifi_address
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.session import Handset
+    from toolkit.identity.client.handset import Handset
 
 _WHAT_TO_DO = (
     "the keys of the demo world are public, and other machines may reach this gateway. Configure your own "
@@ -55,7 +56,7 @@ class DemoWorld:
         return {name: preset["result"] for name, preset in self._presets.items()}
 
     def handset(self, preset: str) -> Handset:
-        from toolkit.identity.client.session import Handset  # not earlier: a gateway starts without pandas
+        from toolkit.identity.client.handset import Handset  # not earlier: a gateway starts without pandas
 
         if not self._presets:
             raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")
@@ -75,6 +76,21 @@ class DemoWorld:
         )
 
 
+def _secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
+    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
+    if isinstance(value, Secret):
+        yield path, value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from _secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _secrets_in(item, f"{path}.{name}")
+    elif isinstance(value, tuple | frozenset):
+        for index, item in enumerate(value):
+            yield from _secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
+
+
 @cache
 def _demo_data() -> dict[str, Any]:
     folder = originals() / "data"
@@ -90,7 +106,7 @@ def _demo_configuration() -> Configuration:
 
 def _refuse_public_keys(given: Configuration) -> None:
     published = _demo_configuration(), configuration_of(EXAMPLE)
-    public = {secret for configuration in published for _, secret in secrets_in(configuration)}
-    for key, secret in secrets_in(given):
+    public = {secret for configuration in published for _, secret in _secrets_in(configuration)}
+    for key, secret in _secrets_in(given):
         if secret in public:
             raise InvalidArgument(f"{key}: this key is published with the toolkit: {_WHAT_TO_DO}")

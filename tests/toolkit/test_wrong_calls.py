@@ -182,7 +182,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
 
 
 def payment_ids(payments: Any) -> list[str]:
-    from toolkit.identity.client.identity import payment_ids as ids
+    from toolkit.identity.client.replies import payment_ids as ids
 
     return ids(payments)
 
@@ -205,7 +205,7 @@ RIGHT: dict[str, Callable[[World], object]] = {
     "a zoned time": lambda w: w.archive.history("roof", since=pd.Timestamp("2026-01-01", tz="Asia/Tokyo")),
     "a day of Timestamp": lambda w: w.dweets.backtest("roof", "true", date=pd.Timestamp("2026-01-01")),
     "speed of numpy": lambda w: w.dweets.replay("roof", FRAME.head(0), speed=np.float32(5)).wait(60),
-    "a path": lambda w: w.dweets.archive(Path(w.archive.folder)),
+    "a path": lambda w: toolkit.Archive(Path(w.archive.folder)),
     "fields of an index": lambda w: FRAME.dweets.statistics(FRAME.columns),
     "a rating pair as list": lambda w: w.hands.available(rating_neatness=[1450, None]),
     "a width of numpy": lambda w: w.hands.png("Hi", "Molly", width=np.int64(100), random_seed=np.int64(7)),

@@ -1,4 +1,4 @@
-"""Read an archive as frames, and add frames: `Archive`, which ``tk.dweets.archive(folder)`` returns."""
+"""Read an archive as frames, and add frames: `Archive`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
 from toolkit.rewards import wire
 from toolkit.rewards.analysis.rates import boolean_column, check_columns
-from toolkit.rewards.forms import checked_moment_id, new_device_id, start_text
+from toolkit.rewards.names import checked_moment_id, new_device_id, start_text
 from toolkit.secret import Secret
 
 MOMENT_COLUMNS = {

@@ -19,7 +19,7 @@ from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, record_of
 from toolkit_gateway.rewards.batch import DECISIONS_JOURNAL, SESSIONS_JOURNAL, Batch, Session
 from toolkit_gateway.rewards.views import View, ViewRepository
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Store
 from toolkit_gateway.stores.group_commit import GroupCommit, Request
 
@@ -50,9 +50,9 @@ class LedgerRequest(Request[Any]):
 class Ledger:
     """Decides moments, atomically and durably; several gateways may share the store."""
 
-    def __init__(self, store: Store, world: OutsideWorld, rules: Configuration) -> None:
+    def __init__(self, store: Store, runtime: Runtime, rules: Configuration) -> None:
         self._store = store
-        self._world = world
+        self._runtime = runtime
         self._engine = Engine(rules)
         self._session_ms = round(rules.session_minutes * 60_000)
         self.views = ViewRepository(store.records)
@@ -114,7 +114,7 @@ class Ledger:
         decision = self._engine.decide(moment, state, batch.totals.spent)
         view = None
         if decision.reward is not None:
-            view_id, token = self._world.fresh_id().replace("-", ""), secrets.token_urlsafe(16)
+            view_id, token = self._runtime.fresh_id().replace("-", ""), secrets.token_urlsafe(16)
             view = View(view_id, token, decision.title or "", decision.message or "", at, moment.test)
             batch.views.append(view)
         batch.totals.decisions += 1

@@ -22,7 +22,7 @@ from tests.gateway_process import GatewayProcess, Killer
 from tests.reward_caller import COMMON, Caller, settings
 from toolkit.errors import ServiceFailure, StoreUnavailable
 from toolkit_gateway import Gateway
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import embedded_database
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.group_commit import done_future, failed_future
@@ -111,7 +111,7 @@ def on_store(tmp_path: Path) -> Callable[[Callable[[EmbeddedStore], Awaitable[An
 
     def do(work: Callable[[EmbeddedStore], Awaitable[Any]]) -> Any:
         async def run() -> Any:
-            store = EmbeddedStore(tmp_path, OutsideWorld().clock.now)
+            store = EmbeddedStore(tmp_path, Runtime().clock.now)
             await store.open()
             try:
                 result = await asyncio.wait_for(work(store), 60)

@@ -206,7 +206,7 @@ def test_an_empty_archive_and_an_unknown_thing(tk: toolkit.Connection, tmp_path:
     assert len(archive.things()) == len(archive.gaps()) == len(archive.dask()) == len(archive.compact()) == 0
     assert archive.sql("SELECT thing, sequence, created, day, transaction, content FROM dweets").empty
     with pytest.raises(InvalidArgument, match="there is no folder"):
-        tk.dweets.archive(tmp_path / "nowhere")
+        Archive(tmp_path / "nowhere")
     with pytest.raises(InvalidArgument, match="1 to 256 bytes"):
         archive.history("")
 

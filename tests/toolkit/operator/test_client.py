@@ -15,7 +15,7 @@ from tests.conftest import operator_of
 from tests.mail_server import eventually
 from tests.reward_caller import DEVICE, settings
 from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotAuthenticated, NotFound, UnexpectedReply
-from toolkit.identity.client.session import AuthenticatedUser
+from toolkit.identity.client.transaction import AuthenticatedUser
 from toolkit.operator import wire
 from toolkit.rewards.analysis.rates import DECISION_COLUMNS, SESSION_COLUMNS
 from toolkit.rewards.configuration import Configuration

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pandas as pd
 
@@ -22,9 +21,6 @@ from toolkit.errors import InvalidArgument, NotFound
 from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
-
-if TYPE_CHECKING:
-    from toolkit.archive.archive import Archive
 
 ThingNames = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
@@ -208,15 +204,6 @@ class DweetClient(PublicNames):
     ) -> pd.DataFrame:
         """Listen until `n` dweets have come or `seconds` have passed, and return them as in `history`."""
         return history_frame(collect_records(lambda: self.listen(thing, key=key), n, seconds), columns)
-
-    def archive(self, folder: str | os.PathLike[str]) -> Archive:
-        """Open the archive in a folder that a gateway with ``Gateway(archive=FOLDER)`` writes.
-
-        Reading needs no key: archive files are not encrypted, and locks do not protect them.
-        """
-        from toolkit.archive.archive import Archive
-
-        return Archive(folder)
 
     def record(self, *_arguments: object, **_options: object) -> NoReturn:
         """Raise InvalidArgument: a gateway archives all its things with ``Gateway(archive=FOLDER)``."""

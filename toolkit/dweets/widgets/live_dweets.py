@@ -24,8 +24,8 @@ from toolkit.errors import InvalidArgument, TimedOut, counted
 from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
 if TYPE_CHECKING:
-    from toolkit.connection import Connection
     from toolkit.dweets.client.dweets import DweetClient
+    from toolkit.widgets.base import ServiceConnection
 
 #: Seconds between two drawings: ten per second look smooth.
 _DRAWING_PAUSE = 1 / 10
@@ -86,7 +86,7 @@ class LiveDweets(ServiceWidget):
 
     def __init__(
         self,
-        tk: Connection,
+        tk: ServiceConnection,
         things: str | Sequence[str],
         fields: str | Sequence[str] | None = None,
         *,

@@ -13,7 +13,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
-from toolkit.rewards.forms import checked_moment_id
+from toolkit.rewards.names import checked_moment_id
 
 #: The share of each moment_id in the made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}

@@ -26,7 +26,7 @@ from toolkit.widgets.base import ServiceWidget, button, html_pane, in_turn, row,
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
 
 if TYPE_CHECKING:
-    from toolkit.connection import Connection
+    from toolkit.widgets.base import ServiceConnection
 
 _REASON_LABELS = {
     "TEST": "A test",
@@ -102,7 +102,7 @@ class RewardsExplorer(ServiceWidget):
 
     def __init__(
         self,
-        tk: Connection | RewardClient | None = None,
+        tk: ServiceConnection | RewardClient | None = None,
         *,
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
