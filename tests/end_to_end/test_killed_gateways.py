@@ -75,7 +75,7 @@ def read_all(base_url: str, last: Any) -> list[Any]:
     return found
 
 
-def test_a_gateway_killed_among_three_loses_nothing_that_was_acknowledged() -> None:
+def test_kill_of_one_of_three_gateways_loses_nothing() -> None:
     options: dict[str, Any] = {"store": fresh_url(), "keep": 2 * POSTERS * POSTS}
     with (
         GatewayProcess(None, **options) as victim,

@@ -288,7 +288,7 @@ def test_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
     assert [content["n"] for content in kept_contents(tmp_path, "kitchen")] == acknowledged
 
 
-def test_damaged_table_found_while_it_runs_is_named(tmp_path: Path) -> None:
+def test_damaged_table_found_at_run_time_is_named(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append(
             "a", [NewEntry(0, f"{n}", bytes(random.Random(n).randbytes(500))) for n in range(400)]
@@ -308,7 +308,7 @@ def test_damaged_table_found_while_it_runs_is_named(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_error_of_a_read_does_not_hinder_recovery(tmp_path: Path, hook: Hook) -> None:
+def test_failed_read_does_not_stop_recovery(tmp_path: Path, hook: Hook) -> None:
     async def write(store: EmbeddedStore) -> None:
         await store.journals.append("a", [NewEntry(0, f"{n}", random.Random(n).randbytes(500)) for n in range(400)])
 

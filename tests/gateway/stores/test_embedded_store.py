@@ -49,7 +49,7 @@ def ids(entries: Sequence[Entry]) -> list[str]:
 # -- the folder -------------------------------------------------------------------------------------------
 
 
-def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
+def test_second_process_learns_who_holds_the_folder(tmp_path: Path) -> None:
     async def work(_: EmbeddedStore) -> None:
         second = EmbeddedStore(tmp_path, lambda: 0)
         with pytest.raises(FolderInUse, match="in use by a gateway of this process: stop that"):
@@ -200,7 +200,7 @@ def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) 
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
+def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
     async def work(store: EmbeddedStore) -> None:
         heard: list[int] = []
         store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
@@ -267,7 +267,7 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
     with_store(None, work)
 
 
-def test_others_get_their_turn_while_a_large_batch_is_prepared(hook: Hook) -> None:
+def test_large_batch_does_not_block_other_requests(hook: Hook) -> None:
     turns, turns_at_writes = 0, []
 
     async def take_turns() -> None:
@@ -308,7 +308,7 @@ def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_failed_write_is_told_once_it_is_known(tmp_path: Path, hook: Hook, is_there: bool) -> None:
+def test_failed_write_raises_for_its_caller(tmp_path: Path, hook: Hook, is_there: bool) -> None:
     # A failed fsync: what was written may be there after all. Its callers get an error that says so.
     async def work(store: EmbeddedStore) -> None:
         heard: list[Entry] = []
@@ -362,7 +362,7 @@ async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.05)
 
 
-def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, hook: Hook) -> None:
+def test_reads_of_one_entry_do_not_stop_recovery(tmp_path: Path, hook: Hook) -> None:
     read_meanwhile: list[bool] = []
 
     async def work(store: EmbeddedStore) -> None:
@@ -397,7 +397,7 @@ async def in_loop(job: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
-def test_no_number_reaches_into_another_journal(number: int) -> None:
+def test_sequence_numbers_stay_within_their_journal(number: int) -> None:
     async def work(store: EmbeddedStore) -> None:
         for name in ("a", "b", "c"):
             await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
@@ -407,7 +407,7 @@ def test_no_number_reaches_into_another_journal(number: int) -> None:
     with_store(None, work)
 
 
-def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
     async def fill(store: EmbeddedStore) -> None:
         for number in range(10):
             await store.journals.append("a", [line(f"{number}.{n}") for n in range(100)], 64)
@@ -453,7 +453,7 @@ def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, read
     with_store(None, work)
 
 
-def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sequence_numbers_continue_for_evicted_journals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
 
     async def work(store: EmbeddedStore) -> None:
@@ -490,7 +490,7 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_names_are_read_again_if_they_are_too_many(
+def test_names_beyond_the_memory_bound_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
 ) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
@@ -519,7 +519,7 @@ def test_names_are_read_again_if_they_are_too_many(
     with_store(tmp_path / "few", few)
 
 
-def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
+def test_last_entries_are_read_past_many_deleted_ones(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
         for start in range(0, 100_000, 1_000):
             await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
@@ -531,7 +531,7 @@ def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
     with_store(tmp_path, work)
 
 
-def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
+def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
     data = os.urandom(1 << 20)
 
     async def write(store: EmbeddedStore) -> None:
@@ -548,7 +548,7 @@ def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
-def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
+def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> None:
     now = 0
 
     async def fill(store: EmbeddedStore) -> None:
@@ -569,7 +569,7 @@ def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> No
     with_store(None if part == "ephemeral" else tmp_path, fill, lambda: now)
 
 
-def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
+def test_failing_watcher_does_not_affect_writers() -> None:
     async def work(store: EmbeddedStore) -> None:
         complaints: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
@@ -591,7 +591,7 @@ def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
     assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
 
 
-def test_stored_range_is_whole_after_a_clock_was_set_back() -> None:
+def test_stored_range_is_complete_after_clock_set_back() -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
         stored = StoredRange(Things(store.journals), "a", 6, 5, 20)

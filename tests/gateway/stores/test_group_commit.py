@@ -55,7 +55,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-def test_items_of_one_turn_are_one_batch_on_the_next() -> None:
+def test_items_of_one_loop_turn_form_one_batch() -> None:
     async def work(commits: GroupCommit[Item], disk: Disk) -> None:
         for number in range(3):
             commits.submit(Item(number))
@@ -121,7 +121,7 @@ def test_close_waits_for_all_batches() -> None:
 
 
 @pytest.mark.parametrize("is_busy", [True, False])
-def test_closed_commit_refuses_and_writes_what_waits(is_busy: bool) -> None:
+def test_closed_commit_refuses_but_writes_queued_items(is_busy: bool) -> None:
     async def work(commits: GroupCommit[Item], disk: Disk) -> None:
         first, late = Item(0), Item(1)
         if is_busy:

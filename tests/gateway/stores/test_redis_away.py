@@ -56,7 +56,7 @@ async def until_told(store: RedisStore) -> None:
         await store.records.get("s", "k")
 
 
-def test_a_redis_that_hangs_costs_no_call_more_than_the_time_that_is_set(server: RedisServer) -> None:
+def test_hung_redis_times_out_each_call(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(f"{server.url}?timeout=1") as (store,):
             await persist(lambda: store.records.put("s", "k", b"kept"))
@@ -76,7 +76,7 @@ def test_a_redis_that_hangs_costs_no_call_more_than_the_time_that_is_set(server:
     run(work())
 
 
-def test_a_redis_that_is_gone_is_told_at_once_and_found_again(server: RedisServer) -> None:
+def test_unreachable_redis_fails_at_once_and_reconnects(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(f"{server.url}?timeout=30") as (store,):
             await store.records.put("s", "k", b"kept")
@@ -152,7 +152,7 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str) -> None:
+def test_refused_writes_raise_and_change_nothing(refusal: str) -> None:
     refuse, allow, calls = REFUSALS[refusal]
 
     async def work() -> None:
@@ -174,7 +174,7 @@ def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str)
     run(work())
 
 
-def test_a_redis_that_still_reads_its_files_is_told_at_once_and_used_once_it_has() -> None:
+def test_loading_redis_is_reported_then_used() -> None:
     async def work() -> None:
         # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
         with RedisServer(appendonly="yes", key_load_delay=500) as server:
@@ -202,7 +202,7 @@ def test_a_redis_that_still_reads_its_files_is_told_at_once_and_used_once_it_has
     run(work())
 
 
-def test_a_promise_of_replicas_that_are_not_there_is_told_as_not_kept() -> None:
+def test_missing_replicas_raise_outcome_unknown() -> None:
     async def work() -> None:
         async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
             heard: list[Any] = []
@@ -215,7 +215,7 @@ def test_a_promise_of_replicas_that_are_not_there_is_told_as_not_kept() -> None:
     run(work())
 
 
-def test_killed_and_started_again_under_load(server: RedisServer) -> None:
+def test_kill_and_restart_under_load_loses_nothing(server: RedisServer) -> None:
     """With `appendfsync always` nothing acknowledged is lost, nothing is there twice, and listeners hear it all."""
 
     async def work() -> None:
@@ -266,31 +266,31 @@ def test_killed_and_started_again_under_load(server: RedisServer) -> None:
 class TestTheStart:
     """What is wrong with a Redis is said before the gateway says that it runs; a password never."""
 
-    def test_of_a_redis_that_is_not_there(self) -> None:
+    def test_missing_server_is_refused(self) -> None:
         with pytest.raises(StoreUnavailable, match=r"redis://127.0.0.1:1 cannot be used now: .* connecting"):
             run(_open("redis://127.0.0.1:1"))
 
-    def test_of_sentinels_that_are_not_there(self) -> None:
+    def test_missing_sentinels_are_refused(self) -> None:
         with pytest.raises(StoreUnavailable, match="No master found for 'm'.*check the addresses") as refused:
             run(_open("redis+sentinel://127.0.0.1:1,127.0.0.1:2/m"))
         assert "<" not in str(refused.value), "no objects of the library"
 
-    def test_of_a_cluster_that_is_not_there(self) -> None:
+    def test_missing_cluster_is_refused(self) -> None:
         with pytest.raises(StoreUnavailable, match=r"redis\+cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now"):
             run(_open("redis+cluster://127.0.0.1:1,127.0.0.1:2"))
 
-    def test_of_a_node_of_a_cluster_and_of_a_server_that_is_none(self) -> None:
+    def test_cluster_and_single_server_urls_are_told_apart(self) -> None:
         with pytest.raises(StoreUnavailable, match=r"give redis\+cluster://"):
             run(_open(shared_cluster()[0].url))
         with pytest.raises(StoreUnavailable, match="cannot be used"):
             run(_open(shared_server().url.replace("redis:", "redis+cluster:")))
 
-    def test_of_a_replica(self) -> None:
+    def test_replica_is_refused(self) -> None:
         with RedisServer(replicaof=f"127.0.0.1 {shared_server().port}") as replica:
             with pytest.raises(StoreUnavailable, match="is a replica; give its master"):
                 run(_open(replica.url))
 
-    def test_of_a_wrong_password(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_wrong_password_is_refused(self, caplog: pytest.LogCaptureFixture) -> None:
         right, wrong = secrets.token_hex(8), secrets.token_hex(8)
         with RedisServer(requirepass=right) as server:
             urls = [server.url.replace("//", f"//:{password}@") for password in (right, wrong)]
@@ -304,9 +304,7 @@ class TestTheStart:
             assert right not in told
             assert wrong not in told
 
-    def test_of_an_unknown_command_without_its_arguments(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_unknown_command_error_hides_its_arguments(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         password = secrets.token_hex(8)
         (tmp_path / "redis.conf").write_text("rename-command AUTH _AUTH\n")
         with RedisServer(include=tmp_path / "redis.conf") as server:
@@ -314,7 +312,7 @@ class TestTheStart:
                 run(_open(server.url.replace("//", f"//:{password}@")))
             assert password not in "".join(traceback.format_exception(refused.value)) + caplog.text
 
-    def test_of_a_user_who_may_do_what_the_readme_asks_for_and_of_one_who_may_not_write(self) -> None:
+    def test_documented_permissions_suffice_and_missing_are_named(self) -> None:
         (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "docs" / "how-to" / "redis.md").read_text())
         password = secrets.token_hex(8)
 
@@ -340,7 +338,7 @@ class TestTheStart:
                 with pytest.raises(StoreUnavailable, match="NOPERM .* no permissions .*docs/how-to/redis.md"):
                     run(_open(url))
 
-    def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_weak_durability_settings_are_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:
             with caplog.at_level(logging.WARNING, "toolkit_gateway"):
                 run(_open(f"{server.url}?replicas=2"))
@@ -372,7 +370,7 @@ def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
     run(work())
 
 
-def test_after_the_close_everybody_is_refused_and_no_thread_or_socket_is_left() -> None:
+def test_close_refuses_calls_and_frees_threads_and_sockets() -> None:
     async def work() -> None:
         before = asyncio.all_tasks()
         async with opened(fresh_url()) as (store,):

@@ -128,7 +128,7 @@ def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> 
     run(work())
 
 
-def test_names_are_indexed_again_after_redis_lost_them(server: RedisServer) -> None:
+def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(server.url) as (store,):
             await store.journals.append("a", [line("1")])
@@ -141,7 +141,7 @@ def test_names_are_indexed_again_after_redis_lost_them(server: RedisServer) -> N
     run(work())
 
 
-def test_appends_keep_their_order_where_scripts_are_forgotten(server: RedisServer) -> None:
+def test_appends_keep_their_order_after_script_flush(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(f"{server.url}?timeout=30") as (store,):
             heard = await follow_as_a_thing_does(store, "a")
@@ -160,7 +160,7 @@ def test_appends_keep_their_order_where_scripts_are_forgotten(server: RedisServe
     run(work())
 
 
-def test_a_batch_that_dies_with_its_server_is_told_apart(server: RedisServer) -> None:
+def test_batch_lost_with_its_server_is_outcome_unknown(server: RedisServer) -> None:
     """What was sent may have been done; what waited for the next batch was not."""
 
     async def work() -> None:
@@ -179,7 +179,7 @@ def test_a_batch_that_dies_with_its_server_is_told_apart(server: RedisServer) ->
     run(work())
 
 
-def test_bytes_on_their_way_count_as_waiting(server: RedisServer) -> None:
+def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(f"{server.url}?timeout=30") as (store,):
             await store.journals.append("a", [line("first")])
@@ -234,7 +234,7 @@ def blocked(client: redis.Redis) -> list[str]:
     return [other["id"] for other in clients if "b" in other["flags"]]
 
 
-def test_a_message_that_cannot_be_read_ends_no_listening(server: RedisServer) -> None:
+def test_unreadable_message_ends_no_subscription(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(server.url, server.url) as (store, other):
             heard = await follow_as_a_thing_does(store, "a")

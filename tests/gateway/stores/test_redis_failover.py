@@ -32,7 +32,7 @@ def is_done(poster: Poster, posters: Sequence[Poster]) -> bool:
     return len(poster.acknowledged) >= DWEETS // POSTERS and any(each.failed for each in posters)
 
 
-def test_a_master_that_is_killed_takes_nothing_with_it_that_a_replica_has_confirmed(
+def test_failover_loses_nothing_confirmed_by_a_replica(
     servers: list[RedisServer],
 ) -> None:
     master, *replicas = servers

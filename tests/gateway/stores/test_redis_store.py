@@ -34,7 +34,7 @@ Fresh = Callable[[], str]
 
 
 @ON_BOTH
-def test_all_gateways_hear_every_line_once_in_the_order_of_the_journal(fresh: Fresh) -> None:
+def test_all_gateways_get_entries_once_in_journal_order(fresh: Fresh) -> None:
     async def work() -> None:
         url = fresh()
         async with opened(url, url, url) as stores:
@@ -55,7 +55,7 @@ def test_all_gateways_hear_every_line_once_in_the_order_of_the_journal(fresh: Fr
 
 
 @ON_BOTH
-def test_whoever_begins_to_listen_meanwhile_misses_nothing(fresh: Fresh) -> None:
+def test_new_subscriber_misses_nothing_during_appends(fresh: Fresh) -> None:
     async def work() -> None:
         url = fresh()
         async with opened(url, url) as (writing, listening):
@@ -78,7 +78,7 @@ def test_whoever_begins_to_listen_meanwhile_misses_nothing(fresh: Fresh) -> None
 
 
 @ON_BOTH
-def test_a_connection_that_breaks_costs_listeners_and_watchers_nothing(fresh: Fresh) -> None:
+def test_broken_connection_loses_no_entry_or_change(fresh: Fresh) -> None:
     async def work() -> None:
         url = fresh()
         async with opened(url, url) as (writing, listening):
@@ -108,7 +108,7 @@ def _cut_listeners(url: str) -> None:
 
 
 @ON_BOTH
-def test_what_is_too_much_for_a_message_is_heard_too(fresh: Fresh) -> None:
+def test_entries_too_large_for_a_message_are_delivered(fresh: Fresh) -> None:
     async def work() -> None:
         url = fresh()
         async with opened(url, url) as (writing, listening):
@@ -121,7 +121,7 @@ def test_what_is_too_much_for_a_message_is_heard_too(fresh: Fresh) -> None:
     run(work())
 
 
-def test_a_number_is_used_once_even_where_nothing_is_left() -> None:
+def test_sequence_number_is_not_reused_in_an_empty_journal() -> None:
     async def work() -> None:
         async with opened(fresh_url()) as (store,):
             await store.journals.append("a", [line("1"), line("2")])
@@ -134,7 +134,7 @@ def test_a_number_is_used_once_even_where_nothing_is_left() -> None:
     run(work())
 
 
-def test_numbers_that_a_dead_master_took_with_it_are_not_used_again() -> None:
+def test_sequence_numbers_of_a_dead_master_are_not_reused() -> None:
     async def work() -> None:
         async with opened(fresh_url()) as (store,):
             heard = await follow_as_a_thing_does(store, "a")
@@ -147,7 +147,7 @@ def test_numbers_that_a_dead_master_took_with_it_are_not_used_again() -> None:
     run(work())
 
 
-def test_a_redis_that_lost_everything_is_heard_by_all_again() -> None:
+def test_subscribers_continue_after_redis_lost_its_data() -> None:
     async def work() -> None:
         with RedisServer() as server:  # in memory only
             async with opened(server.url, server.url) as (writing, listening):
@@ -163,7 +163,7 @@ def test_a_redis_that_lost_everything_is_heard_by_all_again() -> None:
     run(work())
 
 
-def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along() -> None:
+def test_writers_and_subscribers_follow_a_moved_slot() -> None:
     async def work() -> None:
         url = fresh_cluster_url()
         async with opened(url, url) as (writing, listening):
@@ -188,7 +188,7 @@ def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along
     run(work())
 
 
-def test_a_slot_that_is_stuck_on_its_way_is_reported_in_time() -> None:
+def test_stuck_slot_migration_is_reported() -> None:
     async def work() -> None:
         async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
             await store.journals.append("a", [line("1")])
@@ -239,7 +239,7 @@ def _move_slot_of(key: bytes) -> None:
         client.close()
 
 
-def test_worlds_with_different_prefixes_do_not_know_each_other() -> None:
+def test_prefixes_separate_stores_on_one_redis() -> None:
     async def work() -> None:
         async with opened(fresh_url(), fresh_url()) as (one, other):
             await one.journals.append("a", [line("1")])
@@ -252,7 +252,7 @@ def test_worlds_with_different_prefixes_do_not_know_each_other() -> None:
 
 
 @ON_BOTH
-def test_one_call_that_cannot_be_sent_costs_no_other_its_answer(fresh: Fresh) -> None:
+def test_unsendable_call_fails_alone(fresh: Fresh) -> None:
     async def work() -> None:
         async with opened(fresh()) as (store,):
             outcomes = await asyncio.gather(
@@ -280,7 +280,7 @@ def keys_of(records: Records, space: str) -> list[bytes]:
 class TestWhatExpires:
     """By the gateway's clock at once; and out of Redis, where nobody would look for it any more."""
 
-    def test_a_space_where_everything_expires_vanishes_by_itself(self) -> None:
+    def test_space_of_expired_records_disappears(self) -> None:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
@@ -300,7 +300,7 @@ class TestWhatExpires:
 
         run(work())
 
-    def test_what_has_expired_a_minute_ago_is_swept_by_the_next_change(self) -> None:
+    def test_expired_records_are_swept_by_the_next_change(self) -> None:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
@@ -317,7 +317,7 @@ class TestWhatExpires:
         run(work())
 
 
-def test_through_a_socket_file() -> None:
+def test_unix_socket_connection_works() -> None:
     async def work(path: Path) -> None:
         async with opened(f"unix://{path}?prefix=x:&db=1") as (store,):
             assert repr(store) == f"unix://{path}"
@@ -330,7 +330,7 @@ def test_through_a_socket_file() -> None:
             assert client.xlen("x:{0}:journal:a") == 1
 
 
-def test_over_tls(tmp_path: Path) -> None:
+def test_tls_connection_works(tmp_path: Path) -> None:
     certificate = _certificate(tmp_path)
     settings = {"tls_cert_file": certificate, "tls_key_file": tmp_path / "key.pem", "tls_auth_clients": "no"}
     with RedisServer(tls_port=(tls := free_port()), tls_ca_cert_file=certificate, **settings):
@@ -355,7 +355,7 @@ def _certificate(folder: Path) -> Path:
     return certificate
 
 
-def test_a_server_that_was_demoted_is_left_by_its_listeners_too() -> None:
+def test_subscribers_leave_a_demoted_master() -> None:
     with RedisServer() as first, RedisServer() as second:
         with first.client() as client:
             client.config_set("repl-diskless-sync-delay", 0)

@@ -27,7 +27,7 @@ def texts(entries: Sequence[Entry]) -> list[str]:
     return [entry.data.decode() for entry in entries]
 
 
-def test_lines_are_numbered_from_one_in_the_order_of_the_calls(on_store: StoreBench) -> None:
+def test_entries_are_numbered_from_one_in_call_order(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         first = await store.journals.append("a", drafts("1", "2"))
         second = await store.journals.append("a", drafts("3"))
@@ -41,7 +41,7 @@ def test_lines_are_numbered_from_one_in_the_order_of_the_calls(on_store: StoreBe
     on_store(work)
 
 
-def test_journals_do_not_know_each_other(on_store: StoreBench) -> None:
+def test_journals_are_independent(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         await store.journals.append("a", drafts("1"))
         await store.journals.append("ab", drafts("2"))
@@ -52,7 +52,7 @@ def test_journals_do_not_know_each_other(on_store: StoreBench) -> None:
     on_store(work)
 
 
-def test_an_append_of_nothing_is_nothing(on_store: StoreBench) -> None:
+def test_empty_append_does_nothing(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         assert await store.journals.append("a", []) == []
         assert await store.journals.last("a", 10) == []
@@ -60,7 +60,7 @@ def test_an_append_of_nothing_is_nothing(on_store: StoreBench) -> None:
     on_store(work)
 
 
-def test_last_and_after_are_oldest_first(on_store: StoreBench) -> None:
+def test_last_and_after_return_oldest_first(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         for number in range(10):
             await store.journals.append("a", drafts(str(number), at=100 + number))
@@ -124,7 +124,7 @@ def test_any_name_and_any_bytes(on_store: StoreBench, name: str) -> None:
     on_store(work)
 
 
-def test_the_last_ones_asked_for_are_always_kept(on_store: StoreBench) -> None:
+def test_the_last_entries_asked_for_are_always_kept(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         for number in range(60):
             await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100)
@@ -137,7 +137,7 @@ def test_the_last_ones_asked_for_are_always_kept(on_store: StoreBench) -> None:
     on_store(work)
 
 
-def test_nothing_above_the_floor_is_dropped(on_store: StoreBench) -> None:
+def test_no_entry_above_the_floor_is_deleted(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         for number in range(60):
             await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 40)
@@ -154,7 +154,7 @@ def test_nothing_above_the_floor_is_dropped(on_store: StoreBench) -> None:
     on_store(work)
 
 
-def test_a_batch_larger_than_what_is_kept(on_store: StoreBench) -> None:
+def test_batch_larger_than_the_retention(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         await store.journals.append("a", drafts(*map(str, range(1000))), 64)
         assert texts(await store.journals.last("a", 64)) == [str(n) for n in range(936, 1000)]
@@ -164,7 +164,7 @@ def test_a_batch_larger_than_what_is_kept(on_store: StoreBench) -> None:
     on_store(work)
 
 
-def test_followers_hear_every_line_once_in_order_until_they_stop(on_store: StoreBench) -> None:
+def test_subscribers_get_entries_once_in_order_until_stop(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         heard: list[Entry] = []
         await store.journals.append("a", drafts("before"))
@@ -180,7 +180,7 @@ def test_followers_hear_every_line_once_in_order_until_they_stop(on_store: Store
     on_store(work)
 
 
-def test_a_follower_has_heard_a_line_before_its_writer_goes_on(on_store: StoreBench) -> None:
+def test_subscriber_is_called_before_append_returns(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         heard: list[Entry] = []
         store.journals.subscribe("a", heard.extend)
@@ -191,7 +191,7 @@ def test_a_follower_has_heard_a_line_before_its_writer_goes_on(on_store: StoreBe
     on_store(work)
 
 
-def test_a_follower_that_ends_itself_or_fails_costs_the_others_nothing(on_store: StoreBench) -> None:
+def test_failing_subscriber_does_not_affect_others(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         heard: list[Entry] = []
         complaints: list[object] = []
@@ -229,7 +229,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_the_two_kinds_are_apart(self, on_store: StoreBench, part: str) -> None:
+    def test_durable_and_ephemeral_records_are_separate(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             await getattr(store, part).put("s", "k", b"1")
             other = store.records if part == "ephemeral" else store.ephemeral
@@ -251,7 +251,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_of_many_takers_one_gets_it(self, on_store: StoreBench, part: str) -> None:
+    def test_pop_gives_a_record_to_one_of_many(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             await records.put("s", "code", b"secret")
@@ -261,7 +261,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_of_many_counters_exactly_as_many_pass_as_the_limit_lets(self, on_store: StoreBench, part: str) -> None:
+    def test_increment_passes_exactly_limit_callers(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             counts = await asyncio.gather(*(records.increment("s", "k", 30) for _ in range(100)))
@@ -270,9 +270,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_a_count_begins_anew_once_it_expires_and_keeps_its_first_expiry(
-        self, on_store: StoreBench, part: str
-    ) -> None:
+    def test_counter_restarts_after_its_first_expiry(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             start = on_store.clock.at
@@ -284,7 +282,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_swap_is_all_or_nothing(self, on_store: StoreBench, part: str) -> None:
+    def test_compare_and_set_is_atomic(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             assert await records.compare_and_set("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
@@ -295,7 +293,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_of_many_swaps_that_expect_the_same_one_wins(self, on_store: StoreBench, part: str) -> None:
+    def test_one_of_many_compare_and_sets_wins(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             won = await asyncio.gather(
@@ -306,9 +304,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_watchers_see_what_is_there_and_every_change_before_its_caller_does(
-        self, on_store: StoreBench, part: str
-    ) -> None:
+    def test_watchers_see_records_and_changes_before_the_caller(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             seen: list[tuple[str, bytes | None]] = []
@@ -330,7 +326,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_a_watcher_that_fails_at_once_is_refused(self, on_store: StoreBench, part: str) -> None:
+    def test_watcher_that_fails_at_once_is_refused(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             seen: list[str] = []
@@ -347,7 +343,7 @@ class TestRecords:
 
         on_store(work)
 
-    def test_a_watcher_that_fails_later_costs_nobody_else(self, on_store: StoreBench, part: str) -> None:
+    def test_watcher_that_fails_later_does_not_affect_others(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             complaints: list[str] = []
             loop = asyncio.get_running_loop()
@@ -367,7 +363,7 @@ class TestRecords:
         on_store(work)
 
 
-def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: StoreBench) -> None:
+def test_reopened_store_holds_acknowledged_writes(on_store: StoreBench) -> None:
     async def fill(store: Store) -> None:
         await store.journals.append("a", drafts("1", "2"))
         await store.records.put("s", "k", b"1")
@@ -389,7 +385,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
     on_store(check)
 
 
-def test_what_was_asked_for_before_the_close_is_committed(on_store: StoreBench) -> None:
+def test_writes_before_the_close_are_committed(on_store: StoreBench) -> None:
     async def fill(store: Store) -> None:
         for number in range(50):
             store.journals.append("a", drafts(str(number)))
