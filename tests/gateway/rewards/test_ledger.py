@@ -205,7 +205,7 @@ class Dying:
         return getattr(self._journals, name)
 
 
-def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
+def test_decision_of_a_dead_gateway_is_written_at_the_start() -> None:
     async def run() -> tuple[list[dict[str, Any]], dict[str, bytes], bool]:
         store = EmbeddedStore(None, OutsideWorld().clock.now)
         await store.open()
@@ -235,7 +235,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
     assert [key for key in left if key.startswith("batch:")] == ["batch:3"]
 
 
-def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives() -> None:
+def test_decision_of_a_dead_gateway_is_written_by_another() -> None:
     async def run() -> tuple[list[str], bytes, bytes]:
         clock = SteppedClock(datetime.now(UTC), timedelta(milliseconds=1))
         store = EmbeddedStore(None, clock.now)
@@ -267,7 +267,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives() -> None:
     assert again == once_more
 
 
-def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts() -> None:
+def test_session_restarted_at_another_gateway_counts() -> None:
     async def run() -> list[str]:
         store = EmbeddedStore(None, OutsideWorld().clock.now)
         await store.open()
@@ -285,7 +285,7 @@ def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts() -> N
     assert asyncio.run(run()) == ["s-0001", "s-0002", "s-0002"]
 
 
-def test_a_store_that_is_away_is_an_answer_and_costs_nothing() -> None:
+def test_unavailable_store_is_a_503_and_spends_nothing() -> None:
     async def run() -> list[str]:
         store = EmbeddedStore(None, OutsideWorld().clock.now)
         await store.open()
