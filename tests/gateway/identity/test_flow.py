@@ -171,7 +171,7 @@ def test_every_row_of_time_gives_its_next_state(make_lab: Callable[..., Lab], ro
     assert walk.state() is row.next
 
 
-def test_calls_outside_the_table_change_nothing() -> None:
+def test_state_table_is_complete_and_unambiguous() -> None:
     with pytest.raises(KeyError):
         transition(State.NEW, Event.FINISH)
     assert len({(row.state, row.event, row.fact) for row in TRANSITIONS}) == len(TRANSITIONS)

@@ -178,6 +178,6 @@ def test_rendering_reports_its_figures(winters, kind):
     assert 0.001 < done.ink_share < 0.1
 
 
-def test_short_text_makes_a_small_file(winters):
+def test_letter_files_are_small(winters):
     assert len(written(winters, LETTER, "png").data) < 60_000
     assert len(written(winters, LETTER, "pdf").data) < 400_000

@@ -106,7 +106,7 @@ def test_no_gap_is_far_from_the_usual_gap():
     assert white.max() / np.median(white) < 2.1
 
 
-def test_every_e_has_an_eye(penman):
+def test_an_e_without_an_eye_is_rejected(penman):
     font, arc = (penman.shaper.word(letter).strokes for letter in "ec")
     assert penman.alphabet.legible("e", font, [font, arc], np.zeros(2, np.int64)) == [True, False]
 

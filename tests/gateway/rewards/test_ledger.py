@@ -285,7 +285,7 @@ def test_session_restarted_at_another_gateway_counts() -> None:
     assert asyncio.run(run()) == ["s-0001", "s-0002", "s-0002"]
 
 
-def test_unavailable_store_is_a_503_and_spends_nothing() -> None:
+def test_unavailable_store_raises_and_spends_nothing() -> None:
     async def run() -> list[str]:
         store = EmbeddedStore(None, OutsideWorld().clock.now)
         await store.open()

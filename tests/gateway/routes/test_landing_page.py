@@ -67,7 +67,7 @@ def test_accept_with_html_gets_the_page(accept: str, gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_other_methods_are_refused(method: str, gateway: Gateway) -> None:
+def test_other_methods_are_not_found(method: str, gateway: Gateway) -> None:
     assert page_of(gateway, method=method) == page_of(gateway, "/nowhere", method=method)
     assert page_of(gateway, method=method).status == 404
 

@@ -74,7 +74,7 @@ def test_a_frame_has_the_columns_of_its_rows(kind: str) -> None:
     assert of_frame.select(of_rows.column_names).equals(of_rows)
 
 
-def test_no_row_is_no_text() -> None:
+def test_no_rows_give_no_text() -> None:
     assert row_texts(pd.DataFrame({"a": []})).to_pylist() == []
     assert row_contents(pd.DataFrame()) == []
 
@@ -93,6 +93,6 @@ def test_no_row_is_no_text() -> None:
         ({1: [1, 2]}, "name every column with text"),
     ],
 )
-def test_what_cannot_be_json_is_refused(columns: dict[Any, Any], reason: str) -> None:
+def test_values_that_are_not_json_are_refused(columns: dict[Any, Any], reason: str) -> None:
     with pytest.raises(InvalidArgument, match=reason):
         row_contents(pd.DataFrame(columns))

@@ -44,14 +44,14 @@ def there_and_back(gateway: Gateway, name: str, value: Any) -> None:
 
 @QUICK
 @given(name=NAMES, value=VALUES)
-def test_any_value_and_any_name(shared: Gateway, name: str, value: Any) -> None:
+def test_any_value_and_name_round_trip(shared: Gateway, name: str, value: Any) -> None:
     there_and_back(shared, name, value)
 
 
 @pytest.mark.long
 @settings(QUICK, max_examples=3_000)
 @given(name=NAMES, value=VALUES)
-def test_any_value_and_any_name_at_depth(shared: Gateway, name: str, value: Any) -> None:
+def test_any_value_and_name_round_trip_at_depth(shared: Gateway, name: str, value: Any) -> None:
     there_and_back(shared, name, value)
 
 
@@ -79,7 +79,7 @@ def test_any_query_becomes_content_that_says_the_same(pairs: list[tuple[str, str
 
 @QUICK
 @given(garbage=st.binary(min_size=1, max_size=300))
-def test_any_bytes_over_the_socket_leave_the_gateway_answering(shared: Gateway, garbage: bytes) -> None:
+def test_any_bytes_leave_the_gateway_responsive(shared: Gateway, garbage: bytes) -> None:
     call = Caller(shared)
     call("POST", "/dweet/for/fuzz", garbage)
     call("GET", "/get/stats?" + garbage.hex())
