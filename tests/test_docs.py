@@ -1,4 +1,4 @@
-"""The site builds without a warning, documents every public name, and its examples run and print what they say."""
+"""The site builds without a warning, documents every public name, and its examples run and print what they show."""
 
 from __future__ import annotations
 

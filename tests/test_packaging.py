@@ -1,4 +1,4 @@
-"""The wheel, built and installed into an empty environment, does the main job without this checkout."""
+"""The wheel, built and installed into an empty environment, works without this checkout."""
 
 from __future__ import annotations
 

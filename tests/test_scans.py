@@ -1,4 +1,4 @@
-"""Scans of the tracked files for what must not be committed: a failure is the list of the offenders."""
+"""Scans of the tracked files for forbidden content: a failure lists the offenders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chart on a plain page, by mouse and keyboard. In JupyterLab: ``test_dweet_widgets``."""
+"""The chart on a plain page, by mouse and keyboard. In JupyterLab: ``test_history_explorer``."""
 
 from __future__ import annotations
 

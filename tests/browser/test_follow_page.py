@@ -1,4 +1,4 @@
-"""The page that follows a thing, in a real Chromium: it draws what comes, reconnects, asks for the key of a lock."""
+"""The follow page of a thing in Chromium: it draws new dweets, reconnects, and asks for the key of a locked thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HandwritingExplorer in JupyterLab in a real Chromium. How it looks is in ``test_widget_family``."""
+"""HandwritingExplorer in JupyterLab in Chromium. Its look is in ``test_widget_family``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The landing page in a real Chromium: both themes, a narrow window, the keyboard, and nothing from elsewhere."""
+"""The landing page in Chromium: both themes, a narrow window, the keyboard, and no request to another host."""
 
 from __future__ import annotations
 

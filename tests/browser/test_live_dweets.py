@@ -1,4 +1,4 @@
-"""LiveDweets in JupyterLab: it draws while dweets come, and stops. That it leaves no thread is in `test_notebooks`."""
+"""LiveDweets in JupyterLab: it draws dweets as they arrive, and stops. Leftover threads: ``test_notebooks``."""
 
 from __future__ import annotations
 

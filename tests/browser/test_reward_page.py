@@ -1,4 +1,4 @@
-"""The reward page in a real Chromium: hidden until it is shown, counted once, its words never markup."""
+"""The reward page in Chromium: hidden until shown, counted once, and its texts are never markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A notebook that was saved and is opened again shows its widgets, or pictures of them, and never an error."""
+"""A saved notebook that is opened again shows its widgets or pictures of them, and never an error."""
 
 from __future__ import annotations
 

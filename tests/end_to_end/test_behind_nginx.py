@@ -1,4 +1,4 @@
-"""Two gateways on one Redis behind a real nginx, and behind HAProxy, configured as docs/deploy says."""
+"""Two gateways on one Redis behind a real nginx and behind HAProxy, configured as in docs/deploy."""
 
 from __future__ import annotations
 

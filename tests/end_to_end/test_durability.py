@@ -1,4 +1,4 @@
-"""Killed in the middle of many posts: what was acknowledged is there, in order, once. And many at once."""
+"""A gateway killed during posts has everything it acknowledged, once and in order; many callers at once."""
 
 from __future__ import annotations
 

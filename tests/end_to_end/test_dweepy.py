@@ -1,4 +1,4 @@
-"""An old client from the package registry, unchanged but for its two addresses, does all that its README shows."""
+"""dweepy, an old client from PyPI with only its two addresses changed, does all that its README shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gateways that archive: each dweet once, in order, however and how often they are killed."""
+"""Gateways that archive and are killed: each dweet is archived once and in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gateways on one Redis, over HTTP and on the command line: one world, clear answers while it is away, no password."""
+"""Gateways on one Redis, over HTTP and on the command line: shared data, clear errors during outages, no password."""
 
 from __future__ import annotations
 

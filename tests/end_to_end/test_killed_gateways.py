@@ -1,4 +1,4 @@
-"""Gateways on one Redis that are killed: what they acknowledged is there once, and what they had begun others end."""
+"""Gateways on one Redis that are killed: acknowledged dweets are stored once, and others finish their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two gateways and more on one Redis behave as one, whichever of them is asked."""
+"""Several gateways on one Redis behave as one."""
 
 from __future__ import annotations
 

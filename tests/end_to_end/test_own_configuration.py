@@ -1,4 +1,4 @@
-"""A new user's first hour with all four services: `toolkit lab --config`, nothing of the demo world, one kernel."""
+"""A new user's first hour with all four services: `toolkit lab --config` without demo data, in one kernel."""
 
 from __future__ import annotations
 

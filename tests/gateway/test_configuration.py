@@ -1,4 +1,4 @@
-"""The configuration of a gateway: what it sets, what is refused, and when the demo world's keys are served."""
+"""The configuration of a gateway: what it sets, what is refused, and when demo keys are served."""
 
 from __future__ import annotations
 

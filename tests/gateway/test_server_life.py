@@ -1,4 +1,4 @@
-"""The gateway's life in a notebook's process: up, down, interrupted, and nothing left behind."""
+"""The gateway in a notebook's process: start, stop, interrupts, and nothing left behind."""
 
 from __future__ import annotations
 

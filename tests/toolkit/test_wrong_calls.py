@@ -1,4 +1,4 @@
-"""Wrong calls of the public API: each gives an error of the toolkit that says what to do, or the right result."""
+"""Wrong calls of the public API: each raises an error that says what to do, or gives the right result."""
 
 from __future__ import annotations
 

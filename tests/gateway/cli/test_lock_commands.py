@@ -1,4 +1,4 @@
-"""`toolkit lock` beside a running gateway, and what it says where its options do not fit."""
+"""`toolkit lock` beside a running gateway, and its errors for options that do not fit together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has the next turn in the process of the conditions."""
+"""The order in which waiting conditions are evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged records of alerts and mails: each is reported and skipped, and costs the others nothing."""
+"""Damaged records of alerts and mails are reported and skipped, and do not affect others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile conditions in a separate gateway process: it serves, other alerts trigger, and signals end it."""
+"""Hostile conditions in a separate gateway process: it serves, other alerts trigger, and signals stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outside judge of the live stream: chunk frames and server-sent events as bytes, resuming, and slow listeners."""
+"""Live streams byte for byte: chunks, server-sent events, resuming, and slow listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers lock, unlock, post and set alerts in any order, at any gateway of a store; a model says what must happen."""
+"""Random calls lock, unlock, post and set alerts at any gateway of a store; a model predicts each answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks over HTTP: the table of states walked, read keys and master keys, and what a lock shuts."""
+"""Locks over HTTP: every row of the state table, read keys and master keys, and what a lock blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrives at a mail server where devices and names of things attack it: read from the bytes on the wire."""
+"""Mails byte for byte at a mail server, with hostile texts of devices and hostile names of things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two gateways on one store: which of them evaluates, sends and takes over, and that neither relies on late news."""
+"""Two gateways on one store: which one evaluates, sends and takes over, also when notifications are late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored days and CSV: what a busy day costs the gateway, and cells that a spreadsheet would execute."""
+"""Stored days and CSV: the memory of a busy day, and cells that a spreadsheet would execute."""
 
 from __future__ import annotations
 

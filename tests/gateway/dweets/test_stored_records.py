@@ -1,4 +1,4 @@
-"""Records as another version of the gateway writes them: read by their fields, changed by their bytes."""
+"""Records that another version of the gateway wrote: read by their fields, compared by their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cached things: the bound of their memory counts everything, and what is read while it is posted to is complete."""
+"""Cached things: the memory bound counts everything, and reads during posts are complete."""
 
 from __future__ import annotations
 

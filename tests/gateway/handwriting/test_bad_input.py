@@ -1,4 +1,4 @@
-"""The table of bad input: one row each, with the texts that old clients match."""
+"""The table of invalid input: one row each, with the texts that old clients match."""
 
 from __future__ import annotations
 

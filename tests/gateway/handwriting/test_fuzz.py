@@ -1,4 +1,4 @@
-"""Any parameters: never a 500, never more than the limit of work or 500 MB."""
+"""Random parameters never cause a 500, nor more than the limit of work or 500 MB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.handwriting.test_beside_the_loop import children
+from tests.gateway.handwriting.test_render_processes import children
 from tests.handwriting_service import Service, errors_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, PAPERS, PENS, RENDER_PARAMETERS
 from toolkit_gateway import Gateway

@@ -1,4 +1,4 @@
-"""Who may call, and how often."""
+"""Keys of callers and their rate limits."""
 
 from __future__ import annotations
 

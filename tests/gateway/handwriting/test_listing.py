@@ -1,4 +1,4 @@
-"""The listing and single records."""
+"""The listing of handwritings and single records."""
 
 from __future__ import annotations
 

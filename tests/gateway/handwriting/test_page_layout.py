@@ -1,4 +1,4 @@
-"""Pages, margins, alignment, CSS colours and backgrounds, and what they say of wrong values."""
+"""Pages, margins, alignment, CSS colours and backgrounds, and the errors of invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of texts: bounded, fair between keys, and nothing is rendered for a caller who has left."""
+"""The render queue: bounded, fair between keys, and no render for a caller that has left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renderings as they come over the wire."""
+"""Renderings over HTTP: sizes, units, seeds and caching."""
 
 from __future__ import annotations
 

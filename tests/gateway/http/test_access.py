@@ -1,4 +1,4 @@
-"""Web pages, proxies and foreign host names: who is answered, and whose address counts."""
+"""Web pages, proxies and foreign host names: which requests are answered, and whose address counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever arrives gets the right answer at once, prints no stack trace, and the gateway goes on answering."""
+"""Any input gets the right response at once, without a stack trace, and the gateway keeps serving."""
 
 from __future__ import annotations
 

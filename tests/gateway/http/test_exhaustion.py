@@ -1,4 +1,4 @@
-"""Memory and file descriptors run out: the gateway says so, and goes on once there is room again."""
+"""The gateway runs out of memory or file descriptors, reports it, and recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever bytes come: every answer is one of HTTP, nothing is logged as a failure, and nothing is held afterwards."""
+"""Random bytes: every response is valid HTTP, no failure is logged, and no memory is kept."""
 
 from __future__ import annotations
 

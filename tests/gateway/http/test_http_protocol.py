@@ -1,4 +1,4 @@
-"""The HTTP protocol: framing, order, limits, and callers who do not behave; bytes typed from RFC 9112."""
+"""The HTTP protocol: framing, order, limits, and misbehaving callers; bytes typed from RFC 9112."""
 
 from __future__ import annotations
 

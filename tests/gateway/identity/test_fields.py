@@ -1,4 +1,4 @@
-"""The fields of requests: what each refuses, with the status 1000 and its rule, before anything else is looked at."""
+"""The fields of requests: each refuses invalid values with status 1000 and its rule, before any other check."""
 
 from __future__ import annotations
 

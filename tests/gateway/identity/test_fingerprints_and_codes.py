@@ -1,4 +1,4 @@
-"""What is good once, for how long, and for whom."""
+"""Fingerprints and codes: they work once, for a limited time, and for one client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state table: every row happens as it says, and random orders of calls never leave it."""
+"""The state table: every row happens as written, and random calls follow it."""
 
 from __future__ import annotations
 

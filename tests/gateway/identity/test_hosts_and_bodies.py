@@ -1,4 +1,4 @@
-"""By which name the gateway may be reached, and bodies made to break parsers."""
+"""Host names of the gateway, and bodies made to break parsers."""
 
 from __future__ import annotations
 

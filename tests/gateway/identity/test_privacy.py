@@ -1,4 +1,4 @@
-"""What is never shown, never kept, and never the same."""
+"""Data that is never shown, never stored, and never the same for two clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CANARY = "kanarienvogel-7Jm3"
 
 def whole_flow(lab: Lab) -> Wire:
     """Make every call with every preset, and many that fail; the wire remembers all that came back."""
-    from tests.gateway.identity.test_gates import last_status
+    from tests.gateway.identity.test_checks_and_limits import last_status
 
     for preset in lab.gateway.presets:
         last_status(lab.wire, lab.gateway.handset(preset))

@@ -1,4 +1,4 @@
-"""Where a phone may be sent to, and how."""
+"""The targets of redirects, and the redirect itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue and the packs: enough of them, small enough, licensed, with names of our own."""
+"""The catalogue and the packs: their number, size, licences and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files: PNG, PDF, SVG and replay, read by other people's programs."""
+"""The files: PNG, PDF, SVG and replay, read by other programs."""
 
 from __future__ import annotations
 

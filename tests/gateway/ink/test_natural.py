@@ -1,4 +1,4 @@
-"""Natural writing: letters, strokes and gaps vary as a person's do, and nothing leaves its place."""
+"""Natural writing: letters, strokes and gaps vary as in real handwriting, and stay in place."""
 
 from __future__ import annotations
 

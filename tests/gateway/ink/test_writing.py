@@ -1,4 +1,4 @@
-"""The writing itself: no two letters alike, one seed one writing, nothing touches what it should not."""
+"""The writing: no two letters alike, one writing per seed, and no unwanted contact."""
 
 from __future__ import annotations
 

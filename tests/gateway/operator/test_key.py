@@ -1,4 +1,4 @@
-"""The key of the operator: in its own file of the data folder and nowhere else."""
+"""The operator's key is in its file in the data folder and nowhere else."""
 
 from __future__ import annotations
 

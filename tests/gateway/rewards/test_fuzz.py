@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is JSON with a status that means the caller: never a 500."""
+"""Any request gets JSON with a status of 200 or 4xx, never a 500."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is overspent and no decision is lost: many at once, two gateways on one store, SIGKILL."""
+"""Nothing is overspent and no decision is lost: many callers, two gateways on one store, SIGKILL."""
 
 from __future__ import annotations
 

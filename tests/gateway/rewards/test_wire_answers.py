@@ -1,4 +1,4 @@
-"""What a session and a moment answer, byte for byte as the specification shows it."""
+"""The responses to a session and a moment, byte for byte as in the specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GET /` for browsers: the public things, every text escaped; JSON clients get what they always got."""
+"""`GET /` for browsers: the public things, every text escaped; JSON clients get their answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node of a cluster is killed: what it has comes back with it, or with the replica that takes its place."""
+"""A node of a cluster is killed: its data returns with it, or with the replica that replaces it."""
 
 from __future__ import annotations
 

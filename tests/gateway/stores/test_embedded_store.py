@@ -1,4 +1,4 @@
-"""The embedded store: one process a folder, batches, retention, and what reaches the disk."""
+"""The embedded store: one process per folder, batches, retention, and what reaches the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolkit move`: everything of a folder is in Redis afterwards, however often the move was interrupted."""
+"""`toolkit move`: everything of a folder is in Redis afterwards, also after interruptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls travel to Redis in batches: each is answered once, in order, whatever comes between."""
+"""Calls are sent to Redis in batches: each is answered once and in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Redis store's own promises: many gateways that hear one another, whatever happens to a connection."""
+"""The Redis store: several gateways see each other's entries, also after broken connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store promises, walked on every store there is."""
+"""The guarantees of every store, tested on every store."""
 
 from __future__ import annotations
 

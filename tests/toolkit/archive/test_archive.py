@@ -1,4 +1,4 @@
-"""The archive: exact, in order, once, whatever is in the contents and wherever a writer is ended."""
+"""The archive: exact, ordered and without duplicates, for any content and wherever a writer is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT, raw_call
-from tests.toolkit.archive.archive_rows_made import START, archived, contents, numbers, rows
+from tests.toolkit.archive.archive_rows import START, archived, contents, numbers, rows
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import all_files, folder_name, thing_files
 from toolkit.archive.parquet_files import LONGEST_TEXT, Footer, Row
@@ -485,7 +485,7 @@ def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
 _CRASH = """
 import os, sys
 from pathlib import Path
-from tests.toolkit.archive.archive_rows_made import rows
+from tests.toolkit.archive.archive_rows import rows
 from toolkit.archive.writer import ArchiveWriter
 folder = Path(sys.argv[1])
 for turn in range(int(sys.argv[2]), int(sys.argv[3])):
@@ -625,7 +625,7 @@ def test_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
-from tests.toolkit.archive.archive_rows_made import rows
+from tests.toolkit.archive.archive_rows import rows
 from toolkit.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable
 with ArchiveWriter(Path(sys.argv[1])) as writer:

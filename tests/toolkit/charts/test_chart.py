@@ -1,4 +1,4 @@
-"""The chart as a widget, without a browser: what it takes, remembers and draws."""
+"""The chart as a widget, without a browser: its input, its state and its drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolkit post`, `tail`, `history` and `write` as a shell uses them: with real processes, pipes and signals."""
+"""`toolkit post`, `tail`, `history` and `write` in a shell: with real processes, pipes and signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions in their child process: what compiles, what it says, what it costs, and what ends it."""
+"""Conditions in their child process: what compiles, what is returned, its limits, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of frames as JSON, and as the typed columns of an archive: as if each row were written by itself."""
+"""Rows of frames as JSON and as typed columns of an archive: as if each row were written alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.toolkit.archive.archive_rows_made import START
+from tests.toolkit.archive.archive_rows import START
 from toolkit.archive.parquet_files import LONGEST_TEXT, Row, table_of_frame, table_of_rows
 from toolkit.dweets import frame_rows
 from toolkit.dweets.frame_rows import row_contents, row_texts

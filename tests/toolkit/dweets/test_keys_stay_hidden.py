@@ -1,4 +1,4 @@
-"""Keys are never shown: not in answers, logs, errors, tracebacks, representations or files."""
+"""Keys are never shown: not in responses, logs, errors, tracebacks, representations or files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LiveDweets as one types it: every control, every error a sentence, nothing lost, no thread left."""
+"""LiveDweets in Python: every control, every error as a sentence, nothing lost, no thread left."""
 
 from __future__ import annotations
 

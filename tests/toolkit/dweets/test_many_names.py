@@ -1,4 +1,4 @@
-"""Contents with more names than a frame has room for: at most 200 columns, in memory as large as the contents."""
+"""Contents with too many names for a frame: at most 200 columns, in memory proportional to the contents."""
 
 from __future__ import annotations
 

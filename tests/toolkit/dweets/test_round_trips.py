@@ -1,4 +1,4 @@
-"""Any JSON value and any name, there and back. Deeper with ``--long``."""
+"""Any JSON value and any name is returned unchanged. More examples with ``--long``."""
 
 from __future__ import annotations
 

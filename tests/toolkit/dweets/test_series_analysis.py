@@ -1,4 +1,4 @@
-"""Gaps, outliers, resampling, statistics: worked by hand, by brute force, and on the real series."""
+"""Gaps, outliers, resampling and statistics: against hand calculations, brute force and real series."""
 
 from __future__ import annotations
 

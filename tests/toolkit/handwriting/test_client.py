@@ -1,4 +1,4 @@
-"""The client: against the gateway, and against a server with literal replies."""
+"""The client against the gateway, and against a server with literal responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mail merge: a file for each row, rows that cannot be, resuming, and what stops everything."""
+"""Mail merge: a file for each row, invalid rows, resuming, and what stops a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HandwritingExplorer without a browser: controls in, picture, figures and code out."""
+"""HandwritingExplorer without a browser: controls, picture, figures and code."""
 
 from __future__ import annotations
 

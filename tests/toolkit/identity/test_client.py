@@ -1,4 +1,4 @@
-"""The client as a person uses it, against the real gateway and against a hostile one."""
+"""The identity client against the real gateway and against a hostile one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a secret could show itself, tried with a canary."""
+"""Places where a secret could appear, tested with a canary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tk.operator` against real gateways: its frames, its keys, and the same data by HTTP and in Python."""
+"""`tk.operator` against real gateways: its frames, its keys, and the same data over HTTP and in Python."""
 
 from __future__ import annotations
 

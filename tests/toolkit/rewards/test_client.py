@@ -1,4 +1,4 @@
-"""What one types in a notebook, against the real gateway and against literal replies."""
+"""The rewards client in a notebook, against the real gateway and against literal responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule with its reason and its trace; draws; configuration."""
+"""Each rule with its reason and its trace; random draws; configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics against published values, and what the analysis makes of decisions."""
+"""Statistics against published values, and the analysis of decisions."""
 
 from __future__ import annotations
 

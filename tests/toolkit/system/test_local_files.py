@@ -1,4 +1,4 @@
-"""Copies of the notebooks in a person's own folder, and files that are written atomically."""
+"""Copies of the notebooks in a user's folder, and atomic writes of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child processes: each kind of death is told apart, and no child is left behind."""
+"""Child processes: each kind of death is distinguished, and no child is left behind."""
 
 from __future__ import annotations
 

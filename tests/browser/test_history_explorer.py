@@ -1,4 +1,4 @@
-"""HistoryExplorer in JupyterLab: every control by mouse and by keyboard. How it looks is in ``test_widget_family``."""
+"""HistoryExplorer in JupyterLab: every control by mouse and by keyboard. Its look is in ``test_widget_family``."""
 
 from __future__ import annotations
 

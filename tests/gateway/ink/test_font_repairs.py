@@ -1,4 +1,4 @@
-"""Repairs of the fonts: dots, quotes, dashes, bearings, digits, signs, letters that read as others, fitted faces."""
+"""Repairs of the fonts: dots, quotes, dashes, bearings, digits, signs, ambiguous letters, fallback faces."""
 
 from __future__ import annotations
 

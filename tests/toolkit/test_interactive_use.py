@@ -1,4 +1,4 @@
-"""What a person meets while typing: names that Tab offers, objects that say what they are, gateways that end."""
+"""Interactive use: names that Tab offers, reprs, and gateways that end with their cell."""
 
 from __future__ import annotations
 

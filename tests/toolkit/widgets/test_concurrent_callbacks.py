@@ -1,4 +1,4 @@
-"""Widgets that two threads of a kernel turn at once, as JupyterLab lets them where a kernel has subshells."""
+"""Widgets changed by two threads at once, as JupyterLab does in kernels with subshells."""
 
 from __future__ import annotations
 

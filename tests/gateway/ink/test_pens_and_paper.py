@@ -1,4 +1,4 @@
-"""Pens and paper: what they change, and what they leave."""
+"""Pens and paper: what they change, and what stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders run in other processes: streams go on, their number is bounded, and nothing is left behind."""
+"""Renders run in other processes: streams continue, their number is bounded, and nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HistoryExplorer as one types it: every control, every error a sentence."""
+"""HistoryExplorer in Python: every control, every error as a sentence."""
 
 from __future__ import annotations
 

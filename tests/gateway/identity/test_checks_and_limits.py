@@ -1,4 +1,4 @@
-"""The order of checks, eligibility, the challenge, the limits."""
+"""The order of checks, eligibility, the challenge, and the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outside judge of the client: servers of a few lines that answer with literal bytes, also hostile ones."""
+"""The client against small servers with literal responses, also hostile ones."""
 
 from __future__ import annotations
 

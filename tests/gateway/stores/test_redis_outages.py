@@ -1,4 +1,4 @@
-"""Redis hangs, refuses, is killed and comes back: every call is answered, and nothing acknowledged is lost."""
+"""Redis hangs, refuses, is killed and returns: every call is answered, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 
