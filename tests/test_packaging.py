@@ -1,19 +1,25 @@
-"""The wheel, built and installed into an empty environment, does the main job without this checkout."""
+"""The wheel, built and installed into an empty environment, does the main job without this checkout.
+
+The environment grows from test to test: the base, the extra [gateway], all extras.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import toolkit
 from tests.conftest import ROOT, raw_call, required_program
 from tests.test_cli import TOOLKIT, call_lab, end, started_lab, url_of
 from tests.test_scans import committed_names
@@ -25,6 +31,80 @@ with toolkit.connect() as tk:
     tk.dweets.post("kitchen", {"celsius": 21.5})
     print(tk.dweets.latest("kitchen")["celsius"].iloc[0])
     print(toolkit.__file__)
+"""
+# All that a client does. Its printed values are those of the last lines.
+CLIENT = """
+import importlib.util, json, sys
+import toolkit
+from toolkit.identity.demo_phones import DemoPhones
+
+with toolkit.connect() as tk:
+    tk.dweets.post("kitchen", {"celsius": 21.5})
+    tk.dweets.post("kitchen", {"celsius": 31.0})
+    device = tk.rewards.new_device_id("acme")
+    tk.rewards.start_session(device)
+    with tk.identity.session() as session:
+        session.authenticate(DemoPhones().handset("no_challenge"))
+        session.eligibility()
+        payments = session.payment_list()
+    widgets = [
+        toolkit.HistoryExplorer(tk),
+        toolkit.LiveDweets(tk, "kitchen"),
+        toolkit.HandwritingExplorer(tk),
+        toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration()),
+        toolkit.IdentityWalkthrough(tk),
+    ]
+    widgets[-1].run_all()
+    widgets[-1].try_attack("swap the client")
+    print(json.dumps({
+        "read": tk.dweets.history("kitchen")["celsius"].tolist(),
+        "triggered": tk.dweets.backtest("kitchen", "dweet.celsius > 30")["alert.met"].tolist(),
+        "rendered": tk.handwriting.png("Dear Ada", "Molly").data[1:4].decode(),
+        "decided": tk.rewards.moment(device, "finished_5k_run", test=True)["reason"].tolist(),
+        "payments": len(payments),
+        "drawn": [widget.picture()[1:4].decode() for widget in widgets],
+        "errors": [str(widget.error) for widget in widgets if widget.error],
+        "walked": repr(widgets[-1]),
+        "gateway": [name for name in sys.modules if name.startswith("toolkit_gateway")],
+        "libraries": [name for name in LIBRARIES if importlib.util.find_spec(name)],
+    }))
+"""
+GATEWAY_LIBRARIES = ["cachetools", "filelock", "httptools", "pydyf", "redis", "rocksdict", "uharfbuzz", "uvloop"]
+# What needs an extra, by the extra. The commands run in one process, since each would import click again.
+NEEDS = {
+    "gateway": ["toolkit.Gateway()", "toolkit.connect()", "toolkit_gateway.Gateway.demo()"],
+    "archive": [
+        "archive.sql('select 1')",
+        "archive.dask()",
+        "archive.add_frame('kitchen', frame)",
+        "archive.compact()",
+    ],
+}
+COMMANDS = {
+    "gateway": ["gateway", "gateway --config=x.toml", "lock list --data=x", "lock new --data=x", "config example",
+                "config check x.toml", "move x redis://127.0.0.1", "write Hi --hand=Molly -o hi.png"],
+    "lab": ["lab", "lab --no-browser"],
+}  # fmt: skip
+REFUSALS = """
+import json, shlex, sys
+import pandas as pd
+from click.testing import CliRunner
+import toolkit, toolkit_gateway
+from toolkit.cli import main
+
+archive = toolkit.Archive(".")
+frame = pd.DataFrame({"celsius": [21.5]}, pd.DatetimeIndex(["2026-01-01"], tz="UTC"))
+needs, commands = json.loads(sys.argv[1])
+said = {}
+for code in (code for codes in needs.values() for code in codes):
+    try:
+        said[code] = repr(eval(code))
+    except toolkit.errors.ExtraMissing as error:
+        said[code] = str(error)
+for command in (command for commands in commands.values() for command in commands):
+    done = CliRunner().invoke(main, shlex.split(command))
+    said[command] = f"{done.exit_code} {done.stderr}"
+print(json.dumps(said))
 """
 
 
@@ -70,10 +150,14 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
-def run(command: list[str | Path], folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command as a newcomer: an empty home, nothing of this checkout in the environment."""
+def newcomer(folder: Path) -> dict[str, str]:
+    """Return the environment of a newcomer: an empty home, nothing of this checkout."""
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "MPLCONFIGDIR")}
-    environment |= {"HOME": str(folder)}
+    return {**environment, "HOME": str(folder)}
+
+
+def run(command: list[str | Path], folder: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = newcomer(folder) | variables
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done
@@ -92,7 +176,8 @@ def test_the_wheel_has_all_that_is_needed_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if name.startswith("toolkit/_lab/")} == {
         f"toolkit/_lab/{name}" for name in notebooks_and_data()
     }
-    package = {name for name in committed_names() if name.startswith("toolkit/")}
+    package = {name for name in committed_names() if name.startswith(("toolkit/", "toolkit_gateway/"))}
+    assert {".css", ".html", ".js", ".lua", ".npz", ".py", ".toml"} <= {Path(name).suffix for name in package}
     assert {name for name in names if not name.startswith(("toolkit/_lab/", "gateway_toolkit-"))} == package
     extension = "gateway_toolkit-0.1.0.data/data/share/jupyter/labextensions/gateway-toolkit"
     assert {f"{extension}/package.json", f"{extension}/saved_widgets.js"} <= names
@@ -112,14 +197,91 @@ def test_it_says_what_it_is(programs: Path, tmp_path: Path) -> None:
     assert re.fullmatch(r"toolkit, version \d\S*\n", run([programs / "toolkit", "--version"], tmp_path).stdout)
 
 
-def test_it_posts_and_reads(programs: Path, tmp_path: Path) -> None:
-    said = run([programs / "python", "-W", "error", "-c", POST_AND_READ], tmp_path).stdout.splitlines()
+@pytest.fixture
+def variables() -> Iterator[dict[str, str]]:
+    """The variables by which a client reaches a gateway of another environment, as `toolkit lab` sets them."""
+    with toolkit.Gateway() as gateway:
+        keys = {f"TOOLKIT_{name.upper()}": key.reveal() for name, key in gateway.credentials.items()}
+        yield {"TOOLKIT_URL": gateway.base_url, "TOOLKIT_OPERATOR_KEY": gateway.operator_key.reveal(), **keys}
+
+
+def test_the_base_is_a_whole_client(programs: Path, tmp_path: Path, variables: dict[str, str]) -> None:
+    program = CLIENT.replace("LIBRARIES", repr(GATEWAY_LIBRARIES))
+    done = json.loads(run([programs / "python", "-W", "error", "-c", program], tmp_path, **variables).stdout)
+    assert done == {
+        "read": [21.5, 31.0],
+        "triggered": [False, True],
+        "rendered": "PNG",
+        "decided": ["TEST"],
+        "payments": 2,
+        "drawn": ["PNG"] * 5,
+        "errors": [],
+        "walked": "<IdentityWalkthrough: happy, unlocked after 6 calls, 1 attack refused>",
+        "gateway": [],
+        "libraries": [],
+    }
+
+
+def test_commands_of_the_base_use_a_gateway_elsewhere(
+    programs: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    assert (
+        '"celsius":21.5' in run([programs / "toolkit", "post", "kitchen", "celsius=21.5"], tmp_path, **variables).stdout
+    )
+    assert "21.5" in run([programs / "toolkit", "history", "kitchen"], tmp_path, **variables).stdout
+    run([programs / "toolkit", "write", "Hi", "--hand=Molly", "-o", "hi.png"], tmp_path, **variables)
+    assert (tmp_path / "hi.png").read_bytes().startswith(b"\x89PNG")
+    command = [programs / "toolkit", "tail", "kitchen"]
+    environment, pipe = newcomer(tmp_path) | variables, subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        with toolkit.connect(variables["TOOLKIT_URL"]) as tk:
+            while not select.select([process.stdout], [], [], 0.5)[0]:
+                tk.dweets.post("kitchen", {"celsius": 19.5})
+        assert '{"celsius":19.5}' in process.stdout.readline()
+        process.terminate()
+
+
+def test_a_missing_extra_has_one_error_that_says_what_to_install(programs: Path, tmp_path: Path) -> None:
+    arguments = json.dumps([NEEDS, COMMANDS])
+    said = json.loads(run([programs / "python", "-c", REFUSALS, arguments], tmp_path).stdout)
+    first = {"gateway": "'cachetools<", "archive": "'dask[dataframe]<", "lab": "'cachetools<"}
+    for table, before in (NEEDS, ""), (COMMANDS, "1 Error: "):
+        for extra, calls in table.items():
+            pattern = rf"{before}\w+ \(extra \[{extra}\]\) is not installed here; run: \S+ -m pip install "
+            for call in calls:
+                assert re.match(pattern + re.escape(first[extra]), said[call]), f"{call}: {said[call]}"
+                assert "gateway-toolkit" not in said[call]
+    assert "'jupyterlab<" in said["lab"]
+
+
+def test_the_doctor_says_what_does_not_work_without_an_extra(programs: Path, tmp_path: Path) -> None:
+    said = run([programs / "toolkit", "doctor"], tmp_path).stdout
+    for subject, advice in [
+        ("gateway", "no `toolkit.Gateway`"),
+        ("JupyterLab", "`toolkit lab` cannot start"),
+        ("DuckDB", "`toolkit.Archive` has no SQL"),
+        ("Dask", "`toolkit.Archive` has no .dask()"),
+    ]:
+        pattern = rf"^  missing +{subject} +{re.escape(advice)}.*; run: \S+ -m pip install '"
+        assert re.search(pattern, said, re.MULTILINE), subject
+
+
+@pytest.fixture(scope="module")
+def gateway_programs(wheel: Path, programs: Path) -> Path:
+    """The same environment, from here on with the extra [gateway]."""
+    install(wheel, programs, "[gateway]")
+    return programs
+
+
+def test_with_a_gateway_it_posts_and_reads(gateway_programs: Path, tmp_path: Path) -> None:
+    said = run([gateway_programs / "python", "-W", "error", "-c", POST_AND_READ], tmp_path).stdout.splitlines()
     assert said[0] == "21.5"
-    assert Path(said[1]).is_relative_to(programs.parent)
+    assert Path(said[1]).is_relative_to(gateway_programs.parent)
 
 
-def test_its_gateway_serves(programs: Path, tmp_path: Path) -> None:
-    command = [programs / "toolkit", "gateway", "--port=0"]
+def test_its_gateway_serves(gateway_programs: Path, tmp_path: Path) -> None:
+    command = [gateway_programs / "toolkit", "gateway", "--port=0", "--data=data", "--archive=years"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
         try:
@@ -129,23 +291,11 @@ def test_its_gateway_serves(programs: Path, tmp_path: Path) -> None:
             process.kill()
 
 
-def test_without_jupyter_lab_and_doctor_say_what_to_install(programs: Path, tmp_path: Path) -> None:
-    refused = run([programs / "toolkit", "lab"], tmp_path, code=1)
-    assert re.fullmatch(
-        r"Error: JupyterLab is not installed here; run: \S+ -m pip install( '[a-z-]+(\[dataframe\])?<\S+,>=\S+')+\n",
-        refused.stderr,
-    )
-    assert "'jupyterlab<" in refused.stderr
-    assert "gateway-toolkit" not in refused.stderr
-    said = run([programs / "toolkit", "doctor"], tmp_path).stdout
-    assert re.search(r"^  missing +JupyterLab +`toolkit lab` cannot start; run: \S+ -m pip", said, re.MULTILINE)
-
-
 @pytest.fixture(scope="module")
-def lab_programs(wheel: Path, programs: Path) -> Path:
+def lab_programs(wheel: Path, gateway_programs: Path) -> Path:
     """The same environment, from here on with JupyterLab: another one would compile all modules again."""
-    install(wheel, programs, "[archive,lab]")
-    return programs
+    install(wheel, gateway_programs, "[lab]")
+    return gateway_programs
 
 
 def test_its_lab_works_on_copies(lab_programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import pandas as pd
@@ -14,6 +14,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.session import AuthenticatedUser, Handset, StartedTransaction
+from toolkit.identity.demo_phones import DemoPhones
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
@@ -49,7 +50,8 @@ class IdentityWalkthrough(ServiceWidget):
     Parameters
     ----------
     tk
-        A connection to a gateway of this process with the demo world.
+        A connection to a gateway with the demo world: of this process, or at a URL on this machine. At a URL, its
+        clock must be the real one, and to reset a phone needs the operator key.
     preset
         The phone that is selected first.
 
@@ -92,18 +94,17 @@ class IdentityWalkthrough(ServiceWidget):
 
     def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
         self._connection_client: IdentityClient = service_of(tk, "identity")
-        if tk.gateway is None or not tk.gateway.presets:
-            raise InvalidArgument(
-                "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
-            )
-        tk.gateway.handset(preset)  # an unknown preset raises an error that lists all presets
+        gateway: Any = tk.gateway or DemoPhones()
+        if not gateway.presets:
+            raise InvalidArgument("the walkthrough needs a gateway with the demo world: connect(Gateway.demo())")
+        gateway.handset(preset)  # an unknown preset raises an error that lists all presets
         super().__init__()
-        self._tk, self._gateway = tk, tk.gateway
+        self._tk, self._gateway = tk, gateway
         self._session = self._connection_client.session()
         self._refused_attacks = self._steps_done = 0
         self._attack_entries: list[Entry] = []
         self._aliases: dict[str, str] = {}
-        self._make_controls(tk.gateway.presets, preset)
+        self._make_controls(gateway.presets, preset)
         self._lay_out()
         self._begin()
 
