@@ -25,7 +25,7 @@ from toolkit_gateway.services import Services
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.handset import Handset
+    from toolkit.identity import Handset
     from toolkit_gateway.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit_gateway")
