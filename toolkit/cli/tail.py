@@ -3,7 +3,7 @@
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.process import json_text, write_text
+from toolkit.cli.process import json_text, terminal_safe, write_text
 
 
 @click.command(context_settings={"show_default": True})
@@ -22,7 +22,7 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
     """Print the dweets of a thing as they arrive.
 
     A line has the time of a dweet and its content as JSON. If the connection is lost, the command reconnects and prints
-    what it missed, as far as the gateway still has it. Ctrl-C ends the command.
+    what it missed, as far as the gateway still has it. A thing without any dweet is said once. Ctrl-C ends the command.
 
     \b
       toolkit tail kitchen
@@ -36,6 +36,8 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
             "connected again" if is_connected else "the connection is lost; reconnecting", err=True
         )
         click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
+        if not calls.has_dweet(thing, key):  # a misspelt name would print nothing for ever
+            click.echo(f"Warning: {terminal_safe(calls.no_dweet_text([thing]))}", err=True)
         for dweet in dweets:
             if as_json:
                 write_text(f"{json_text(dweet.record())}\n")

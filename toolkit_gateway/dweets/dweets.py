@@ -93,6 +93,7 @@ class DweetService:
         self.streams = LiveStreams(self.things, self.locks)
         self.alerts = Alerts(store, world, self.locks)
         delivery = delivery or MailFolder(None)
+        self.keeps_mails = isinstance(delivery, MailFolder)  # for want of a mail server
         self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving: Archiving | None = None
         if settings.archive is not None:
