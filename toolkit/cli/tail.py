@@ -35,9 +35,9 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
         dweets.on_connection = lambda is_connected: click.echo(
             "connected again" if is_connected else "the connection is lost; reconnecting", err=True
         )
-        click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
-        if not calls.has_dweet(thing, key):  # a misspelt name would print nothing for ever
-            click.echo(f"Warning: {terminal_safe(calls.no_dweet_text([thing]))}", err=True)
+        # A misspelt name would print nothing for ever.
+        unknown = "" if calls.has_dweet(thing, key) else f"; {terminal_safe(calls.no_dweet_text([thing]))}"
+        click.echo(f"listening to {thing} at {calls.session.base_url}{unknown}", err=True)
         for dweet in dweets:
             if as_json:
                 write_text(f"{json_text(dweet.record())}\n")

@@ -35,6 +35,9 @@ RESPONSE_LIFETIME_SECONDS = 24 * 3600
 MAX_IDEMPOTENCY_KEY_CHARACTERS = 256
 
 DECISION_HEADER = "X-Reward-Decision"
+#: In this header, before the percent-encoded name of a moment with rules: the moment of the call, which has no rules of
+#: its own, is probably that one, misspelt.
+NEAREST_MOMENT = "; nearest="
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 #: A company token, in front of the device ids of users who opted out of advertiser tracking.

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 _MOST_CHARACTERS = 60
 _MOST_KNOWN = 1_000
 _MOST_SHOWN = 5
+#: The likeness of two names of which one is probably the other, misspelt: one or two letters differ.
+MISSPELT = 0.85
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 1, likeness: float = 0.6) -> list[str]:
@@ -41,4 +43,4 @@ def missing_names(problem: str, kind: str, missing: Sequence[str], asked: int, k
 
 
 def _shown(name: str) -> str:
-    return repr(name if len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}...")
+    return repr(str(name) if len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}...")

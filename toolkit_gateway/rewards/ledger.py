@@ -11,7 +11,9 @@ import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Container, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +22,7 @@ from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, record_of
+from toolkit.system.nearest_name import MISSPELT, nearest_names
 from toolkit_gateway.rewards.idempotency import ResponseRepository, StoredResponse
 from toolkit_gateway.rewards.sessions import Session, SessionRepository
 from toolkit_gateway.rewards.views import View, ViewRepository
@@ -72,6 +75,7 @@ class Ledger:
         self._store = store
         self._world = world
         self._engine = Engine(rules)
+        self._nearest_moment = lru_cache(1_000)(partial(_nearest_moment, rules))
         self.sessions = SessionRepository(store, rules.session_minutes)
         self.views = ViewRepository(store.records)
         self.responses = ResponseRepository(store, world.clock.now)
@@ -216,8 +220,16 @@ class Ledger:
         record = record_of(decision_id, moment, session and session.id, decision)
         record |= {"trace": decision.trace, "view_id": view and view.id}
         body, header = _response_body(moment, view, pending.base_url), f"{decision_id}; reason={decision.reason}"
+        if near := self._nearest_moment(moment.moment_id):
+            header += f"{wire.NEAREST_MOMENT}{quote(near)}"
         response = StoredResponse(body, header, pending.request_hash)
         return DecidedMoment(record, response, pending.key, view, session)
+
+
+def _nearest_moment(rules: Configuration, moment_id: str) -> str | None:
+    """Return the moment with rules that `moment_id`, which has none, probably is, misspelt."""
+    near = [] if moment_id in rules.moments else nearest_names(moment_id, rules.moments, likeness=MISSPELT)
+    return near[0] if near else None
 
 
 def _response_body(moment: Moment, view: View | None, base_url: str) -> bytes:

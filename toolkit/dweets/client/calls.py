@@ -70,7 +70,8 @@ class DweetCalls:
         """Return the sentence about things without a dweet, with the nearest name among the public things."""
         public: list[str] = []
         with suppress(ToolkitError):  # the listing only improves the sentence, and other servers may have none
-            public = [entry["thing"] for entry in self.active_things()]
+            # A thing may have got its first dweet in the meantime.
+            public = [entry["thing"] for entry in self.active_things() if entry["thing"] not in things]
         return missing_names("the gateway has no dweet of", "thing", things, asked, public)
 
     def records_and_deleted(
