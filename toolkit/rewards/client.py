@@ -249,10 +249,10 @@ class RewardClient(PublicNames):
     ) -> dict[str, Any]:
         name = checked_moment_id(moment_id)
         response, decision = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
-        reason, _, near = decision.partition(wire.NEAREST_MOMENT)
+        number_and_reason, _, near = decision.partition(wire.NEAREST_MOMENT)
         if near:
             nearest[name] = unquote(near)
-        reason = reason.partition("; reason=")[2] or None
+        reason = number_and_reason.partition("; reason=")[2] or None
         row = {"date": response.date, "moment_id": name, "device": device, "test": test, "reason": reason}
         if response.view is None:
             return {**row, "rewarded": False}
