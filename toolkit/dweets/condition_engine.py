@@ -67,8 +67,10 @@ _NULL_FAULT = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of
 _PYTHON_OPERATORS = {"and": "&&", "or": "||", "is not": "!==", "is": "===", "not": "!", "elif": "else if"}
 _PYTHON_NAMES = {"None": "null", "True": "true", "False": "false", "len": ".length", "str": "String"}
 _PYTHON_WORDS = "|".join(word.replace(" ", r"\s+") for word in [*_PYTHON_OPERATORS, *_PYTHON_NAMES])
-# Texts are skipped: they are found, but not as the group.
-_PYTHON_WORD = re.compile(rf"""'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+"|(?<![\w$.])({_PYTHON_WORDS})(?![\w$])""")
+# Texts, also unfinished ones, are found too, but not as the group.
+_PYTHON_WORD = re.compile(
+    rf"""'(?:\\.|[^'\\])*+(?:'|\Z)|"(?:\\.|[^"\\])*+(?:"|\Z)|(?<![\w$.])({_PYTHON_WORDS})(?![\w$])"""
+)
 _UNKNOWN_NAME = re.compile(r"ReferenceError: (\S+) is not defined")
 
 # The engine interrupts with an error that a condition cannot catch.

@@ -287,9 +287,9 @@ class DweetClient(PublicNames):
         values = {"who": joined_addresses(who), "thing": thing, "condition": condition}
         answer = self._calls.call(wire.SET_ALERT, values, key)
         contents = self._contents(thing, key)
-        unknown = missing_fields_text(condition, contents) if contents else self._calls.no_dweet_text([thing])
-        if problems := [text for text in (unknown, KEPT_MAILS if answer.keeps_mails else "") if text]:
-            warn_caller("; ".join(problems))
+        problems = missing_fields_text(condition, contents), KEPT_MAILS if answer.keeps_mails else ""
+        if text := "; ".join(filter(None, problems)):
+            warn_caller(text)
         return alert_frame([answer.data], contents)
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
