@@ -47,7 +47,7 @@ class DweetCalls:
         content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
         headers: dict[str, StrOrSecret] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
-        data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}", key)
         retention = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
         self.retention = int(retention) if retention.isascii() and retention.isdigit() else self.retention
         deleted = wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower()))
@@ -114,7 +114,7 @@ class DweetCalls:
         query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
-            _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}")
+            _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}", key)
             raise UnexpectedReply("the response to listen is not a stream")
         if "text/html" in reply.content_type:  # the page would end at once, after each reconnection again
             reply.close()
@@ -138,7 +138,7 @@ def checked_records(records: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     raise UnexpectedReply("the response does not hold dweets with thing, created and content")
 
 
-def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
+def _data_of(reply: HttpReply, request: str, key: Key) -> Any:  # noqa: ANN401
     """Return the data of a success response; raise the error of a failure response."""
     try:
         envelope = orjson.loads(reply.body)
@@ -147,7 +147,7 @@ def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
         raise UnexpectedReply(f"the response to {request} (HTTP {reply.status}) is not from a dweet service") from None
     if outcome == "failed":
         error = wire.error_of(envelope, request=request)
-        if error.message == wire.KEY_NEEDED:
+        if error.message == wire.KEY_NEEDED and key is None:
             error.message += ": give its key, with key= in Python, --key or $TOOLKIT_KEY for a command"
         raise error
     if outcome != "succeeded" or "with" not in envelope:
