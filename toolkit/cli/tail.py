@@ -22,7 +22,8 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
     """Print the dweets of a thing as they arrive.
 
     A line has the time of a dweet and its content as JSON. If the connection is lost, the command reconnects and prints
-    what it missed, as far as the gateway still has it. A thing without any dweet is said once. Ctrl-C ends the command.
+    what it missed, as far as the gateway still has it. If the thing has no dweet yet, the first line says so. Ctrl-C
+    ends the command.
 
     \b
       toolkit tail kitchen

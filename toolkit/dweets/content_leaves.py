@@ -65,10 +65,20 @@ def named_leaf_columns(contents: Sequence[Any], names: Sequence[str]) -> dict[st
 
 def warn_of_missing_columns(contents: Sequence[Any], columns: dict[str, _Column]) -> None:
     """Warn of columns whose name no content has."""
-    if contents and (empty := [name for name, values in columns.items() if values.count(None) == len(values)]):
-        known = list(frequent_leaf_columns(contents)[0])  # with the fields that are always null
-        if missing := [name for name in empty if name not in known]:
-            warn_caller(missing_names("no dweet has", "field", missing, len(columns), known))
+    empty = [name for name, values in columns.items() if values and values.count(None) == len(values)]
+    objects = [content for content in contents if type(content) is dict]
+    # A field that is null in every content is there.
+    if missing := [name for name in empty if not any(_has_leaf(content, name) for content in objects)]:
+        known = list(frequent_leaf_columns(contents)[0])
+        warn_caller(missing_names("no dweet has", "field", missing, len(columns), known))
+
+
+def _has_leaf(content: dict[str, Any], name: str) -> bool:
+    if name in content and not (type(content[name]) is dict and content[name]):
+        return True
+    dots = [position for position, character in enumerate(name) if character == "."]
+    inner = [(content.get(name[:dot]), name[dot + 1 :]) for dot in dots]
+    return any(type(value) is dict and _has_leaf(value, rest) for value, rest in inner)
 
 
 def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401

@@ -16,6 +16,7 @@ from toolkit.dweets.client.alerts import (
     alert_frame,
     backtest_frame,
     backtest_records,
+    fields_read,
     missing_fields_text,
 )
 from toolkit.dweets.client.calls import DweetCalls, checked_records
@@ -286,7 +287,7 @@ class DweetClient(PublicNames):
         """
         values = {"who": joined_addresses(who), "thing": thing, "condition": condition}
         answer = self._calls.call(wire.SET_ALERT, values, key)
-        contents = self._contents(thing, key)
+        contents = self._contents_read_by(condition, thing, key)
         problems = missing_fields_text(condition, contents), KEPT_MAILS if answer.keeps_mails else ""
         if text := "; ".join(filter(None, problems)):
             warn_caller(text)
@@ -302,10 +303,13 @@ class DweetClient(PublicNames):
             record = self._calls.call(wire.GET_ALERT, {"thing": thing}, key).data
         except NotFound:
             return alert_frame([])
-        return alert_frame([record], self._contents(thing, key))
+        condition = record.get("condition") if isinstance(record, dict) else None  # or `alert_frame` raises
+        return alert_frame([record], self._contents_read_by(str(condition), thing, key))
 
-    def _contents(self, thing: str, key: Key) -> list[Any]:
-        return [record["content"] for record in self._calls.records_and_deleted(wire.GET_HISTORY, thing, key)[0]]
+    def _contents_read_by(self, condition: str, thing: str, key: Key) -> list[Any]:
+        """Return the last contents of a thing; none if the condition reads no field of them."""
+        records = self._calls.records_and_deleted(wire.GET_HISTORY, thing, key)[0] if fields_read(condition) else []
+        return [record["content"] for record in records]
 
     def remove_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
         """Remove the alert of a thing (else NotFound), return an empty frame: ``GET /remove/alert/for/{thing}``."""
