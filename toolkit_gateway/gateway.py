@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.argument_checks import checked_keywords
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.public_api import Closable, PublicNames
@@ -99,6 +100,7 @@ class Gateway(PublicNames, Closable):
     ['ApiClientId', 'OtherApiClientId']
     """
 
+    @checked_keywords
     def __init__(
         self,
         folder: str | os.PathLike[str] | None = None,

@@ -40,7 +40,11 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
-        yield World(tk, toolkit.Archive(tmp_path_factory.mktemp("archive")))
+        archive = toolkit.Archive(tmp_path_factory.mktemp("archive"))
+        for thing in ("roof", "attic"):
+            tk.dweets.post(thing, {"celsius": 20.5})
+            archive.add_frame(thing, FRAME)
+        yield World(tk, archive)
 
 
 WRONG: dict[str, tuple[Callable[[World], object], str]] = {
