@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import toolkit
+from tests.commands import called, started
 from tests.conftest import raw_call
-from tests.test_cli import called, started
-from tests.test_wrong_calls import PARTS, World, calls_of
+from tests.toolkit.test_wrong_calls import PARTS, World, calls_of
 from toolkit.errors import DataWarning, InvalidArgument, KeyRejected, MalformedRequest, Unreachable
 from toolkit.http_client import HttpSession
 from toolkit.rewards import made_up_moments, simulate
