@@ -89,7 +89,7 @@ def notebooks_and_data() -> set[str]:
     return {name for name in names if not name.startswith("data/tools/")}
 
 
-def test_the_wheel_has_all_that_is_needed_and_nothing_else(wheel: Path) -> None:
+def test_wheel_has_all_needed_files_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {"toolkit/py.typed", "toolkit/jupyter_settings/labconfig/default_setting_overrides.json"} <= names
@@ -112,7 +112,7 @@ def test_the_source_distribution_has_tests_and_notebooks(distributions: Path) ->
     assert not {name for name in names if name.startswith((".venv", "tests/artefacts", "uv.lock"))}
 
 
-def test_it_says_what_it_is(programs: Path, tmp_path: Path) -> None:
+def test_installed_wheel_names_its_version(programs: Path, tmp_path: Path) -> None:
     assert "Usage:" in run([programs / "python", "-m", "toolkit", "--help"], tmp_path).stdout
     assert re.fullmatch(r"toolkit, version \d\S*\n", run([programs / "toolkit", "--version"], tmp_path).stdout)
 
@@ -200,7 +200,7 @@ def test_with_a_gateway_it_posts_and_reads(gateway_programs: Path, tmp_path: Pat
     assert Path(said[1]).is_relative_to(gateway_programs.parent)
 
 
-def test_its_gateway_serves(gateway_programs: Path, tmp_path: Path) -> None:
+def test_installed_gateway_serves(gateway_programs: Path, tmp_path: Path) -> None:
     command = [gateway_programs / "toolkit", "gateway", "--port=0", "--data=data", "--archive=years"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
@@ -218,7 +218,7 @@ def lab_programs(wheel: Path, gateway_programs: Path) -> Path:
     return gateway_programs
 
 
-def test_its_lab_works_on_copies(lab_programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_lab_works_on_copies(lab_programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tests.commands.TOOLKIT", (str(lab_programs / "python"), *TOOLKIT[1:]))
     with started_lab(tmp_path, "--port=0", "--lab-port=0") as (process, _, lab, token):
@@ -237,7 +237,7 @@ NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if number else []) for number, name in enumerate(NOTEBOOKS)]
 )
-def test_its_notebooks_run(name: str, lab_programs: Path, tmp_path: Path) -> None:
+def test_installed_notebooks_run(name: str, lab_programs: Path, tmp_path: Path) -> None:
     # All of them are compared and driven in a browser elsewhere; here: that the wheel has what they need.
     python = lab_programs / "python"
     copy = "import pathlib, toolkit.system.files as f; f.copy_missing(f.originals(), pathlib.Path('mine'))"

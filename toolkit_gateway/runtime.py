@@ -88,7 +88,7 @@ class Timings:
     condition_seconds: tuple[float, float] = (0.05, 0.5)
 
 
-class OutsideWorld:
+class Runtime:
     """Clock, timings, identifiers and random numbers of one gateway; a `seed` makes all but the secrets repeatable."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None, timings: Timings | None = None) -> None:

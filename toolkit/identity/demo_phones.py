@@ -13,7 +13,7 @@ from toolkit.secret import Secret
 from toolkit.system.files import originals
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.session import Handset
+    from toolkit.identity.client.handset import Handset
 
 
 @cache
@@ -40,7 +40,7 @@ class DemoPhones:
         self.presets: dict[str, str] = {name: preset["result"] for name, preset in demo_data()["presets"].items()}
 
     def handset(self, preset: str) -> Handset:
-        from toolkit.identity.client.session import Handset  # not earlier: a gateway starts without pandas
+        from toolkit.identity.client.handset import Handset  # not earlier: a gateway starts without pandas
 
         if preset not in self.presets:
             raise InvalidArgument(f"a preset is one of {', '.join(self.presets)}")

@@ -33,6 +33,9 @@ MAX_START_AHEAD_SECONDS = 5 * 60
 VIEW_LIFETIME_SECONDS = 24 * 3600
 
 DECISION_HEADER = "X-Reward-Decision"
+#: In this header, before the percent-encoded name of a moment with rules: the moment of the call, which has no rules of
+#: its own, is probably that one, misspelt.
+NEAREST_MOMENT = "; nearest="
 
 #: A company token, in front of the device ids of users who opted out of advertiser tracking.
 COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"

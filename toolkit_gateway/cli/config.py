@@ -26,6 +26,12 @@ CONFIG = environment_option(
     "`toolkit config example` prints one.",
 )
 
+STORE = environment_option(
+    "--store",
+    metavar="URL",
+    help="Store all data in the Redis at redis://[user:password@]host[:port][/db], which several gateways may share.",
+)
+
 
 @click.group()
 def config() -> None:

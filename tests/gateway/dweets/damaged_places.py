@@ -1,4 +1,4 @@
-"""Places where gateways keep everything, whose records a test damages while no gateway runs."""
+"""Stores of gateways, whose records a test damages while no gateway runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.storage import SPACE
 from toolkit_gateway.gateway import store_of
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Records
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Place:
         """Open the store and work with its records."""
 
         async def run() -> T:
-            store = store_of(self.folder, self.url, OutsideWorld().clock.now)
+            store = store_of(self.folder, self.url, Runtime().clock.now)
             await store.open()
             try:
                 return await work(store.records)

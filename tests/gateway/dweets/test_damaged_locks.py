@@ -1,4 +1,4 @@
-"""Damaged records of locks: their things stay shut, all others work, and revoking the lock frees them."""
+"""Damaged records of locks: their things stay locked, all others work, and revoking the lock frees them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
 from toolkit_gateway.dweets.lock_records import LockRecord, LockTable
 from toolkit_gateway.dweets.storage import SPACE, encode_record
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 DAMAGED = {
@@ -284,9 +284,9 @@ def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.Monke
 
     async def run() -> None:
         nonlocal attempts
-        store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
+        store: Any = EmbeddedStore(None, Runtime().clock.now)
         await store.open()
-        service = DweetService(store, OutsideWorld(), DweetSettings())
+        service = DweetService(store, Runtime(), DweetSettings())
         locks = service.locks
         try:
             await service.open()

@@ -1,4 +1,4 @@
-"""How the gateway copies journals into an archive: what it reads again, what it skips, and what a failure leaves."""
+"""How the gateway copies journals into an archive: what it reads again, what it skips, and how it fails."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.toolkit.archive.archive_rows_made import SECOND, START, archived, numbers, rows
+from tests.toolkit.archive.archive_rows import SECOND, START, archived, numbers, rows
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import missing_between, thing_files
-from toolkit.dweets.wire import dweet_record
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
 from toolkit_gateway.dweets import archiving
 from toolkit_gateway.dweets.archiving import JournalCopier
+from toolkit_gateway.dweets.replies import dweet_record
 from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.stores import Entry
 from toolkit_gateway.worker_thread import WorkerThread

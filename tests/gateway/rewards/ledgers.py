@@ -17,7 +17,7 @@ from toolkit.errors import ServiceFailure, StoreUnavailable
 from toolkit_gateway.configuration import configuration_of
 from toolkit_gateway.rewards.ledger import RewardResponse
 from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
-from toolkit_gateway.runtime import Clock, OutsideWorld
+from toolkit_gateway.runtime import Clock, Runtime
 from toolkit_gateway.stores import Store
 
 UNLIMITED = {"per_device_per_day": 10_000, "per_moment_per_day": 10_000, "min_gap_s": 0}
@@ -31,7 +31,7 @@ SCARCE = {
 def service_on(store: Store, clock: Clock | None = None, rules: dict[str, Any] = SCARCE) -> RewardService:
     rewards = configuration_of({"rewards": settings(rules)}).rewards
     assert rewards is not None
-    return RewardService(store, OutsideWorld(clock), rewards)
+    return RewardService(store, Runtime(clock), rewards)
 
 
 def moment(device: str, moment_id: str = "m") -> RewardRequest:

@@ -187,7 +187,7 @@ class JournalSubscription(Subscription):
     def _read_newest(self) -> Future[list[Entry]]:
         # In the order of the writes, so that all later appends of this gateway have higher numbers.
         arguments = self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1
-        return self._topology.send(lambda: Command(*arguments, read=entries_of))
+        return self._journals.topology.send(lambda: Command(*arguments, read=entries_of))
 
     def on_message(self, data: bytes) -> None:
         # If this gateway made the append, its response arrives in a moment, and nothing needs to be read.

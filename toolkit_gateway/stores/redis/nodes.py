@@ -12,7 +12,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import hiredis
 from msgspec import DecodeError
@@ -23,27 +23,34 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.stores.group_commit import GroupCommit
-from toolkit_gateway.stores.redis.address import UNREACHABLE, Host, reason_of
+from toolkit_gateway.stores.redis.address import UNREACHABLE, Host, RedisAddress, reason_of
 from toolkit_gateway.stores.redis.commands import BEAT, SCRIPTS, Command, Group, grouped, parts_of
-from toolkit_gateway.stores.redis.listener import Listener
-
-if TYPE_CHECKING:
-    from toolkit_gateway.stores.redis.topology import Topology
+from toolkit_gateway.stores.redis.listener import Listener, Servers
 
 # The commands that wait for one node or are in flight; further ones are refused, so that memory stays bounded.
 _MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
+class Layout(Servers, Protocol):
+    """What a node needs of the topology."""
+
+    address: RedisAddress
+
+    def key(self, tag: str, name: str) -> bytes: ...
+
+    def send_again(self, group: Group, error: Exception) -> None: ...
+
+
 class Node:
     """One server and its connections: a node of a cluster, or the server that the URL or Sentinel names."""
 
-    def __init__(self, topology: Topology, host: Host | None) -> None:
+    def __init__(self, topology: Layout, host: Host | None) -> None:
         address = topology.address
         self.topology, self.timeout = topology, address.timeout
         self.label = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown_url}"
         self.pool = address.pool(host)
         self.client = Redis(connection_pool=self.pool)
-        self.listener = Listener(self)
+        self.listener = Listener(self, topology)
         self._in_order: GroupCommit[Command] = GroupCommit(partial(self._write, address.replicas))
         self._other_reads: GroupCommit[Command] = GroupCommit(partial(self._write, 0))
         self._loop = asyncio.get_running_loop()

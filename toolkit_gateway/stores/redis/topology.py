@@ -25,7 +25,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores.group_commit import failed_future
 from toolkit_gateway.stores.redis.address import UNREACHABLE, Host, RedisAddress, reason_of
 from toolkit_gateway.stores.redis.commands import Command, Group
-from toolkit_gateway.stores.redis.listener import Subscription
+from toolkit_gateway.stores.redis.listener import Listener, Subscription
 from toolkit_gateway.stores.redis.nodes import Node
 
 log = logging.getLogger("toolkit_gateway")
@@ -94,6 +94,9 @@ class Topology:
                 self._nodes[host] = Node(self, host)
             self._by_tag[tag] = self._nodes[host]
         return self._by_tag[tag]
+
+    def listener_of(self, tag: str) -> Listener:
+        return self.node_of(tag).listener
 
     def send(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
         """Send a command to the node that has its hash tag; one that cannot be encoded fails alone."""
