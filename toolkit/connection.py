@@ -63,6 +63,8 @@ def connect(
     ------
     InvalidArgument
         A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name.
+    ExtraMissing
+        There is no URL, and an embedded gateway needs the extra ``gateway``.
 
     Examples
     --------
