@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import TOOLKIT, call_lab, end, started_lab, url_of
 from tests.conftest import ROOT, raw_call, required_program
-from tests.test_cli import TOOLKIT, call_lab, end, started_lab, url_of
 from tests.test_scans import committed_names
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]  # the first test that needs an environment makes it
@@ -150,7 +150,7 @@ def lab_programs(wheel: Path, programs: Path) -> Path:
 
 def test_its_lab_works_on_copies(lab_programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tests.test_cli.TOOLKIT", (str(lab_programs / "python"), *TOOLKIT[1:]))
+    monkeypatch.setattr("tests.commands.TOOLKIT", (str(lab_programs / "python"), *TOOLKIT[1:]))
     with started_lab(tmp_path, "--port=0", "--lab-port=0") as (process, _, lab, token):
         shown = call_lab(lab, token, "/api/contents?content=1")
         _, complained = end(process, signal.SIGTERM)

@@ -86,9 +86,6 @@ class Timings:
     settle: float = 5.0
     #: The CPU time of one evaluation of a condition, and of its repetition if it was interrupted.
     condition_seconds: tuple[float, float] = (0.05, 0.5)
-    #: Gateways look for unfinished batches of rewards this often, and finish one that they see twice: the gateway that
-    #: began it has died. A claim on an idempotency key lasts more than twice as long, so a retry gets the response.
-    reward_takeover: float = 20.0
 
 
 class Runtime:

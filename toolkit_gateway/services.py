@@ -60,7 +60,6 @@ class Services:
             closing.push_async_callback(handwriting.close)
             self.identity = IdentityService(store, runtime, settings.identity or IdentitySettings())
             await self.dweets.open()
-            await self.rewards.open()
             for lock, key in settings.dweets.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
             yield self._application(handwriting)

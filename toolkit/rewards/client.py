@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import io
-import re
 import textwrap
 import time
 import warnings
@@ -158,12 +157,10 @@ class RewardClient(PublicNames):
         """
         online = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
         event = {"id": wire.SESSION_START, "start": start_text(online)}
-        response, _ = self._post({"device_id": device, "events": [event], "test": bool(test)}, None)
+        response, _ = self._post({"device_id": device, "events": [event], "test": bool(test)})
         return declared_frame([{"date": response.date, "device": device, "test": test}], SESSION_COLUMNS)
 
-    def moment(
-        self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
-    ) -> pd.DataFrame:
+    def moment(self, device: str, moment_id: str, *, test: bool = False) -> pd.DataFrame:
         """Submit one rewardable action: ``POST /2.0/web/moment/`` with ``moment_id``.
 
         Parameters
@@ -172,9 +169,6 @@ class RewardClient(PublicNames):
             Your name for the action, 1 to 128 characters; new names need no registration.
         test
             A test moment always earns a reward, uses no stock and counts for no cap.
-        idempotency_key
-            If the same moment is sent again with the same key within a day, the service repeats the first response.
-            The key has 1 to 256 printable ASCII characters.
 
         Returns
         -------
@@ -185,15 +179,11 @@ class RewardClient(PublicNames):
         Raises
         ------
         InvalidArgument
-            `moment_id` or `idempotency_key` is not allowed.
-        MalformedRequest, KeyRejected, Conflict, RateLimited
-            As in `start_session`; Conflict if the idempotency key was used with another body.
+            `moment_id` is not allowed.
+        MalformedRequest, KeyRejected, RateLimited
+            As in `start_session`.
         """
-        if idempotency_key is not None and not re.fullmatch(r"[!-~]([ -~]{0,254}[!-~])?", idempotency_key):
-            raise InvalidArgument(
-                "an idempotency key has 1 to 256 printable ASCII characters, and no space at either end"
-            )
-        return declared_frame([self._send_moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
+        return declared_frame([self._send_moment(device, moment_id, test)], MOMENT_COLUMNS)
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
         """Submit a frame of moments, one request per row, in the order of the rows.
@@ -214,7 +204,7 @@ class RewardClient(PublicNames):
         tests = boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
         rows = list(zip(moments["device"], map(checked_moment_id, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
-        return declared_frame([self._send_moment(*row, None) for row in bar], MOMENT_COLUMNS)
+        return declared_frame([self._send_moment(*row) for row in bar], MOMENT_COLUMNS)
 
     def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series) -> RewardPage:
         """Return the reward page for a row of `moment`, or a frame of one row; notebooks show it in a sandboxed frame.
@@ -234,20 +224,18 @@ class RewardClient(PublicNames):
         page.fetch()
         return page
 
-    def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
+    def _send_moment(self, device: str, moment_id: str, test: bool) -> dict[str, Any]:
         name = checked_moment_id(moment_id)
-        response, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
+        response, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)})
         row = {"date": response.date, "moment_id": name, "device": device, "test": test, "reason": reason}
         if response.view is None:
             return {**row, "rewarded": False}
         return {**row, "rewarded": True, "view_id": response.view.id, **asdict(response.view.modal)}
 
-    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_MomentResponse, str | None]:
+    def _post(self, fields: Mapping[str, object]) -> tuple[_MomentResponse, str | None]:
         gatewaykey, app_key = self._credential(wire.GATEWAYKEY), self._credential("app_key")
         body = {"app_key": app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
         headers = {"Accept": "application/json"}
-        if key is not None:
-            headers[wire.IDEMPOTENCY_HEADER] = key
         now = str(int(time.time()))
         query: dict[str, str | Secret] = {wire.CACHE_BUSTER: now, wire.GATEWAYKEY: gatewaykey}
         reply = self._session.call(wire.POST_MOMENT, query=query, body=body, headers=headers)

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -11,9 +10,8 @@ from toolkit.rewards import wire
 from toolkit.rewards.engine import Moment
 from toolkit.secret import Secret
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
-from toolkit_gateway.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
-from toolkit_gateway.rewards.idempotency import StoredResponse, hash_of, response_key
-from toolkit_gateway.rewards.ledger import Ledger, PendingMoment, Record
+from toolkit_gateway.rewards.forms import app_label, checked_device_id, device_label, read_form
+from toolkit_gateway.rewards.ledger import Ledger, Record, RewardResponse
 from toolkit_gateway.rewards.settings import Partner, RewardSettings
 from toolkit_gateway.rewards.views import View
 from toolkit_gateway.runtime import Runtime
@@ -26,7 +24,6 @@ class RewardRequest(NamedTuple):
     gatewaykey: str | None
     cache_buster: str | None
     body: bytes
-    idempotency_key: str
     #: The URL at which callers and browsers reach the gateway.
     base_url: str
 
@@ -40,13 +37,10 @@ class RewardService:
         self._rate_limit = limit and RateLimit(limit, limit / 60, lambda: runtime.clock.now() / 1000)
         self._ledger = Ledger(store, runtime, settings.rules)
 
-    async def open(self) -> None:
-        await self._ledger.open()
-
     async def close(self) -> None:
         await self._ledger.close()
 
-    async def respond(self, request: RewardRequest) -> StoredResponse:
+    async def respond(self, request: RewardRequest) -> RewardResponse:
         """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
         partner, number = self._partner_of(request), request.cache_buster
         if number and not (number.isascii() and number.isdigit() and len(number) <= 13):
@@ -61,13 +55,11 @@ class RewardService:
             except LimitReached as reached:
                 seconds = math.ceil(reached.retry_after - 1e-6)
                 raise wire.refusal("too_many_requests", seconds=seconds) from None
-        if key := request.idempotency_key:
-            if len(key) > wire.MAX_IDEMPOTENCY_KEY_CHARACTERS or not key.isprintable():
-                raise wire.refusal("bad_idempotency_key")
-            key = response_key(partner.company_token, key)
-        handler = self._decide if form.start is None else self._start_session
-        respond = partial(handler, form, device, request, key)
-        return await (self._ledger.responses.respond_once(key, request.body, respond) if key else respond())
+        app, device, at = app_label(form.app_key), device_label(device), self._runtime.clock.tick()
+        if form.start is None:
+            return await self._ledger.decide(Moment(app, device, form.moment_id, at, form.test), request.base_url)
+        await self._ledger.start_session(app, device, at, test=form.test)
+        return RewardResponse(msgspec.json.encode({"date": form.start}), None)
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
         """Return a view and whether it is claimed; raise NotFound for a wrong token, an unknown or an expired view."""
@@ -83,11 +75,11 @@ class RewardService:
 
     async def decisions(self) -> list[Record]:
         """Return all decisions in order, with the times of ``shown``, ``claimed``, ``dismissed`` (in milliseconds)."""
-        records, events = await asyncio.gather(self._ledger.records(), self._ledger.views.event_times())
+        records, events = await asyncio.gather(self._ledger.decisions(), self._ledger.views.event_times())
         return [{**record, **events.get(record["view_id"], {})} for record in records]
 
     async def sessions(self) -> list[Record]:
-        return await self._ledger.sessions.started_sessions()
+        return await self._ledger.sessions()
 
     def _partner_of(self, request: RewardRequest) -> Partner:
         if not request.gatewaykey:
@@ -96,16 +88,3 @@ class RewardService:
         if partner is None:
             raise wire.refusal("bad_gatewaykey")
         return partner
-
-    async def _start_session(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
-        at = self._runtime.clock.tick()
-        await self._ledger.sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
-        response = StoredResponse(msgspec.json.encode({"date": form.start}), None, hash_of(request.body))
-        if key:
-            await self._ledger.responses.save(key, response, at)
-        return response
-
-    async def _decide(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
-        at = self._runtime.clock.tick()
-        moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
-        return await self._ledger.decide(PendingMoment(moment, request.base_url, key, hash_of(request.body)))

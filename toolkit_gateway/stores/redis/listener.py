@@ -53,7 +53,7 @@ class Subscription(ABC):
         self._servers, self._listener = servers, servers.listener_of(tag)
         self._reads: GroupCommit[Request[None]] = GroupCommit(self._read)
         servers.subscriptions.add(self)
-        self._listener.add(self)
+        self._listener.follow(self)
 
     @abstractmethod
     async def read(self) -> None:
@@ -73,9 +73,9 @@ class Subscription(ABC):
         """Subscribe to the channel at the node that has it now."""
         listener = self._servers.listener_of(self.tag)
         if listener is not self._listener:
-            self._listener.remove(self)
+            self._listener.unfollow(self)
             self._listener = listener
-            listener.add(self)
+            listener.follow(self)
 
     def refresh(self) -> asyncio.Future[None]:
         """Request a new read, and return a future that is done when this read ends, even if it fails."""
@@ -84,13 +84,13 @@ class Subscription(ABC):
         if self._is_closed:
             request.settle()
         else:
-            self._reads.submit(request)
+            self._reads.add_to_next_batch(request)
         return request.future
 
     def close(self) -> None:
         self._is_closed = True
         self._servers.subscriptions.discard(self)
-        self._listener.remove(self)
+        self._listener.unfollow(self)
 
     async def drain(self) -> None:
         await self._reads.close()
@@ -113,13 +113,13 @@ class Listener:
         self._changed: asyncio.Queue[bytes] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, subscription: Subscription) -> None:
+    def follow(self, subscription: Subscription) -> None:
         self._subscriptions[subscription.channel] = subscription
         self._changed.put_nowait(subscription.channel)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    def remove(self, subscription: Subscription) -> None:
+    def unfollow(self, subscription: Subscription) -> None:
         del self._subscriptions[subscription.channel]
         self._changed.put_nowait(subscription.channel)
         subscription.on_lost()

@@ -1,0 +1,312 @@
+"""Gateways that archive: each dweet once, in order, however and how often they are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import itertools
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.commands import called
+from tests.gateway.stores.stores_under_test import SetClock
+from tests.gateway_process import GatewayProcess
+from tests.redis_servers import fresh_url
+from toolkit.archive.archive import Archive
+from toolkit.archive.file_names import all_files, thing_files
+from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit_gateway import DEMO_START, Gateway
+from toolkit_gateway.dweets.archiving import Archiving
+from toolkit_gateway.dweets.things import journal_of
+from toolkit_gateway.runtime import SteppedClock
+from toolkit_gateway.stores import NewEntry
+from toolkit_gateway.stores.embedded import EmbeddedStore
+
+DWEETS = 20_000
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for a state, not for a time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to this"
+        time.sleep(0.01)
+
+
+def archived_so_far(folder: Path, thing: str) -> int:
+    return sum(file.rows for file in thing_files(folder, thing))
+
+
+def archived_in_all(folder: Path) -> int:
+    return sum(file.rows for files in all_files(folder).values() for file in files)
+
+
+def numbers(folder: Path, thing: str) -> list[int]:
+    history = Archive(folder).history(thing)
+    return history["n"].tolist() if len(history) else []
+
+
+Numbered = tuple[object, int]  # a worker or a thing, and a number
+
+
+class Poster(threading.Thread):
+    """Sends posts over one connection until it breaks, and remembers which dweets were acknowledged."""
+
+    def __init__(self, port: int, posts: Iterable[tuple[str, list[Numbered]]], acknowledged: list[Numbered]) -> None:
+        super().__init__(daemon=True)
+        self.posts, self.acknowledged = posts, acknowledged
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def run(self) -> None:
+        try:
+            for thing, dweets in self.posts:
+                self.connection.request("POST", f"/dweets/for/{thing}", "\n".join(map(json.dumps, dweets)))
+                if b'"this":"succeeded"' in self.connection.getresponse().read():
+                    self.acknowledged += dweets
+        except (OSError, http.client.HTTPException):
+            return  # the gateway was killed: what it acknowledged is what counts
+        finally:
+            self.connection.close()
+
+
+def batches(worker: int, count: int = DWEETS) -> Iterator[tuple[str, list[Numbered]]]:
+    for start in range(0, count, 50):
+        yield "all", [(worker, number) for number in range(start, start + 50)]
+
+
+def rounds(things: list[str], numbers: Iterator[int]) -> Iterator[tuple[str, list[Numbered]]]:
+    return ((thing, [(thing, next(numbers))]) for thing in itertools.cycle(things))
+
+
+def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "archive"
+    options = {"archive": str(folder), "keep": 500, "archive_seconds": 0.05}
+    acknowledged: list[Numbered] = []
+    for turn in range(3):
+        with GatewayProcess(data, **options) as process:
+            before, archived_before = len(acknowledged), archived_so_far(folder, "all")
+            posters = [Poster(process.port, batches(4 * turn + n), acknowledged) for n in range(4)]
+            for poster in posters:
+                poster.start()
+            until(lambda: len(acknowledged) > before + 7_000)  # noqa: B023
+            until(lambda: archived_so_far(folder, "all") > archived_before + 100)  # noqa: B023
+            process.kill()
+            for poster in posters:
+                poster.join(60)
+    with GatewayProcess(data, **options) as process, toolkit.connect(process.base_url) as tk:
+        # A gateway that stops gives its archive some seconds: who was killed may have left more behind than that.
+        until(lambda: archived_so_far(folder, "all") >= len(acknowledged))
+        tk.dweets.post_frame("rest", pd.DataFrame({"n": range(200)}), progress=False)
+        assert process.stop() == 0, "what was posted at the end is archived at the end"
+    archive = Archive(folder)
+    pairs = [tuple(pair) for pair in archive.history("all")["content"]]
+    print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
+    assert len(acknowledged) > DWEETS
+    assert len(set(pairs)) == len(pairs), "none is there twice"
+    assert set(acknowledged) <= set(pairs), "every acknowledged one is there"
+    for worker in range(12):
+        of_worker = [number for who, number in pairs if who == worker]
+        assert of_worker == list(range(len(of_worker))), "in the order of the caller"
+    assert archive.gaps().empty
+    assert numbers(folder, "rest") == list(range(200))
+
+
+@pytest.mark.parametrize(
+    ("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
+def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "archive"
+    options = {"archive": str(folder), "archive_seconds": 0.05}
+    acknowledged: list[Numbered] = []
+    posted_numbers = itertools.count()
+    for turn in range(kills):
+        names = [f"thing-{number}" for number in range(things * turn // kills, things)]
+        names += [f"late-{turn}-{number}" for number in range(things // 10)]  # first posted in this life
+        with GatewayProcess(data, **options) as process:
+            before = len(acknowledged)
+            posters = [Poster(process.port, rounds(names[n::4], posted_numbers), acknowledged) for n in range(4)]
+            for poster in posters:
+                poster.start()
+            archived_before = sum(map(len, all_files(folder).values()))
+            until(lambda: len(acknowledged) - before > len(names))  # noqa: B023
+            until(lambda: sum(map(len, all_files(folder).values())) > archived_before + things // 10)  # noqa: B023
+            process.kill()
+            for poster in posters:
+                poster.join(60)
+    with GatewayProcess(data, **options) as process:
+        # A gateway that stops gives its archive some seconds: who was killed may have left more behind than that.
+        until(lambda: archived_in_all(folder) >= len(acknowledged))
+        assert process.stop() == 0
+    pairs = [tuple(json.loads(content)) for content in Archive(folder).sql("SELECT content FROM dweets")["content"]]
+    print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
+    assert len(set(pairs)) == len(pairs), "none is there twice"
+    assert set(acknowledged) <= set(pairs), "every acknowledged one is there"
+    assert Archive(folder).gaps().empty
+
+
+@pytest.mark.filterwarnings("ignore:the gateway has deleted [0-9,]+ dweet")
+def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp_path: Path) -> None:
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    (folder / "thing=blocked").write_text("in the way", "utf-8")
+    config = {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    clock = SteppedClock(DEMO_START, timedelta(0))  # no midnight comes between
+    with Gateway(archive=folder, config=config, clock=clock) as gateway, toolkit.connect(gateway) as tk:
+        tk.dweets.post("blocked", {"n": 0})
+
+        def is_cut(thing: str) -> bool:
+            """Post more, since a journal is cut when something is added, and say whether it was."""
+            tk.dweets.post_frame(thing, pd.DataFrame({"n": [-1] * 50}))
+            return len(tk.dweets.history(thing)) < 1_500
+
+        for start in range(0, 3_000, 300):
+            for thing in ("free", "blocked"):
+                tk.dweets.post_frame(thing, pd.DataFrame({"n": range(start, start + 300)}))
+            until(lambda: archived_so_far(folder, "free") == start + 300)  # noqa: B023
+        until(lambda: is_cut("free"))
+        assert len(tk.dweets.history("blocked")) == 3_001, "acknowledged, kept, and waiting for its archive"
+        (folder / "thing=blocked").unlink()
+        until(lambda: archived_so_far(folder, "blocked") == 3_001)
+        until(lambda: is_cut("blocked"))
+    assert numbers(folder, "blocked")[:3_001] == [0, *range(3_000)]
+
+
+def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) -> None:
+    """Neither one that another gateway on the store has taken: nobody but its own gateway is told when it posts."""
+    (tmp_path / "thing=blocked").write_text("in the way", "utf-8")
+    store, config = fresh_url(), {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    with Gateway(store=store, archive=tmp_path, config=config) as archiving, Gateway(store=store) as other:
+        with toolkit.connect(archiving) as here, toolkit.connect(other) as there:
+            here.dweets.post("blocked", {"n": 0})
+            for n in range(3):
+                there.dweets.post("free", {"n": n})
+                until(lambda: archived_so_far(tmp_path, "free") == n + 1)  # noqa: B023
+            (tmp_path / "thing=blocked").unlink()
+            until(lambda: archived_so_far(tmp_path, "blocked") == 1)
+    assert (numbers(tmp_path, "free"), numbers(tmp_path, "blocked")) == ([0, 1, 2], [0])
+
+
+def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", "utf-8")
+    with pytest.raises(ArchiveUnusable, match="cannot be written"):
+        Gateway(tmp_path / "data", archive=tmp_path / "file")
+    with Gateway(tmp_path / "data", archive=tmp_path / "archive") as gateway:
+        with pytest.raises(ArchiveUnusable, match="another process or thread is writing"):
+            Gateway(archive=tmp_path / "archive")
+        with toolkit.connect(gateway) as tk:
+            tk.dweets.post("kitchen", {"n": 1})
+    assert numbers(tmp_path / "archive", "kitchen") == [1], "the start that failed let go of everything"
+    refused = called("gateway", "--port=0", f"--archive={tmp_path / 'file' / 'x'}", code=1)
+    assert re.fullmatch(r"Error: the archive .* cannot be written: .*\n", refused.stderr)
+
+
+def test_a_restarted_journal_starts_another_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """With fewer dweets than are archived, with as many, and with more."""
+    posted = [range(5), range(10, 12), range(20, 22), range(30, 39)]
+    for numbers_ in posted:
+        with Gateway(archive=tmp_path) as gateway, toolkit.connect(gateway) as tk:
+            for n in numbers_:
+                tk.dweets.post("kitchen", {"n": n})
+    assert numbers(tmp_path, "kitchen") == [n for numbers_ in posted for n in numbers_]
+    assert Archive(tmp_path).gaps().empty
+    assert len([record for record in caplog.records if "starts another epoch" in record.message]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:2,900 dweets were sent")
+def test_dweets_deleted_before_they_are_archived_are_a_gap(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "archive"
+    for start, end, archive in [(0, 100, folder), (100, 3_000, None), (3_000, 3_001, folder)]:
+        with Gateway(data, archive=archive, keep=500) as gateway, toolkit.connect(gateway) as tk:
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(start, end)}), progress=False)
+    (gap,) = Archive(folder).gaps().to_dict("records")
+    assert (gap["thing"], gap["epoch"], gap["first"]) == ("kitchen", 1, 101)
+    assert numbers(folder, "kitchen") == [*range(100), *range(gap["last"], 3_001)]
+    assert Archive(folder).things()["missing"].tolist() == [gap["missing"]]
+
+
+def test_recording_is_refused_in_one_sentence(tk: toolkit.Connection, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"--archive FOLDER.*Gateway\(archive=FOLDER\)") as caught:
+        tk.dweets.record("kitchen", tmp_path, seconds=5)
+    refused = called("record", "kitchen", "--to", str(tmp_path), "--ask-key", code=2)
+    assert refused.stderr == f"Error: {caught.value}\n"
+
+
+def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Path) -> None:
+    for archive in ("one", "two"):
+        with Gateway(tmp_path / "data", archive=tmp_path / archive) as gateway, toolkit.connect(gateway) as tk:
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}))
+    assert numbers(tmp_path / "one", "kitchen") == list(range(700))
+    assert numbers(tmp_path / "two", "kitchen") == [*range(700), *range(700)]
+
+
+def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
+    options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500}
+    options["timings"] = {"lease": 1.0}
+    acknowledged: list[Numbered] = []
+    with GatewayProcess(None, **options) as archiver, GatewayProcess(None, **options) as other:
+        gateways = [archiver, other, other]
+        posters = [Poster(process.port, batches(n, DWEETS // 2), acknowledged) for n, process in enumerate(gateways)]
+        for poster in posters:
+            poster.start()
+        until(lambda: archived_so_far(tmp_path, "all") > 1_000)
+        archiver.kill()
+        for poster in posters:
+            poster.join(60)
+        until(lambda: archived_so_far(tmp_path, "all") >= len(acknowledged))
+        assert other.stop() == 0
+    pairs = [tuple(pair) for pair in Archive(tmp_path).history("all")["content"]]
+    assert len(acknowledged) >= DWEETS
+    assert len(set(pairs)) == len(pairs), "none is there twice"
+    assert set(acknowledged) <= set(pairs), "every acknowledged one is there, though only 500 are kept"
+    for worker in range(3):
+        of_worker = [number for who, number in pairs if who == worker]
+        assert of_worker == list(range(len(of_worker))), "in the order of the caller"
+    assert Archive(tmp_path).gaps().empty
+
+
+def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+
+    async def post(store: EmbeddedStore, first: int) -> None:
+        drafts = [NewEntry(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
+                  for n in range(first, first + 50)]  # fmt: skip
+        await store.journals.append(journal_of("t"), drafts)
+
+    async def become(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        # A lease runs out when the test says so, however busy the machine.
+        clock, stopped_clock = SetClock(), SetClock()
+        store = EmbeddedStore(None, clock)
+        await store.open()
+        first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
+        await first.open()
+        await second.open()
+        assert first.is_writing
+        assert not second.is_writing
+        await post(store, 0)
+        await become(lambda: second.note_post("t") == 50)  # every gateway learns what is archived
+        clock.at += 301  # the first one cannot renew its lease any more: its clock stands still
+        await become(lambda: second.is_writing and not first.is_writing)
+        await post(store, 50)
+        await become(lambda: first.note_post("t") == 100)
+        assert archived_so_far(tmp_path, "t") == 100
+        await second.close()
+        await first.close()
+        await store.close()
+
+    asyncio.run(run())
+    assert numbers(tmp_path, "t") == list(range(100))

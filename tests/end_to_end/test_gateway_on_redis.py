@@ -1,0 +1,168 @@
+"""Gateways on one Redis, over HTTP and on the command line: one world, clear answers while it is away, no password."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+import toolkit
+from tests.commands import called
+from tests.conftest import RawStream, operator_of, raw_call
+from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
+from toolkit.errors import InvalidArgument, ServiceFailure, StoreUnavailable
+from toolkit_gateway import Gateway
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer(appendonly="yes", appendfsync="always") as running:
+        yield running
+
+
+def content(frame: bytes) -> Any:
+    return json.loads(json.loads(frame.split(b"\r\n")[1]))["content"]
+
+
+def test_two_gateways_answer_while_redis_is_away_and_go_on_when_it_is_back(server: RedisServer) -> None:
+    with Gateway(store=server.url) as one, Gateway(store=server.url) as other:
+        here, there = toolkit.connect(one), toolkit.connect(other)
+        here.dweets.post("kitchen", 1)
+        assert there.dweets.latest("kitchen")["content"].tolist() == [1]
+        with RawStream(other.base_url, "/listen/for/dweets/from/kitchen?since=0") as stream:
+            assert content(stream.chunk()) == 1
+            device = here.rewards.new_device_id("acme")
+            server.kill()
+            calls: list[Callable[[], object]] = [
+                lambda: here.dweets.post("kitchen", 2),
+                lambda: there.dweets.latest("kitchen"),
+                lambda: there.dweets.history("kitchen"),
+                lambda: here.dweets.things(),
+                lambda: here.rewards.start_session(device),
+                lambda: here.identity.session().authenticate(one.handset("happy")),
+            ]
+            for call in calls:
+                refused = wait_until_refused(call)
+                assert (refused.status, refused.retryable) == (503, True)
+            reply = raw_call(other.base_url, "GET", "/get/latest/dweet/for/kitchen")
+            assert (reply.status, reply.headers["retry-after"]) == (200, "1")
+            assert json.loads(reply.body)["with"] == 503
+            server.start()
+            wait_until(lambda: is_answered(lambda: here.dweets.post("kitchen", "back")))
+            # The other gateway answers from memory until it hears of the dweet, some milliseconds later.
+            assert content(stream.chunk()) == "back"
+            assert there.dweets.history("kitchen")["content"].tolist()[-1] == "back"
+        assert here.rewards.start_session(device) is not None
+        with here.identity.session() as session:
+            session.authenticate(one.handset("happy"))
+
+
+def wait_until_refused(call: Callable[[], object]) -> ServiceFailure:
+    # A gateway that has not heard of the end yet answers from memory for that moment.
+    found: list[ServiceFailure] = []
+
+    def is_refused() -> bool:
+        try:
+            call()
+        except ServiceFailure as error:
+            found.append(error)
+        return bool(found)
+
+    wait_until(is_refused)
+    return found[0]
+
+
+def is_answered(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except ServiceFailure:
+        return False
+    return True
+
+
+def test_a_folder_and_a_store_are_not_given_together(tmp_path: Any) -> None:
+    with pytest.raises(InvalidArgument, match="a folder or a store, not both"):
+        Gateway(tmp_path, store="redis://localhost")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:6379",
+        "http://:SECRET@localhost",
+        "redis://",
+        "redis://:SECRET@one:1,two:2",
+        "redis://:SECRET@localhost:port",
+        "redis://:SECRET/with/slashes@localhost",
+        "redis://:SECRET@localhost?prefix={x}",
+        "redis://:SECRET@localhost?replicas=-1",
+        "redis://:SECRET@localhost?timeout=soon",
+        "redis://:SECRET@localhost?colour=red",
+        "unix://:SECRET@",
+        "redis+sentinel://:SECRET@localhost:26379",
+        "redis+cluster://:SECRET@localhost/3",
+    ],
+)
+def test_a_url_that_names_no_redis_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="the URL of the store cannot be") as refused:
+        Gateway(store=url)
+    assert "SECRET" not in str(refused.value)
+
+
+def test_options_for_texts_change_no_dweet() -> None:
+    with Gateway(store=f"{fresh_url()}&decode_responses=true&encoding=latin-1") as gateway:
+        with toolkit.connect(gateway) as tk:
+            tk.dweets.post("kitchen", {"name": "Öfen"})
+            assert tk.dweets.history("kitchen")["name"].tolist() == ["Öfen"]
+            assert len(tk.dweets.latest("kitchen")) == 1
+
+
+def test_what_the_gateway_says_of_itself_holds_no_password() -> None:
+    password = secrets.token_hex(8)
+    with RedisServer(requirepass=password) as server:
+        with Gateway(store=f"redis://:{password}@127.0.0.1:{server.port}/1?prefix=lab:") as gateway:
+            assert repr(gateway).endswith(f"running, kept in redis://127.0.0.1:{server.port}/1>")
+            operator_of(gateway).issue_lock()
+        with pytest.raises(StoreUnavailable) as refused:
+            Gateway(store=f"redis://:{password}x@127.0.0.1:{server.port}")
+        assert password not in str(refused.value)
+        with server.client(password=password, db=1) as client:
+            assert all(key.startswith(b"lab:") for key in client.keys("*"))
+
+
+def test_on_the_command_line() -> None:
+    away = called("gateway", "--port", "0", "--store", "redis://:SECRET@127.0.0.1:1", code=1)
+    assert away.stderr.count("\n") == 1
+    assert "redis://127.0.0.1:1 cannot be used now" in away.stderr
+    bad = called("gateway", "--port", "0", code=2, TOOLKIT_STORE="http://:SECRET@127.0.0.1:1")
+    both = called("gateway", "--data", "unused", "--store", "redis://127.0.0.1:1", code=2)
+    assert "a folder or a store, not both" in both.stderr
+    called("lock", "new", code=2)
+    assert "SECRET" not in away.output + bad.output
+
+
+def test_a_lock_that_is_issued_beside_the_gateway_is_known_to_it_at_once() -> None:
+    environment = {**os.environ, "TOOLKIT_STORE": fresh_url()}
+    command = [sys.executable, "-m", "toolkit"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, "gateway", "--port", "0"], stdout=pipe, text=True, env=environment) as gateway:
+        try:
+            assert gateway.stdout is not None
+            url = gateway.stdout.readline().split()[-1]
+            issued = called("lock", "new", TOOLKIT_STORE=environment["TOOLKIT_STORE"])
+            lock, master, _ = (line.split()[-1] for line in issued.stdout.splitlines())
+            locked = raw_call(url, "GET", f"/lock/vault?lock={lock}&key={master}")
+            assert json.loads(locked.body)["this"] == "succeeded"
+            assert json.loads(raw_call(url, "POST", "/dweet/for/vault", b"1").body)["with"] == 403
+            assert str(shared_server().port) not in " ".join(psutil.Process(gateway.pid).cmdline())
+        finally:
+            gateway.terminate()
+            assert gateway.wait(30) == 0

@@ -1,0 +1,233 @@
+"""Callers lock, unlock, post and set alerts in any order, at any gateway of a store; a model says what must happen."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.conftest import Caller
+from tests.mail_server import eventually
+from tests.redis_servers import fresh_url
+from toolkit_gateway import Gateway
+from toolkit_gateway.http import access
+
+NEEDED = (403, "this thing is locked and requires a key")
+REFUSED = (403, "the key you provided doesn't work with this thing")
+WRONG = (403, "this lock doesn't exist or the key doesn't fit")
+NOT_LOCKED, LOCKED = (409, "this thing is not locked"), (409, "this thing is already locked")
+IN_USE, NOT_IN_USE = (409, "this lock is already in use"), (404, "this lock is not in use")
+ALERT_NEEDS_LOCK = (409, "a thing must be locked before an alert can be set")
+NOT_FOUND = (404, "we couldn't find this")
+
+NUMBERS = itertools.count()
+THINGS, LOCKS, GATEWAYS = st.integers(0, 1), st.integers(0, 2), st.integers(0, 1)
+#: A key of lock 0, 1 or 2, a wrong key, or none.
+KEYS = st.tuples(st.sampled_from(["master", "read"]), LOCKS) | st.sampled_from([("wrong", 0), ("none", 0)])
+Key = tuple[str, int]
+
+
+class Place:
+    """The gateways on one store: two on a Redis, one on a folder, which can be started again."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder, self._url = folder, None if folder else fresh_url()
+        self._stack = ExitStack()
+        self.start()
+
+    def start(self) -> None:
+        self._stack.close()
+        gateways = 1 if self._folder else 2
+        opened = [self._stack.enter_context(Gateway(self._folder, store=self._url)) for _ in range(gateways)]
+        self.callers = [Caller(gateway) for gateway in opened]
+
+    def stop(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(scope="module", params=["folder", "redis"])
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access, "WRONG_KEYS_AT_ONCE", 1_000_000)  # all examples share the limits of one caller
+        place = Place(tmp_path_factory.mktemp("locks") if request.param == "folder" else None)
+        yield place
+        place.stop()
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Two things and three locks of their own, on gateways that all examples share."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+        self.has_restarted = False
+        self.lock_of: dict[int, int] = {}
+        self.alerts: dict[int, str] = {}
+        self.newest: dict[int, int] = {}
+
+    @initialize()
+    def begin(self) -> None:
+        example = next(NUMBERS)
+        self.things = [f"thing-{example}-{number}" for number in range(2)]
+        self.locks = [self.place.callers[0].lock() for _ in range(3)]
+
+    def key(self, key: Key) -> str:
+        kind, lock = key
+        _, master, read = self.locks[lock]
+        return {"master": f"key={master}", "read": f"key={read}", "wrong": "key=wrong", "none": ""}[kind]
+
+    def ask(self, gateway: int, target: str) -> Any:
+        """Return the data of an answer, or the code and text of a failure."""
+        answer = self.place.callers[gateway % len(self.place.callers)].get(target)
+        return answer["with"] if answer["this"] == "succeeded" else (answer["with"], answer["because"])
+
+    def refusal(self, thing: int, key: Key, *kinds: str) -> tuple[int, str] | None:
+        """Return why this key may not do to the thing what keys of these kinds may."""
+        if thing not in self.lock_of:
+            return None
+        if key[0] == "none":
+            return NEEDED
+        return None if key in [(kind, self.lock_of[thing]) for kind in kinds] else REFUSED
+
+    def unlocked(self, thing: int) -> None:
+        del self.lock_of[thing]
+        self.alerts.pop(thing, None)
+
+    @rule(thing=THINGS, lock=LOCKS, key=KEYS, gateway=GATEWAYS)
+    def lock(self, thing: int, lock: int, key: Key, gateway: int) -> None:
+        found = self.ask(gateway, f"/lock/{self.things[thing]}?lock={self.locks[lock][0]}&{self.key(key)}")
+        if key != ("master", lock):
+            assert found == WRONG
+        elif thing in self.lock_of:
+            assert found == LOCKED
+        elif lock in self.lock_of.values():
+            assert found == IN_USE
+        else:
+            assert found == self.locks[lock][0]
+            self.lock_of[thing] = lock
+
+    @rule(thing=THINGS, key=KEYS, gateway=GATEWAYS)
+    def unlock(self, thing: int, key: Key, gateway: int) -> None:
+        found = self.ask(gateway, f"/unlock/{self.things[thing]}?{self.key(key)}")
+        if thing not in self.lock_of:
+            assert found == NOT_LOCKED
+        else:
+            refusal = self.refusal(thing, key, "master")
+            assert found == (refusal or self.things[thing])
+            if refusal is None:
+                self.unlocked(thing)
+
+    @rule(lock=LOCKS, key=KEYS, gateway=GATEWAYS)
+    def remove_lock(self, lock: int, key: Key, gateway: int) -> None:
+        found = self.ask(gateway, f"/remove/lock/{self.locks[lock][0]}?{self.key(key)}")
+        used_by = [thing for thing, used in self.lock_of.items() if used == lock]
+        if key != ("master", lock):
+            assert found == WRONG
+        elif not used_by:
+            assert found == NOT_IN_USE
+        else:
+            assert found == self.locks[lock][0]
+            self.unlocked(used_by[0])
+
+    @rule(thing=THINGS, key=KEYS, gateway=GATEWAYS)
+    def post(self, thing: int, key: Key, gateway: int) -> None:
+        number = next(NUMBERS)
+        found = self.ask(gateway, f"/dweet/for/{self.things[thing]}?number={number}&{self.key(key)}")
+        refusal = self.refusal(thing, key, "master")
+        if refusal is None:
+            assert found["content"] == {"number": number}
+            self.newest[thing] = number
+        else:
+            assert found == refusal
+
+    @rule(thing=THINGS, key=KEYS, gateway=GATEWAYS)
+    def read(self, thing: int, key: Key, gateway: int) -> None:
+        target = f"/get/latest/dweet/for/{self.things[thing]}?{self.key(key)}"
+        expected = self.refusal(thing, key, "master", "read")
+        if expected is None and thing not in self.newest:
+            expected = NOT_FOUND
+        if expected is not None:
+            assert self.ask(gateway, target) == expected
+            return
+
+        def is_newest() -> bool:
+            found = self.ask(gateway, target)
+            return isinstance(found, list) and found[0]["content"] == {"number": self.newest[thing]}
+
+        eventually(is_newest)  # another gateway hears of a dweet, also of the first one, a moment later
+
+    @rule(thing=THINGS, key=KEYS, gateway=GATEWAYS, limit=st.integers(0, 3))
+    def set_alert(self, thing: int, key: Key, gateway: int, limit: int) -> None:
+        condition = f"dweet.number < {limit}"
+        found = self.ask(
+            gateway, f"/alert/a@b.example/when/{self.things[thing]}/{condition}?{self.key(key)}".replace(" ", "%20")
+        )
+        expected = ALERT_NEEDS_LOCK if thing not in self.lock_of else self.refusal(thing, key, "master")
+        if expected is None:
+            assert found["condition"] == condition
+            self.alerts[thing] = condition
+        else:
+            assert found == expected
+
+    @rule(thing=THINGS, key=KEYS, gateway=GATEWAYS, operation=st.sampled_from(["get", "remove"]))
+    def use_alert(self, thing: int, key: Key, gateway: int, operation: str) -> None:
+        found = self.ask(gateway, f"/{operation}/alert/for/{self.things[thing]}?{self.key(key)}")
+        expected = ALERT_NEEDS_LOCK if thing not in self.lock_of else self.refusal(thing, key, "master")
+        if expected is None and thing not in self.alerts:
+            expected = NOT_FOUND
+        if expected is not None:
+            assert found == expected
+        elif operation == "get":
+            assert found["condition"] == self.alerts[thing]
+        else:
+            del self.alerts[thing]
+
+    @precondition(lambda self: not self.has_restarted)
+    @rule()
+    def restart(self) -> None:
+        self.has_restarted = True
+        self.place.start()
+
+    @invariant()
+    def every_gateway_agrees_on_what_is_locked(self) -> None:
+        for gateway in range(len(self.place.callers)):
+            for thing, name in enumerate(self.things):
+                target = f"/get/latest/dweet/for/{name}?"
+                eventually(
+                    lambda gateway=gateway, thing=thing, target=target: (
+                        (self.ask(gateway, target) == NEEDED) == (thing in self.lock_of)
+                    )
+                )
+
+
+def walk(place: Place, examples: int) -> None:
+    depth = settings(
+        max_examples=examples,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    run_state_machine_as_test(lambda: AnyOrder(place), settings=depth)  # type: ignore[no-untyped-call]
+
+
+def test_no_order_of_calls_leaves_the_rules_of_locks(place: Place) -> None:
+    walk(place, 25)
+
+
+@pytest.mark.long
+def test_no_long_order_of_calls_leaves_the_rules_of_locks(place: Place) -> None:
+    walk(place, 300)

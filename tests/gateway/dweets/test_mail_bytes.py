@@ -1,0 +1,262 @@
+"""What arrives at a mail server where devices and names of things attack it: read from the bytes on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+import os
+import re
+import stat
+from email.header import decode_header, make_header
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from aiosmtpd.smtp import Envelope
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.conftest import Caller, operator_of
+from tests.mail_server import MailServer, eventually
+from toolkit.dweets import wire
+from toolkit.errors import InvalidArgument, MalformedRequest
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.mail import Mail
+from toolkit_gateway.dweets.mail_delivery import MailFolder, Outcome
+from toolkit_gateway.dweets.storage import SPACE, encode_record
+from toolkit_gateway.runtime import Runtime
+from toolkit_gateway.stores.embedded import EmbeddedStore
+
+HEADERS = [
+    "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type",
+    "Content-Transfer-Encoding",
+]  # fmt: skip
+HEADERS_IN_WORD = "=?utf-8?q?=0D=0AReply-To:_evil@x.example=0D=0A=0D=0A<html>?="
+BCC_IN_BASE64 = "=?utf-8?b?DQpCY2M6IGV2aWxAeC5leGFtcGxlDQo=?="
+
+# What a device reports -> what the subject says of it.
+REPORTS = {
+    "plain": "plain",
+    HEADERS_IN_WORD: HEADERS_IN_WORD,
+    BCC_IN_BASE64: BCC_IN_BASE64,
+    f"{HEADERS_IN_WORD} {BCC_IN_BASE64}": f"{HEADERS_IN_WORD} {BCC_IN_BASE64}",
+    "=?utf-8?q?split\r\n =0ABcc:_evil@x.example?=": "=?utf-8?q?split =0ABcc:_evil@x.example?=",
+    "=?utf-8?q?=0ABcc:": "=?utf-8?q?=0ABcc:",
+    "?= =?": "?= =?",
+    "?==?utf-8?q?=41?=": "?==?utf-8?q?=41?=",
+    "=\r\n?utf-8?q?=41?=": "= ?utf-8?q?=41?=",
+    "a\r\nBcc: evil@x.example": "a Bcc: evil@x.example",
+    "b\rBcc: evil@x.example": "b Bcc: evil@x.example",
+    "c\nBcc: evil@x.example": "c Bcc: evil@x.example",
+    "d\u2028Bcc: evil@x.example": "d Bcc: evil@x.example",
+    "e\u0085Bcc: evil@x.example": "e Bcc: evil@x.example",
+    "f\x0b\x0c\x1c\x1d\x1e\u2029Bcc: evil@x.example": "f Bcc: evil@x.example",
+    "g\x07\x1b[31m\x7f\x9b": "g [31m",
+    "\r\n\r\n<html>": "<html>",
+    "\r\n.\r\nMAIL FROM:<evil@x.example>\r\n": ". MAIL FROM:<evil@x.example>",
+    "\n.\nMAIL": ". MAIL",
+    "\r.\rRCPT": ". RCPT",
+    "ü" * 300: "ü" * 185,
+    "x" * 3000: "x" * 185,
+    "=?utf-8?q?=0A?= " * 100: ("=?utf-8?q?=0A?= " * 100)[:185].rstrip(),
+    "\U0001f525" * 190: "\U0001f525" * 185,
+    "'\"\\();<>@,:": "'\"\\();<>@,:",
+}
+
+
+def mails_of(server: MailServer, count: int) -> list[Envelope]:
+    eventually(lambda: len(server.mails) == count, said=f"not {count} mails, but {len(server.mails)}, had arrived")
+    return server.mails
+
+
+def subject_in(data: bytes) -> str:
+    """Check that a mail has our headers only, once each, and return its subject as every reader decodes it."""
+    assert data.isascii()
+    assert not re.search(rb"\r(?!\n)|(?<!\r)\n", data), "a lone CR or LF ends a line for some servers"
+    assert max(map(len, data.split(b"\r\n"))) <= 998
+    old, new = email.message_from_bytes(data), email.message_from_bytes(data, policy=email.policy.default)
+    assert sorted(old.keys()) == sorted(new.keys()) == sorted(HEADERS)
+    assert new.get_content_type() == "text/plain"
+    assert not new.is_multipart()
+    assert not new.defects
+    assert old["To"] == "a@b.example, c@d.example"
+    assert old["From"] == "alerts@gateway.invalid"
+    subject = str(make_header(decode_header(old["Subject"].replace("\r\n", ""))))
+    assert subject == new["Subject"]
+    return subject
+
+
+def armed(call: Caller, thing: str, condition: str = "return dweet") -> str:
+    """Set an alert that mails what the device says; return the key."""
+    _, key, _ = call.locked(thing)
+    answer = call.get(f"/alert/a@b.example,c@d.example/when/{thing}/{quote(condition, safe='')}?key={key}")
+    assert answer["this"] == "succeeded"
+    return key
+
+
+@pytest.mark.parametrize("to", ["server", "folder"])
+def test_no_text_of_a_device_becomes_a_header(to: str, tmp_path: Path) -> None:
+    with MailServer() as server, Gateway(tmp_path, smtp=server.url if to == "server" else None) as gateway:
+        call = Caller(gateway)
+        key = armed(call, "oven")
+        for report in REPORTS:
+            assert call.post("oven", report, f"?key={key}")["this"] == "succeeded"
+        finished = {"server": "sent", "folder": "kept"}[to]
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == [finished] * len(REPORTS))
+        kept = sorted(operator_of(gateway).outbox()["subject"])
+    for mail in server.mails:
+        assert (mail.mail_from, mail.rcpt_tos) == ("alerts@gateway.invalid", ["a@b.example", "c@d.example"])
+    contents = [mail.content for mail in server.mails] or [file.read_bytes() for file in tmp_path.glob("outbox/*.eml")]
+    subjects = sorted(subject_in(content) for content in contents if isinstance(content, bytes))
+    assert subjects == sorted(f"Alert of oven: {said}" for said in REPORTS.values()) == kept
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [HEADERS_IN_WORD, BCC_IN_BASE64, "a\u2028Bcc: evil@x.example", "ü" * 100, "?= =?", '"x" <evil@x.example>, y'],
+)
+def test_no_name_of_a_thing_becomes_a_header(thing: str) -> None:
+    with MailServer() as server, Gateway(smtp=server.url) as gateway:
+        call = Caller(gateway)
+        key = armed(call, quote(thing, safe=""))
+        call.post(quote(thing, safe=""), "fire", f"?key={key}")
+        (mail,) = mails_of(server, 1)
+        (kept,) = operator_of(gateway).outbox()["text"]
+    assert isinstance(mail.content, bytes)
+    assert subject_in(mail.content) == f"Alert of {thing.replace(chr(0x2028), ' ')}: fire"
+    body = email.message_from_bytes(mail.content).get_payload(decode=True)
+    assert isinstance(body, bytes)
+    assert body.decode().replace("\r\n", "\n") == kept
+
+
+def test_half_a_character_in_a_message_is_mailed_as_a_mark() -> None:
+    with MailServer() as server, Gateway(smtp=server.url) as gateway:
+        call = Caller(gateway)
+        key = armed(call, "oven", "return 'a' + String.fromCharCode(0xd83d) + 'b' + String.fromCharCode(0xdc0a)")
+        call.post("oven", 1, f"?key={key}")
+        (mail,) = mails_of(server, 1)
+    assert isinstance(mail.content, bytes)
+    assert subject_in(mail.content) == "Alert of oven: a\ufffdb\ufffd"
+
+
+PARTS = [
+    "=?",
+    "?=",
+    "utf-8",
+    "?q?",
+    "?b?",
+    "=0A",
+    "=0D",
+    "\r",
+    "\n",
+    " ",
+    "\u2028",
+    "\x85",
+    "\x00",
+    "Bcc:",
+    "a@b.c",
+    "ü",
+    "\U0001f525",
+]
+TEXTS = st.text() | st.lists(st.sampled_from(PARTS)).map("".join)
+
+
+@given(message=TEXTS, text=TEXTS, thing=TEXTS)
+@example(message="\ufffd", text="\r.\r", thing="=?")
+def test_any_text_is_read_back_as_it_was(message: str, text: str, thing: str) -> None:
+    mail = Mail.for_alert(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
+    content = mail.content("alerts@gateway.invalid")
+    assert subject_in(content) == mail.subject
+    body = email.message_from_bytes(content).get_payload(decode=True)
+    assert isinstance(body, bytes)
+    assert lines_of(body.decode()) == lines_of(mail.text)
+    assert mail.subject == " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", mail.subject).split())
+
+
+def lines_of(text: str) -> list[str]:
+    return re.sub(r"\r\n?", "\n", text).rstrip("\n").split("\n")
+
+
+BAD_ADDRESSES = [
+    "=?utf-8?q?a=40b.example=2Cevil=40x.example?=@b.c", "=?utf-8?q?evil?=@x.example", "a=?@b.c", "a@x..co", "a@.co",
+    "a@co.", ".a@x.co", "a.@x.co", "a..b@x.co", "a@x.-co", "a@x-.co", '"a b"@x.co', '"a@b"@x.co', "a\\@x.co",
+    "a@x.co\r\nRCPT TO:<evil@x.co>", "a@x.co\n", "a@x.co\r", "a@x.co\x00", "a\x85@x.co", "a\u2028@x.co",
+    "<a@x.co>", "A <a@x.co>", "a@x.co>", "a@[127.0.0.1]", "a@x.co;b", "\ud800@x.co", "", " ", "@", "a", "a@",
+    "a@" + "x" * 64 + ".co", "a@" + ".".join(["x" * 60] * 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", BAD_ADDRESSES, ids=ascii)
+def test_an_address_that_could_be_read_otherwise_is_refused(address: str) -> None:
+    for who in (address, f"a@b.example,{address}"):
+        with pytest.raises(MalformedRequest, match="^who must be a comma-separated list of e-mail addresses$"):
+            wire.checked_recipients(who)
+    with pytest.raises(InvalidArgument, match="sender"):
+        Gateway(config={"dweets": {"sender": address}})
+
+
+LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
+ADDRESSES = st.builds(
+    lambda local, host: f"{'.'.join(local)[:64].rstrip('.')}@{'.'.join(host)}",
+    st.lists(st.from_regex(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,9}", fullmatch=True), min_size=1, max_size=4),
+    st.lists(LABELS, min_size=1, max_size=4),
+).filter(lambda address: "=?" not in address)
+
+
+def test_the_envelope_has_exactly_the_addresses_that_were_given() -> None:
+    @given(st.lists(ADDRESSES, min_size=1, max_size=20))
+    def check(addresses: list[str]) -> None:
+        assert wire.checked_recipients(",".join(addresses)) == addresses
+        given_addresses.extend(addresses)
+
+    given_addresses: list[str] = []
+    check()
+    wanted = [given_addresses[start : start + 20] for start in range(0, min(len(given_addresses), 200), 20)]
+    with MailServer() as server, Gateway(smtp=server.url) as gateway:
+        call = Caller(gateway)
+        for number, who in enumerate(wanted):
+            _, key, _ = call.locked(f"oven-{number}")
+            target = f"/alert/{quote(','.join(who), safe='')}/when/oven-{number}/return%20true?key={key}"
+            assert call.get(target)["this"] == "succeeded"
+            call.post(f"oven-{number}", 1, f"?key={key}")
+        arrived = mails_of(server, len(wanted))
+    assert sorted(mail.rcpt_tos for mail in arrived) == sorted(wanted)
+
+
+def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    good = Mail("oven:0", 1_000, "oven", ["a@b.example"], "s", "t")
+    bad = [
+        replace(good, id=f"oven:{number}", at=1_000 + number, to=["a@b.example", address])
+        for number, address in enumerate(BAD_ADDRESSES, 1)
+        if "\ud800" not in address  # a record that holds one is damaged
+    ]
+
+    async def leave() -> None:
+        store = EmbeddedStore(tmp_path, Runtime().clock.now)
+        await store.open()
+        for mail in [*bad, replace(good, id="oven:nobody", at=0, to=[]), good]:
+            await store.records.put(SPACE, mail.key, encode_record(mail))
+        await store.close()
+
+    asyncio.run(leave())
+    with MailServer() as server, Gateway(tmp_path, smtp=server.url) as gateway:
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
+    assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
+    complaints = [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()]
+    assert len(complaints) == len(bad) + 1
+    assert any("'a@x..co' is not an e-mail address" in complaint for complaint in complaints)
+
+
+def test_only_the_owner_may_read_kept_mails(tmp_path: Path) -> None:
+    folder = tmp_path / "outbox"
+    mail = Mail("oven:1", 1_000, "oven", ["a@b.example"], "subject", "a secret")
+    before = os.umask(0)
+    try:
+        assert asyncio.run(MailFolder(folder).deliver(mail, "c@d.example")) == Outcome("kept")
+    finally:
+        os.umask(before)
+    (file,) = folder.iterdir()
+    assert file.read_bytes() == mail.content("c@d.example")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)] == [0o700, 0o600]

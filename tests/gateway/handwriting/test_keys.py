@@ -1,0 +1,134 @@
+"""Who may call, and how often."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+import toolkit
+from tests.commands import called
+from tests.conftest import raw_call
+from tests.handwriting_service import Service, errors_of
+from tests.mail_server import eventually
+from toolkit.errors import KeyRejected, RateLimited
+from toolkit.secret import Secret
+from toolkit_gateway import Gateway
+from toolkit_gateway.configuration import configuration_of
+from toolkit_gateway.rate_limit import RateLimit
+
+KEYS = [{"apikey": "letters-key", "apisecret": "letters-secret"}]
+
+
+def basic(pair: str) -> str:
+    return f"Authorization: Basic {base64.b64encode(pair.encode()).decode()}\r\n"
+
+
+@pytest.fixture(scope="module")
+def closed():
+    """A gateway with one key."""
+    with Gateway(config={"handwriting": {"apikeys": KEYS}}) as gateway:
+        yield Service(gateway.base_url)
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        ("apikey=letters-key", "", 200),
+        ("", basic("letters-key:letters-secret"), 200),
+        ("apikey=letters-key", basic("foo:bar"), 200),
+        ("", "", 401),
+        ("apikey=", "", 401),
+        ("apikey=other", "", 401),
+        ("apikey=letters-secret", "", 401),
+        ("", basic("letters-key:other"), 401),
+        ("", basic("letters-key"), 401),
+        ("", basic(":"), 401),
+        ("", "Authorization: Basic !!!\r\n", 401),
+        ("", "Authorization: Basic\r\n", 401),
+        ("", "Authorization: Bearer letters-key\r\n", 401),
+    ],
+)
+def test_only_configured_keys_are_taken(closed: Service, query: str, headers: str, status: int) -> None:
+    reply = closed.get("/handwritings", query, headers=headers)
+    assert reply.status == status
+    if status == 401:
+        assert errors_of(reply) == [{"error": "unauthorized"}]
+        assert reply.headers["www-authenticate"].startswith("Basic ")
+        assert "x-ratelimit-limit" not in reply.headers
+
+
+def test_without_configured_keys_any_is_taken_but_not_none(service: Service) -> None:
+    assert service.get("/handwritings", "apikey=whatever").status == 200
+    assert service.get("/handwritings", "", headers=basic("who:ever")).status == 200
+    assert service.get("/handwritings", "").status == 401
+    assert service.get("/handwritings", "apikey=").status == 401
+
+
+def test_a_client_with_a_wrong_key_is_told_without_it(closed: Service) -> None:
+    with toolkit.connect(closed.base_url, credentials={"apikey": "my-own-wrong-key"}) as tk:
+        with pytest.raises(KeyRejected, match="unauthorized: use .*apikey.* or set .TOOLKIT_APIKEY") as caught:
+            tk.handwriting.available()
+        assert caught.value.status == 401
+        assert "my-own-wrong-key" not in str(caught.value)
+    with toolkit.connect(closed.base_url, credentials={"apikey": "letters-key"}) as tk:
+        assert len(tk.handwriting.available()) >= 120
+
+
+def test_the_command_sends_its_key_to_its_gateway_only(closed: Service, tmp_path: Path) -> None:
+    letter = "write", "Dear Ada", "--hand=Molly", "-o", str(tmp_path / "letter.svg")
+    called(*letter, TOOLKIT_URL=closed.base_url, TOOLKIT_APIKEY="letters-key")
+    said = called(*letter, f"--url={closed.base_url}", code=1, TOOLKIT_APIKEY="letters-key").stderr
+    assert "unauthorized: use " in said
+    assert "$TOOLKIT_APIKEY together with $TOOLKIT_URL" in said
+
+
+def test_the_bucket_of_a_key_runs_dry_and_fills_again() -> None:
+    limits = {"burst": 2, "calls_a_second": 0.001}
+    with Gateway(config={"handwriting": limits}) as gateway, toolkit.connect(gateway) as tk:
+        replies = [raw_call(gateway.base_url, "GET", "/handwritings?limit=1&apikey=a") for _ in range(3)]
+        assert [reply.status for reply in replies] == [200, 200, 429]
+        assert [reply.headers["x-ratelimit-remaining"] for reply in replies] == ["1", "0", "0"]
+        assert {reply.headers["x-ratelimit-limit"] for reply in replies} == {"2"}
+        assert int(replies[0].headers["x-ratelimit-reset"]) < int(replies[2].headers["x-ratelimit-reset"]) <= 2000
+        assert errors_of(replies[2]) == [{"error": "rate limit exceeded"}]
+        assert 0 < int(replies[2].headers["retry-after"]) <= 1000
+        assert raw_call(gateway.base_url, "GET", "/handwritings?limit=1&apikey=b").status == 200
+        tk.handwriting.available()  # asks for two pages, so the bucket of its key is dry
+        with pytest.raises(RateLimited) as caught:
+            tk.handwriting.available()
+        assert caught.value.retryable
+        assert 0 < caught.value.retry_after <= 1000
+
+
+def test_a_dry_bucket_fills_again() -> None:
+    with Gateway(config={"handwriting": {"burst": 1, "calls_a_second": 2.0}}) as gateway:
+        target = "/handwritings?limit=1&apikey=a"
+        eventually(lambda: raw_call(gateway.base_url, "GET", target).status == 429)
+        eventually(lambda: raw_call(gateway.base_url, "GET", target).status == 200)
+
+
+def test_errors_are_counted_and_tell_what_is_left(service: Service) -> None:
+    reply = service.get("/handwritings", "apikey=k&limit=0")
+    assert (reply.status, reply.headers["x-ratelimit-limit"]) == (400, "1000000")
+
+
+def test_strangers_do_not_fill_the_memory() -> None:
+    now = 0.0
+    limit = RateLimit(1, 1.0, lambda: now)
+    for number in range(60_000):
+        now = number / 100_000
+        limit.take(Secret(str(number)))
+    left = [limit.left(Secret(str(number))).remaining for number in (9_999, 10_000)]
+    assert left == [1, 0], "only the last 50,000 are remembered"
+
+
+def test_no_key_is_shown() -> None:
+    assert "letters" not in repr(configuration_of({"handwriting": {"apikeys": KEYS}}))
+
+
+def test_a_key_that_is_too_long_is_refused(service: Service) -> None:
+    for key, status in (("k" * 256, 200), ("k" * 257, 401)):
+        assert service.get("/handwritings", f"apikey={key}").status == status
+        assert service.get("/handwritings", "", headers=basic(f"{key}:secret")).status == status

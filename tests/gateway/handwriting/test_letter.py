@@ -1,0 +1,308 @@
+"""Letters of several pages: full pages, clear lines, text in order, and bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pypdfium2
+import pytest
+from PIL import Image
+
+import toolkit
+from tests.conftest import raw_call
+from tests.handwriting_service import MOLLY, Service, errors_of
+from tests.written_pages import handwriting, ink_left
+from toolkit.errors import InvalidArgument, InvalidParameters
+from toolkit.handwriting import wire
+from toolkit_gateway import Gateway
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
+from toolkit_gateway.ink.renderer import draw, render, write_pages
+
+SENTENCES = (
+    "Yesterday the ferry brought a big yellow dog, two trunks of old books and a piano for the schoolmaster.",
+    "Do you remember how Grandfather kept bees behind the quarry, and how they followed him just to the gate?",
+    "Jolly fishermen (there were thirty of them!) gave us fresh mackerel, figs & lemons; we paid with songs.",
+    "If the fog lifts by Friday, Harry will take the pony up to Fjallgate Hill and fetch the post himself.",
+    "Kind regards go to Quincy, Zoë and Björk, who asked for your recipe: 3 eggs, 1/2 pint of milk, a pinch of salt.",
+)
+MM = 72 / 25.4
+EDGE = 20 * MM
+
+
+def long_text(words: int) -> str:
+    paragraphs: list[str] = []
+    while sum(len(paragraph.split()) for paragraph in paragraphs) < words:
+        n = len(paragraphs)
+        paragraphs.append(" ".join(SENTENCES[(n + k * (n % 4 + 1)) % 5] for k in range(3 + n % 4)))
+    return "Dear Ada,\n\n" + "\n\n".join(paragraphs) + "\n\nYours,\nMargaret"
+
+
+def of(hand: Handwriting, words: int, kind: str = "pdf", **more: object) -> Parameters:
+    """Return the parameters of an A4 letter."""
+    given = {"handwriting_size": 12.0, "width": 210 * MM, "height": 297 * MM, "margin": Margin(*[EDGE] * 4),
+             "line_spacing": None, "random_seed": 7, **more}  # fmt: skip
+    return Parameters(hand, kind, long_text(words), is_multipage=True, **given)
+
+
+def pages_of(parameters: Parameters) -> Iterator[Page]:
+    return write_pages(parameters)[1]
+
+
+def faults(page: Page, parameters: Parameters, is_last: bool) -> list[str]:
+    """Return what is wrong with a page: ink in a margin, room for another line, or lines that meet."""
+    s, found = page.strokes, []
+    box = (s.x - s.radius).min(), (s.y - s.radius).min(), page.width - (s.x + s.radius).max(), \
+        page.height - (s.y + s.radius).max()  # fmt: skip
+    if min(box) < EDGE - 3 or page.cut_line is not None:
+        found.append(f"ink at {[round(float(side)) for side in box]}")
+    pitch = float(np.diff(page.baseline).max()) if len(page.baseline) > 1 else 0.0
+    if not is_last and page.height - EDGE - page.baseline[-1] > 2 * pitch:
+        found.append("there is room for another line")
+    met = lines_that_meet(page, parameters)
+    return found + ([f"{met} pixels of two lines"] if met else [])
+
+
+def lines_that_meet(page: Page, parameters: Parameters) -> int:
+    """Return how many pixels have the ink of two lines; lines of one remainder modulo 3 are drawn together."""
+    line = page.layout.line[page.word_of_stroke]
+    whole = replace(page, width=float(np.ceil(page.width)), height=float(np.ceil(page.height)))
+    inked = np.zeros((int(whole.height), int(whole.width)), int)
+    for part in range(3):
+        of_part = replace(whole, strokes=page.strokes.select(line % 3 == part))
+        data, _ = draw([of_part], replace(parameters, kind="png", handwriting_color=RGB(0, 0, 0)))
+        inked += np.asarray(Image.open(io.BytesIO(data)))[:, :, 3] > 128
+    return int((inked > 1).sum())
+
+
+def check_letter(parameters: Parameters) -> list[str]:
+    hand = parameters.handwriting
+    pages = list(pages_of(parameters))
+    found = [f"{hand.title}, page {n}: {fault}" for n, page in enumerate(pages, 1)
+             for fault in faults(page, parameters, n == len(pages))]  # fmt: skip
+    done = render(parameters)
+    read = pypdfium2.PdfDocument(done.data)
+    text = " ".join(page.get_textpage().get_text_range() for page in read)
+    if text.split() != parameters.text.split():
+        found.append(f"{hand.title}: the text of the PDF is another one")
+    return found if len(read) == done.pages == len(pages) else [*found, f"{hand.title}: {len(read)} pages"]
+
+
+def test_a_tilde_is_the_home_folder(hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    letter = hands.handwriting.letter("Hi", "Molly", random_seed=7)
+    assert "1 page of 595.28 x 841.89, 1 line, seed 7>" in repr(letter)
+    letter.save("~/letter.pdf")
+    letter.save_pictures("~/pages", dpi=30)
+    hands.handwriting.letters(pd.DataFrame({"n": [1]}), "Hi {n}", "Molly", "~/merged", progress=False)
+    assert {path.name for path in tmp_path.iterdir()} >= {"letter.pdf", "pages", "merged"}
+    assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize("title", ["Molly", "Bailey"])
+def test_pages_are_full_clear_and_searchable_in_order(title: str) -> None:
+    parameters = of(handwriting(title), 220, width=148 * MM, height=210 * MM)
+    assert check_letter(parameters) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("hand", list(catalogue().values())[::4], ids=lambda hand: hand.title)
+def test_a_letter_of_3000_words_in_thirty_hands(hand: Handwriting) -> None:
+    assert check_letter(of(hand, 3000)) == []
+
+
+def test_a_page_never_begins_with_an_empty_line() -> None:
+    parameters = of(handwriting("Winters"), 0, height=300.0, line_spacing=2.0)
+    text = "\n\n".join(f"Verse {n}" for n in range(60))
+    for page in pages_of(replace(parameters, text="\n\n\nDear Ada\n\n" + text + "\n\n\n")):
+        lines = page.layout.line_texts
+        assert lines[0] or lines[:4] == ["", "", "", "Dear Ada"]
+
+
+def test_line_variance_never_brings_lines_of_a_letter_nearer() -> None:
+    parameters = of(handwriting("Winters"), 300)
+    exact, varied = (
+        np.diff(next(pages_of(replace(parameters, line_spacing_variance=variance))).baseline) for variance in (0.0, 0.5)
+    )
+    assert np.ptp(exact) < 1e-9
+    assert varied.min() >= exact[0] - 1e-9
+    assert varied.max() > 1.2 * exact[0]
+
+
+def test_one_long_line_beside_short_ones_costs_little_memory() -> None:
+    parameters = replace(of(handwriting("Molly"), 1), handwriting_size=0.1, text="a\n" * 1000 + "m" * 1500)
+    tracemalloc.start()
+    try:
+        pages_of(parameters)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_pages_of_a_letter_differ_and_a_seed_repeats_them() -> None:
+    parameters = of(handwriting("Winters"), 0, height=150.0, line_spacing=2.0)
+    parameters = replace(parameters, text="\n".join(["the same words"] * 4))
+    first, second = (ink_left(page) for page in list(pages_of(parameters))[:2])
+    assert first != second
+    assert render(parameters).data == render(parameters).data
+
+
+def test_a_middle_page_has_its_text_in_the_middle() -> None:
+    parameters = replace(of(handwriting("Molly"), 0, align="middle"), text="Happy birthday")
+    (page,) = pages_of(parameters)
+    s = page.strokes
+    top, bottom = float((s.y - s.radius).min()), float((s.y + s.radius).max())
+    assert top == pytest.approx(page.height - bottom)
+
+
+# -- the client ------------------------------------------------------------------------------------------------
+
+
+def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: Path) -> None:
+    letter = hands.handwriting.letter(long_text(80), "Molly", page="A6", margin="12mm", random_seed=7)
+    assert letter.pages > 2
+    assert repr(letter).startswith(f"<Letter by Molly, {letter.pages} pages of 297.64 x 419.53, ")
+    assert set(letter._repr_mimebundle_()) == {"text/plain", "image/png"}
+    document = pypdfium2.PdfDocument(letter.save(tmp_path / "letter.pdf"))
+    assert len(document) == letter.pages
+    paths = letter.save_pictures(tmp_path / "pages", background="white", dpi=72)
+    assert [path.name for path in paths] == [f"page-{n}.png" for n in range(1, letter.pages + 1)]
+    drawn = np.asarray(document[1].render(scale=1).to_pil().convert("L"), float)
+    ours = np.asarray(Image.open(paths[1]).convert("L"), float)
+    assert np.abs(drawn[:419, :297] - ours[:419, :297]).mean() < 8  # 18 with other lines
+    sharp = letter.picture(2, dpi=300)
+    assert (sharp.width, sharp.height) == (1240, 1748)
+    for file in (sharp.save(tmp_path / "clear.png"), sharp.save(tmp_path / "white.png", background="white")):
+        with Image.open(file) as image:
+            image.load()
+            assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+    assert sharp.ink_share == pytest.approx(letter.picture(2, dpi=72).ink_share, rel=0.05)
+
+
+def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -> None:
+    looks: tuple[dict[str, bool | None], ...] = ({}, {"natural": None}, {"natural": True}, {"natural": False})
+    usual, unset, natural, regular = (
+        hands.handwriting.letter("all the same", "Molly", random_seed=7, **look).pdf.data for look in looks
+    )
+    assert usual == unset == natural != regular
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"page": "B5"}, "page 'B5' is unknown"),
+        ({"margin": "11cm"}, "margin leaves no room for text"),
+        ({"margin": "145mm,1mm,145mm,1mm"}, "a line of this size does not fit between the margins"),
+        ({"text": "a" * 60_001}, "text maximum length is 60000 characters"),
+        ({"text": "  \n"}, "text is required"),
+        ({"text": "ab\ud800"}, "text must be valid UTF-8"),
+        ({"text": "שלום"}, "text has characters this handwriting cannot write: 'ש' 'ל' 'ו' 'ם'"),
+        ({"hand": "Mollie"}, "there is no handwriting 'Mollie': the nearest titles are Molly"),
+        ({"align": "left"}, "align is 'top' or 'middle'"),
+        ({"line_spacing": 9}, "line_spacing must be between"),
+    ],
+)
+def test_letters_that_cannot_be_are_refused(hands: toolkit.Connection, given: dict[str, object], said: str) -> None:
+    with pytest.raises((InvalidArgument, InvalidParameters), match=said):
+        hands.handwriting.letter(**{"text": "Dear Ada", "hand": "Molly", **given})
+
+
+@pytest.mark.parametrize(("page", "dpi", "said"), [(0, 72, "between 1 and 1"), (2, 72, "between 1 and 1"),
+                                                   (1, 0, "dpi is"), (1, 5000, "dpi is"), (1, float("nan"), "dpi is"),
+                                                   (1, 770, "dpi is between 1 and 769 for this page")])  # fmt: skip
+def test_pictures_that_cannot_be_are_refused(hands: toolkit.Connection, page: int, dpi: float, said: str) -> None:
+    letter = hands.handwriting.letter("Dear Ada", "Molly")
+    with pytest.raises(InvalidArgument, match=said):
+        letter.picture(page, dpi=dpi)
+
+
+# -- the wire --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "body", "status", "said"),
+    [
+        ("gif", "", b"{}", 404, "not found"),
+        ("replay", "", b"{}", 404, "not found"),
+        ("pdf", "", b"{", 400, wire.LETTER_BODY),
+        ("pdf", "", b'{"text": 1}', 400, wire.LETTER_BODY),
+        ("pdf", "", b'["text"]', 400, wire.LETTER_BODY),
+        ("pdf", "&height=auto", b'{"text": "a"}', 400, "height must be a distance: a letter has pages of one size"),
+        ("png", "&page_number=2", b'{"text": "a"}', 400, "page_number must be between 1 and 1"),
+        ("png", "&page_number=x", b'{"text": "a"}', 400, 'page_number unable to parse: "x"'),
+    ],
+)
+def test_wrong_letters_on_the_wire(
+    service: Service, kind: str, query: str, body: bytes, status: int, said: str
+) -> None:
+    target = f"/render/letter/{kind}?apikey=k&handwriting_id={MOLLY}{query}"
+    reply = raw_call(service.base_url, "POST", target, body)
+    assert (reply.status, errors_of(reply)[0]["error"]) == (status, said)
+
+
+def test_a_letter_on_the_wire_tells_its_pages(service: Service) -> None:
+    target = f"/render/letter/svg?apikey=k&handwriting_id={MOLLY}&width=300px&height=100px&page_number=2"
+    reply = raw_call(service.base_url, "POST", target, json.dumps({"text": "one two three\n" * 9}).encode())
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "image/svg+xml"
+    assert int(reply.headers["x-handwriting-pages"]) > 2
+    assert raw_call(service.base_url, "GET", target).status == 405
+
+
+JOINER = "\N{ZERO WIDTH JOINER}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("png", {"text": "a", "width": 0.01, "margin": None, "handwriting_size": 0.1}),
+        ("png", {"text": "a", "width": 0.01, "margin": None, "handwriting_size": 0.1, "paper": "grid"}),
+        ("pdf", {"text": JOINER}),
+        ("svg", {"text": f"\t{JOINER}", "width": 0.01, "margin": None, "natural": True}),
+        ("pdf", {"handwriting": handwriting("Sorrel"), "text": "m" * 40, "width": 3.0, "margin": None,
+                 "handwriting_size": 1.0, "natural": True, "random_seed": 1}),
+    ],
+)  # fmt: skip
+def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, object]) -> None:
+    assert render(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.frugal_worker"
+    )
+    target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
+    with Gateway() as gateway:
+        reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
+        assert (reply.status, errors_of(reply)) == (400, [{"error": wire.TOO_MUCH_WORK}])
+        assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_a_pdf_of_one_word_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.frugal_worker"
+    )
+    with Gateway() as gateway:
+        assert Service(gateway.base_url).render("pdf", text="\N{POTTED PLANT}" * 1400, width="100in").status == 200
+
+
+@pytest.mark.long
+def test_a_large_letter_has_the_same_memory_after_120_hands(service: Service) -> None:
+    for hand in catalogue():
+        assert service.render(handwriting_id=hand, text="The quick brown fox. " * 20, natural="true").status == 200
+    target = f"/render/letter/pdf?apikey=k&handwriting_id={hand}&handwriting_size=12px&width=595px&height=842px"
+    letter = json.dumps({"text": "The kitchen is warm. " * 2850}).encode()
+    assert raw_call(service.base_url, "POST", f"{target}&pen=pencil", letter).status == 200

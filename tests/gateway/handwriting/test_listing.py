@@ -1,0 +1,97 @@
+"""The listing and single records."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.handwriting_service import MOLLY, Service
+from toolkit.errors import InvalidArgument, InvalidParameters
+from toolkit.handwriting import wire
+
+
+def listed(service: Service, query: str = "") -> list[dict]:
+    reply = service.get("/handwritings", f"apikey=k&{query}")
+    assert reply.status == 200
+    return json.loads(reply.body)
+
+
+def test_the_whole_listing_is_sorted_by_id(service: Service) -> None:
+    records = listed(service)
+    assert len(records) >= 120
+    assert [record["id"] for record in records] == sorted(record["id"] for record in records)
+    assert all(list(record) == list(wire.HANDWRITING_FIELDS) for record in records)
+    assert all(record[rating] > 0 for record in records for rating in wire.RATINGS)
+
+
+@pytest.mark.parametrize("order_by", wire.HANDWRITING_FIELDS)
+@pytest.mark.parametrize("order_dir", ["asc", "desc"])
+def test_pages_of_any_order_make_the_whole(service: Service, order_by: str, order_dir: str) -> None:
+    order = f"order_by={order_by}&order_dir={order_dir}"
+    whole, pages = listed(service, order), []
+    while page := listed(service, f"{order}&limit=50&offset={len(pages)}"):
+        pages += page
+    assert pages == whole
+    keys = [record[order_by] for record in whole]
+    folded = [key.casefold() if isinstance(key, str) else key for key in keys]
+    assert folded == sorted(folded, reverse=order_dir == "desc")
+
+
+def test_ties_are_in_the_order_of_ids(service: Service) -> None:
+    for order_dir in ("asc", "desc"):
+        records = listed(service, f"order_by=rating_cursivity&order_dir={order_dir}")
+        ties = [(a["id"], b["id"]) for a, b in zip(records, records[1:], strict=False)
+                if a["rating_cursivity"] == b["rating_cursivity"]]  # fmt: skip
+        assert ties
+        assert all(first < second for first, second in ties)
+
+
+def test_an_offset_past_the_end_gives_nothing(service: Service) -> None:
+    assert listed(service, "offset=100000") == []
+
+
+def test_one_record(service: Service) -> None:
+    reply = service.get(f"/handwritings/{MOLLY}")
+    assert json.loads(reply.body) == next(record for record in listed(service) if record["id"] == MOLLY)
+
+
+def test_the_frame_has_typed_columns(hands: toolkit.Connection) -> None:
+    frame = hands.handwriting.available()
+    dtypes = {name: str(dtype) for name, dtype in frame.dtypes.items()}
+    assert dtypes == {
+        "title": "str",
+        "date_created": "datetime64[us, UTC]",
+        "date_modified": "datetime64[us, UTC]",
+        **dict.fromkeys(wire.RATINGS, "Int64"),
+    }
+    assert frame.index.name == "id"
+    assert frame.index.is_unique
+
+
+def test_filters_and_order(hands: toolkit.Connection) -> None:
+    frame = hands.handwriting.available(rating_neatness=(1450, None), rating_cursivity=(None, 1400),
+                                        order_by="rating_neatness", order_dir="desc")  # fmt: skip
+    assert 0 < len(frame) < 120
+    assert frame["rating_neatness"].min() >= 1450
+    assert frame["rating_cursivity"].max() <= 1400
+    assert frame["rating_neatness"].is_monotonic_decreasing
+    nobody = hands.handwriting.available(rating_neatness=(5000, None))
+    pd.testing.assert_series_equal(nobody.dtypes, frame.dtypes)
+    with pytest.raises(InvalidParameters, match="order_by must be one of"):
+        hands.handwriting.available(order_by="rating_friendliness")
+    with pytest.raises(InvalidArgument, match="pair"):
+        hands.handwriting.available(rating_neatness=1500)
+
+
+def test_equal_ratings_are_ordered_by_title(hands: toolkit.Connection) -> None:
+    frame = hands.handwriting.available(order_by="rating_neatness", order_dir="desc")
+    pairs = list(zip(-frame["rating_neatness"].astype(int), frame["title"].str.casefold(), strict=True))
+    assert pairs == sorted(pairs)
+
+
+def test_zero_is_a_seed(hands: toolkit.Connection) -> None:
+    first, second = (hands.handwriting.png("Hi", "Molly", height="auto", random_seed=0) for _ in range(2))
+    assert first.data == second.data

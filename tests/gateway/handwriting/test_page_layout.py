@@ -1,0 +1,119 @@
+"""Pages, margins, alignment, CSS colours and backgrounds, and what they say of wrong values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import toolkit
+from tests.handwriting_service import Service
+from tests.written_pages import LETTER, handwriting
+from toolkit.errors import InvalidArgument, InvalidParameters
+from toolkit.handwriting.client.style import LetterStyle, Page, letter_query
+from toolkit_gateway.ink.parameters import Margin
+
+EDGES = Margin(30.0, 40.0, 50.0, 60.0)
+
+
+def box(page) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of the ink."""
+    s = page.strokes
+    return (
+        float((s.x - s.radius).min()), float((s.y - s.radius).min()),
+        float((s.x + s.radius).max()), float((s.y + s.radius).max()),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("title", ["Winters", "Molly", "Bailey", "Vivian"])
+@pytest.mark.parametrize("spacing", [0.8, 2.5])
+def test_text_begins_at_the_margins_and_stays_inside(page_of, title, spacing) -> None:
+    page = page_of("Élan, " + LETTER, hand=handwriting(title), margin=EDGES, height=None, line_spacing=spacing)
+    left, top, right, bottom = box(page)
+    assert left == pytest.approx(EDGES.left, abs=5)
+    assert left >= EDGES.left
+    assert EDGES.top - 1e-6 <= top <= EDGES.top + 20
+    assert right <= 504 - EDGES.right + 1e-6
+    assert bottom <= page.height - EDGES.bottom
+    assert page.cut_line is None
+
+
+def test_middle_is_between_the_margins(page_of) -> None:
+    page = page_of("Hello\nthere", margin=EDGES, align="middle")
+    _, top, _, bottom = box(page)
+    assert top - EDGES.top == pytest.approx(page.height - EDGES.bottom - bottom)
+    too_long = page_of("a\n" * 40, margin=EDGES, align="middle")
+    assert box(too_long)[1] == pytest.approx(EDGES.top)
+    assert too_long.cut_line is not None
+
+
+def test_a_margin_of_the_wire_is_one_distance_or_four(service: Service) -> None:
+    four = service.render("svg", margin="10px, 1in,2cm,0.5in", width="300px", height="auto", random_seed="7")
+    assert four.status == 200
+    assert service.render("svg", margin="20px", height="auto", width="100px").status == 200
+
+
+@pytest.mark.parametrize(
+    ("page", "width", "height"), [("a5", "148mm", "210mm"), (("10 cm", "7in"), "10 cm", "7in"), ([9, 8], "9pt", "8pt")]
+)
+def test_pages_of_a_letter_on_the_wire(page: Page, width: str, height: str) -> None:
+    assert letter_query(LetterStyle(page=page), "pdf") == {"width": width, "height": height}
+
+
+@pytest.mark.parametrize(
+    ("style", "said"),
+    [
+        ({"page": "B5"}, "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal, or a width and a height"),
+        ({"page": ("21cm", 842)}, "page mixes numbers with texts: give each distance its unit"),
+        ({"page": (-1, 5)}, "page cannot be negative: -1"),
+        ({"page": (float("nan"), 5)}, "page cannot be nan"),
+        ({"margin": "-2cm"}, "margin cannot be negative: -2cm"),
+        ({"margin": (1, 2)}, "margin is one distance, or four .*, not 2"),
+        ({"margin": ("1cm", "2cm", 3, 4)}, "margin mixes numbers"),
+        ({"margin": "2"}, "margin has '2', which is no distance: write a unit, as in 2mm"),
+        ({"margin": "2cm 3cm"}, "margin has '2cm 3cm', which is no distance"),
+    ],
+)
+def test_wrong_pages_and_margins_are_named(style: LetterStyle, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        letter_query({"page": "A4", **style}, "pdf")
+
+
+def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:
+    text = "\n".join(f"Line {n} of the song" for n in range(1, 9))
+    with pytest.warns(UserWarning, match="from the line 'Line 4 of the song' on") as warned:
+        done = hands.handwriting.png(text, "Molly", width="6in", height="110px", handwriting_size=20)
+    assert warned[0].filename == __file__
+    assert done.overflow
+    assert done.cut == "Line 4 of the song"
+    frame = hands.handwriting.sweep(text, "Molly", height=[110, 600])
+    assert frame["overflow"].tolist() == [True, False]
+
+
+def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path) -> None:
+    png = hands.handwriting.png("Hello", "Molly", height="auto", handwriting_color="navy")
+    saved = Image.open(png.save(tmp_path / "a.png", background="#ffe"))
+    assert saved.mode == "RGB"
+    assert saved.getpixel((0, 0)) == (255, 255, 238)
+    assert round(saved.info["dpi"][0]) == 72
+    assert np.asarray(saved).min(axis=(0, 1)).tolist()[0] < 60
+    svg = hands.handwriting.svg("Hello", "Molly", height="auto")
+    data = svg.save(tmp_path / "a.svg", background="#ff000080").read_bytes()
+    assert b'fill="#ff0000" fill-opacity="0.502"/><path' in data
+    pdf = hands.handwriting.pdf("Hello", "Molly", height="auto")
+    with pytest.raises(InvalidArgument, match="a PDF has no background"):
+        pdf.save(tmp_path / "a.pdf", background="white")
+    with pytest.raises(InvalidArgument, match="'bluish' is no CSS colour"):
+        png.save(tmp_path / "b.png", background="bluish")
+    with pytest.raises(InvalidArgument, match=r"'rgb\(1, 2, 300\)' is no CSS colour"):
+        svg.save(tmp_path / "b.svg", background="rgb(1, 2, 300)")
+    with pytest.raises(InvalidArgument, match="background is a str or None, not an int"):
+        png.save(tmp_path / "b.png", background=5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
+
+
+def test_a_colour_that_is_none_is_refused(hands: toolkit.Connection) -> None:
+    with pytest.raises(InvalidParameters, match="handwriting_color must be valid RGB"):
+        hands.handwriting.png("Hello", "Molly", handwriting_color="bluish")

@@ -1,0 +1,125 @@
+"""Renderings as they come over the wire."""
+
+from __future__ import annotations
+
+import io
+import socket
+from urllib.parse import quote, urlsplit
+
+import pytest
+from PIL import Image
+
+from tests.handwriting_service import MOLLY, Service
+from toolkit_gateway.ink.catalogue import catalogue
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.renderer import render
+
+WINTERS = "2D5S18M00002"
+TYPES = {"png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml"}
+
+
+@pytest.mark.parametrize("hand", [MOLLY, WINTERS])
+@pytest.mark.parametrize("kind", TYPES)
+def test_two_processes_render_the_same_bytes(service: Service, kind: str, hand: str) -> None:
+    text = "Dear Ada,\nthe engine works."
+    reply = service.render(kind, handwriting_id=hand, text=text, height="auto", random_seed="7")
+    ink = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
+    done = render(Parameters(catalogue()[hand], kind, text, height=None, random_seed=7, handwriting_color=ink))
+    assert reply.status == 200
+    assert reply.headers["content-type"] == TYPES[kind]
+    assert reply.body == done.data
+    assert reply.headers["x-handwriting-seed"] == "7"
+    assert reply.headers["x-handwriting-lines"] == "2"
+    assert float(reply.headers["x-handwriting-ink"]) == pytest.approx(done.ink_share, abs=1e-6)
+
+
+def test_the_defaults(service: Service) -> None:
+    with Image.open(io.BytesIO(service.render().body)) as image:
+        assert (image.size, image.mode) == ((504, 360), "RGBA")
+        assert image.info["dpi"] == pytest.approx((72, 72), abs=0.01)
+        assert image.getpixel((0, 0)) == (0, 0, 0, 0)
+    pdf = service.render("pdf")
+    assert pdf.headers["x-handwriting-size"] == "504x360"
+
+
+@pytest.mark.parametrize(
+    ("width", "pixels"),
+    [("4in", 288), ("4 in", 288), ("288PX", 288), ("288pt", 288), ("10.16cm", 288), ("101.6 mm", 288), ("287.5px", 288),
+     (".5in", 36), ("125in", 9000)],
+)  # fmt: skip
+def test_all_units(service: Service, width: str, pixels: int) -> None:
+    reply = service.render(width=width, height="20px")
+    with Image.open(io.BytesIO(reply.body)) as image:
+        assert image.width == pixels
+
+
+def test_a_seed_is_always_told_and_gives_the_picture_again(service: Service) -> None:
+    for given in ({}, {"random_seed": "-1"}, {"random_seed": "0"}):
+        first, second = service.render(**given), service.render(**given)
+        assert first.body != second.body
+        assert first.headers["cache-control"] == "no-store"
+        assert "etag" not in first.headers
+        seed = first.headers["x-handwriting-seed"]
+        assert 0 < int(seed) < 2**63
+        assert service.render(random_seed=seed).body == first.body
+
+
+def test_a_decimal_is_a_seed_of_its_own(service: Service) -> None:
+    bodies = {seed: service.render(random_seed=seed).body for seed in ("1", "1.0", "1.5", "1.50", "2")}
+    assert bodies["1"] == bodies["1.0"]
+    assert bodies["1.5"] == bodies["1.50"]
+    assert len(set(bodies.values())) == 3
+    assert service.render(random_seed="1.5").headers["x-handwriting-seed"] == "1.5"
+
+
+def test_etags_save_the_work(service: Service) -> None:
+    first = service.render(random_seed="7")
+    etag = first.headers["etag"]
+    assert first.headers["cache-control"] == "private, max-age=86400"
+    query = f"apikey=other&random_seed=7.0&text=Hello&handwriting_id={MOLLY}"
+    again = service.get("/render/png", query, headers=f"If-None-Match: {etag}\r\n")
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
+    others = [service.render(random_seed="8"), service.render(random_seed="7", width="505px"),
+              service.render("pdf", random_seed="7")]  # fmt: skip
+    assert len({etag, *(other.headers["etag"] for other in others)}) == 4
+
+
+def test_head_is_get_without_the_body(service: Service) -> None:
+    query = f"apikey=k&handwriting_id={MOLLY}&text=Hello&random_seed=7"
+    got, head = service.get("/render/png", query), service.get("/render/png", query, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    # Time differs, and nothing else.
+    vary = {"date", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    assert {k: v for k, v in head.headers.items() if k not in vary} == {
+        k: v for k, v in got.headers.items() if k not in vary
+    }
+
+
+def test_the_body_of_a_get_is_drained(service: Service) -> None:
+    address = urlsplit(service.base_url)
+    request = (
+        b"GET /handwritings?apikey=k&limit=1 HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        for _ in range(2):  # the second request finds the connection clean
+            connection.sendall(request)
+            received = b""
+            while not received.endswith(b"}]"):
+                received += connection.recv(65536)
+            assert received.startswith(b"HTTP/1.1 200")
+
+
+def test_a_url_of_110_kilobytes(service: Service) -> None:
+    text = "\N{SLIGHTLY SMILING FACE} " * 4500
+    query = f"apikey=k&handwriting_id={MOLLY}&height=40px&text={quote(text, safe='')}"
+    assert len(query) > 66_000
+    reply = service.get("/render/png", query)
+    assert (reply.status, reply.headers["x-handwriting-overflow"]) == (200, "true")
+    padded = service.get("/render/png", query + "&unknown=" + "x" * (128 * 1024 - len(query) - 9))
+    assert padded.status == 200
+
+
+def test_a_page_that_is_too_small_is_cut_and_says_so(service: Service) -> None:
+    text = "line\n" * 30
+    assert service.render(text=text).headers["x-handwriting-overflow"] == "true"
+    assert service.render(text=text, height="auto").headers["x-handwriting-overflow"] == "false"

@@ -1,0 +1,266 @@
+"""By which name the gateway may be reached, and bodies made to break parsers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import raw_exchange
+from tests.identity_lab import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire, people
+from toolkit.errors import InvalidArgument, ServiceError, StoreUnavailable
+from toolkit_gateway import Gateway
+from toolkit_gateway.http.exchange import Request, Response
+from toolkit_gateway.identity.carrier import normal_ip_address
+from toolkit_gateway.routes.identity import IdentityRoutes
+
+ECHO = ACCOUNT + "accountEcho"
+
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    return shared_lab
+
+
+def test_a_call_to_another_host_name_is_misdirected(wire: Wire) -> None:
+    first = wire.first()
+    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": "evil.example"})
+    assert (opened.http, opened.json) == (421, {"error": "This host is not served here."})
+    assert wire.open(first).http == 200, "and nothing was used up"
+
+
+def test_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
+    raw = raw_exchange(wire.base_url, f"POST {ECHO} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+    assert b" 421 " in raw.splitlines()[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:1234", "localhost:80", "LOCALHOST", "[::1]:99"])
+def test_the_target_url_has_the_loopback_name_of_the_call(wire: Wire, host: str) -> None:
+    body = {"RequestId": "r", "ApiClientId": SHOP, "DeviceIp": PHONE, "FinalTargetUrl": DONE}
+    answer = wire.send("POST", MOBILE + "authenticateByRedirect", json.dumps(body).encode(), {"Host": host})
+    assert answer.response["TargetUrl"].startswith(f"http://{host.lower()}{MOBILE}deviceAuthenticate?vfp=")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
+def test_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
+    with pytest.raises(InvalidArgument, match="exposed=True"):
+        Gateway(host=host)
+    with pytest.raises(InvalidArgument, match="exposed=True"):
+        Gateway(host="0.0.0.0", exposed="no")  # type: ignore[arg-type]  # noqa: S104
+
+
+def called_from_elsewhere(
+    lab: Lab,
+    method: str,
+    path: str,
+    host: str,
+    *,
+    body: bytes = b"",
+    query: str = "",
+    on_loopback: bool = False,
+    public_url: str | None = None,
+) -> Response:
+    """Return the response to a caller at another machine, without listening anywhere."""
+    routes = IdentityRoutes(lab.services.identity, on_loopback=on_loopback, public_url=public_url)
+    headers = {b"host": host.encode(), b"content-type": b"application/json", b"x-simulated-device-ip": PHONE.encode()}
+    request = Request(method, path.encode(), query.encode(), headers, "198.18.0.9")
+    request.body = body
+    (handler,) = (route.handler for route in routes.table if route.endpoint.template == path)
+    try:
+        return asyncio.run(handler(request))
+    except ServiceError as error:
+        return routes.error_response(error, request)
+
+
+@pytest.mark.parametrize(
+    ("public_url", "host", "http"),
+    [
+        (None, "127.0.0.1", 421),
+        (None, "identity.example", 421),
+        ("https://identity.example", "127.0.0.1", 421),
+        ("https://identity.example", "identity.example", 200),
+    ],
+)
+def test_an_exposed_gateway_serves_its_public_name_only(lab: Lab, public_url: str | None, host: str, http: int) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    assert called_from_elsewhere(lab, "POST", ECHO, host, body=body, public_url=public_url).status == http
+
+
+@pytest.mark.parametrize("on_loopback", [False, True])
+def test_a_caller_elsewhere_simulates_no_phone(lab: Lab, on_loopback: bool) -> None:
+    query, path = f"vfp={lab.wire.first()}&r=f", MOBILE + "deviceAuthenticate"
+    reached = {"on_loopback": on_loopback, "public_url": None if on_loopback else "https://identity.example"}
+    host = "127.0.0.1" if on_loopback else "identity.example"
+    opened = called_from_elsewhere(lab, "GET", path, host, query=query, **reached)
+    assert opened.status == 200
+    assert lab.wire.finish(json.loads(opened.body)["vfp"]).status == 1001, "the header is ignored"
+
+
+def opened_with(wire: Wire, headers: dict[str, str]) -> int:
+    """Open a TargetUrl with a header that names the phone and with these; return the status of Finish."""
+    target = f"{MOBILE}deviceAuthenticate?vfp={wire.first()}&r=f"
+    opened = wire.send("GET", target, headers={"X-Simulated-Device-Ip": PHONE, **headers})
+    assert opened.http == 200
+    return wire.finish(opened.json["vfp"]).status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "identity.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"},
+    ],
+)
+def test_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
+    assert opened_with(make_lab(public_url="https://identity.example").wire, headers) == 1001
+
+
+ADDRESSES = ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.7, 192.0.2.7"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({name: "198.18.0.9"} for name in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP")),
+        *({"X-Simulated-Device-Ip": address} for address in ADDRESSES),
+    ],
+)
+def test_a_proxy_or_a_wrong_address_identifies_nobody(wire: Wire, headers: dict[str, str]) -> None:
+    assert opened_with(wire, {}) == 0
+    assert opened_with(wire, headers) == 1001
+
+
+def test_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    identity = {"clients": [{"name": "mine", "api_client_id": "key"}]}
+    Gateway(config={"identity": identity}).close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "mobile identity simulates phones: it believes X-Simulated-Device-Ip in calls to 127.0.0.1, so anybody who "
+        "reaches this gateway can pretend to be any phone. Set public_url before you put a proxy in front of it."
+    ]
+    caplog.clear()
+    public = {"public_url": "https://identity.example"}
+    Gateway(config={"identity": identity, "rewards": {}, "gateway": public}).close()
+    Gateway().close()
+    assert not caplog.records
+
+
+BODIES = {
+    b"": 400,
+    b" ": 400,
+    b"{": 400,
+    b"null": 400,
+    b"[]": 400,
+    b'"text"': 400,
+    b"5": 400,
+    b"{} {}": 400,
+    b'{"RequestId": "a", "RequestId": "b"}': 400,
+    b'{"EchoMessage": {"a": 1, "a": 2}}': 400,
+    b'{"EchoMessage": NaN}': 400,
+    b'{"EchoMessage": Infinity}': 400,
+    b'{"EchoMessage": -Infinity}': 400,
+    b'{"EchoMessage": ' + b"9" * 5000 + b"}": 400,
+    b'{"EchoMessage": 1e999}': 401,
+    b"[" * 16_000: 400,
+    b'{"EchoMessage": "\\ud800"}': 400,
+    b'{"\\udc00": 1}': 400,
+    b'{"EchoMessage": "\xff"}': 400,
+    b"\xef\xbb\xbf{}": 400,
+    b"\x00": 400,
+    "{}".encode("utf-16"): 400,
+    b'{"EchoMessage": "' + b"x" * 16_384 + b'"}': 413,
+    b"x" * 1_000_000: 413,
+}
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
+def test_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> None:
+    answer = wire.send("POST", ECHO, body)
+    assert answer.http == BODIES[body]
+    assert answer.status == (1005 if answer.http == 401 else 2)
+    assert answer.json["RequestId"] is None
+
+
+def test_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    assert wire.send("POST", ECHO, body.ljust(16 * 1024)).status == 0
+    assert wire.send("POST", ECHO, body.ljust(16 * 1024 + 1)).http == 413
+
+
+@pytest.mark.parametrize(
+    ("content_type", "http"),
+    [
+        ("Application/JSON; charset=utf-8", 200),
+        *((other, 415) for other in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp")),
+    ],
+)
+def test_only_json_is_taken(wire: Wire, content_type: str, http: int) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    answer = wire.send("POST", ECHO, body, {"Content-Type": content_type})
+    assert (answer.http, answer.status) == (http, 0 if http == 200 else 2)
+    assert http == 200 or answer.json["AdditionalInfo"] == "Content-Type must be application/json."
+
+
+@pytest.mark.parametrize("key", [None, "", "unknown", "disabled-client", 5, True, ["x"], "é", SHOP + " ", SHOP.upper()])
+def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) -> None:
+    refused = wire.echo(ApiClientId=key)
+    assert (refused.http, refused.json) == (
+        401,
+        {"RequestId": "req-1", "Status": 1005, "Description": "The client is not enabled."},
+    )
+
+
+def test_a_mapped_address_is_the_one_it_maps(wire: Wire) -> None:
+    first = wire.first(DeviceIp="::ffff:203.0.113.7")
+    assert wire.finish(wire.open(first, PHONE).json["vfp"]).status == 0
+    first = wire.first(DeviceIp=PHONE)
+    assert wire.finish(wire.open(first, "::FFFF:203.0.113.7").json["vfp"]).status == 0
+
+
+def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
+    owner = next(one for one in people() if ":" in one.device_ip)
+    assert lab.wire.finish(lab.wire.final(owner.device_ip)).status == 0
+    long_form = owner.device_ip.replace("::", ":0:0:0:0:")
+    assert normal_ip_address(long_form) == owner.device_ip
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "info"),
+    [
+        ({"DeviceIp": None}, 1000, "Send DeviceIp or CarrierShortCode."),
+        ({"DeviceIp": "198.18.0.1"}, 1003, "No carrier serves this address."),
+        ({"DeviceIp": "127.0.0.1"}, 1003, "No carrier serves this address."),
+        ({"DeviceIp": None, "CarrierShortCode": "OLD"}, 1003, "No carrier has this CarrierShortCode."),
+        ({"DeviceIp": None, "CarrierShortCode": "NOBODY"}, 1003, "No carrier has this CarrierShortCode."),
+        ({"CarrierShortCode": "NWT"}, 1038, "DeviceIp and CarrierShortCode belong to different carriers."),
+    ],
+)
+def test_carriers_are_found_by_address_or_code(wire: Wire, fields: dict[str, Any], status: int, info: str) -> None:
+    refused = wire.start(**fields)
+    assert (refused.status, refused.json["AdditionalInfo"]) == (status, info)
+
+
+def test_an_empty_table_switches_identity_off() -> None:
+    with Gateway(config={"identity": {}}) as gateway:
+        assert Wire(gateway.base_url).echo().status == 1005
+        assert "ApiClientId" not in gateway.credentials
+
+
+def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:
+    refused = make_lab(legacy_http_200=True).wire.echo(5)
+    assert (refused.http, refused.status) == (200, 1000)
+
+
+def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = make_lab()
+    pair = lab.wire.pair()
+
+    def fail(space: str, key: str) -> bytes:
+        raise StoreUnavailable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.services.store.records, "get", fail)
+        answer = lab.wire.eligibility(pair)
+    assert (answer.http, answer.status) == (503, 1)

@@ -1,0 +1,165 @@
+"""Where a phone may be sent to, and how."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.identity_lab import DONE, PHONE, Lab, Wire, final_in
+from toolkit.errors import InvalidArgument
+from toolkit_gateway import Gateway
+
+FORM = "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."
+UNREGISTERED = "FinalTargetUrl is not registered for this client."
+
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    return shared_lab
+
+
+#: Strings that one parser or another reads as something it is not.
+ATTACKS = [
+    "http://evil.example\\@127.0.0.1/done",
+    "http://127.0.0.1\\.evil.example/done",
+    "http://127.0.0.1/do\tne",
+    "http://127.0.0.1/done\r\nSet-Cookie: a=b",
+    " http://127.0.0.1/done",
+    "http://127.0.0.1/done ",
+    "http://127.0.0.1/d\u00f6ne",
+    "http://127.0.0.1\u3002evil.example/done",
+    "http://127.0.0.1/done\u0000",
+    "http://127.0.0.1/done\x7f",
+    "http://127.0.0.1/" + "a" * 2048,
+    "\ufeffhttp://127.0.0.1/done",
+]
+
+
+#: A scheme, a host or a query that is not of the allowed form.
+OTHER_FORMS = [
+    "http://coffee-shop.example/done",
+    "ftp://127.0.0.1/done",
+    "javascript:alert(1)",
+    "//127.0.0.1/done",
+    "http:///done",
+    "https:evil.example",
+    "https:///evil.example",
+    "HTTP://127.0.0.1/done",
+    "http://localhost/done",
+    "http://127.1/done",
+    "http://2130706433/done",
+    "http://0x7f000001/done",
+    "http://0177.0.0.1/done",
+    "http://127.0.0.1./done",
+    "http://[::ffff:127.0.0.1]/done",
+    "http://[::1%25lo]/done",
+    "http://user@127.0.0.1/done",
+    "http://user:word@127.0.0.1/done",
+    "http://127.0.0.1@evil.example/done",
+    "https://coffee-shop.example@evil.example/done",
+    "http://127.0.0.1:0/done",
+    "http://127.0.0.1:65536/done",
+    "http://127.0.0.1:/done",
+    "http://127.0.0.1:8890x/done",
+    "http://127.0.0.1/done#here",
+    "http://127.0.0.1/done#",
+    "http://127.0.0.1/done?vfp=mine",
+    "http://127.0.0.1/done?a=1&vfp",
+    "http://127.0.0.1/done?%76fp=mine",
+    "https://coffee-shop.example%2eevil.example/done",
+    "",
+    *(None, 1, True, ["http://127.0.0.1/done"], {"url": DONE}),
+]
+
+
+@pytest.mark.parametrize("url", ATTACKS + OTHER_FORMS)
+def test_a_target_of_another_form_is_refused(wire: Wire, url: object) -> None:
+    refused = wire.start(FinalTargetUrl=url)
+    assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, FORM)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/done/",
+        "http://127.0.0.1/Done",
+        "http://127.0.0.1/done?more=1",
+        "http://127.0.0.1/done?",
+        "http://127.0.0.1/done2",
+        "http://127.0.0.1/",
+        "http://127.0.0.1",
+        "http://127.0.0.1/x/../done",
+        "http://127.0.0.1/%64one",
+        "http://[::1]/done",
+        "https://127.0.0.1/done",
+        "https://www.coffee-shop.example/done",
+        "https://coffee-shop.example.evil.example/done",
+        "https://coffee-shop.example:8443/done",
+        "https://COFFEE-SHOP.example/done",
+        "https://bookshop.example/checkout?step=2",
+    ],
+)
+def test_the_target_is_registered_letter_by_letter(wire: Wire, url: str) -> None:
+    refused = wire.start(FinalTargetUrl=url)
+    assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, UNREGISTERED)
+
+
+@pytest.mark.parametrize("port", ["", ":1", ":8890", ":65535"])
+def test_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: str) -> None:
+    assert wire.start(FinalTargetUrl=f"http://127.0.0.1{port}/done").status == 0
+
+
+def test_what_cannot_be_a_target_cannot_be_registered() -> None:
+    shop = {"name": "shop", "api_client_id": "key", "final_targets": ["http://127.0.0.1/", "http://localhost/done"]}
+    with pytest.raises(InvalidArgument, match=r"identity.clients\[0\].final_targets\[1\]: expected https, or http to"):
+        Gateway(config={"identity": {"clients": [shop]}})
+
+
+def test_an_error_never_redirects(lab: Lab) -> None:
+    wire = lab.wire
+    used = wire.first()
+    wire.open(used)
+    expired = wire.first()
+    lab.clock.advance(seconds=120)
+    answers = [
+        wire.open("", tail=""),
+        wire.open("", tail="&r=f"),
+        wire.send("GET", "/mobileauth/2014/07/01/deviceAuthenticate"),
+        wire.open("unknown", tail=""),
+        wire.open("x" * 5000, tail=""),
+        wire.open("%FF%00", tail=""),
+        wire.open(used, tail=""),
+        wire.open(expired, tail=""),
+        wire.open(wire.first(), tail="&r=t"),
+        wire.open(wire.first(), tail="&r="),
+        wire.open(wire.first(), tail="&r=http://evil.example"),
+        wire.open(wire.first(), method="HEAD", tail=""),
+    ]
+    assert [answer.http for answer in answers] == [400, 400, 400, 404, 404, 404, 410, 410, 400, 400, 400, 405]
+    assert not any("location" in answer.headers for answer in answers)
+    assert answers[0].json == {"error": "vfp is required."}
+    assert answers[8].json == {"error": "r must be f."}
+
+
+@pytest.mark.parametrize(
+    ("client", "target"),
+    [
+        ("wire", DONE),
+        ("wire", "https://coffee-shop.example/done"),
+        ("books", "https://bookshop.example/checkout?step=2"),
+    ],
+)
+def test_the_redirect_is_a_302_that_leaves_no_trace(lab: Lab, client: str, target: str) -> None:
+    wire: Wire = getattr(lab, client)
+    first = wire.first(FinalTargetUrl=target)
+    sent = wire.send(
+        "GET",
+        f"/mobileauth/2014/07/01/deviceAuthenticate?vfp={first}",
+        headers={"X-Simulated-Device-Ip": PHONE, "Origin": "https://evil.example"},
+    )
+    assert (sent.http, sent.raw) == (302, b"")
+    assert sent.headers["cache-control"] == "no-store"
+    assert sent.headers["referrer-policy"] == "no-referrer"
+    assert not any(name.startswith("access-control") for name in sent.headers)
+    final = final_in(sent.headers["location"])
+    assert sent.headers["location"] == f"{target}{'&' if '?' in target else '?'}vfp={final}"
+    assert wire.finish(final).status == 0

@@ -1,0 +1,223 @@
+"""Natural writing: letters, strokes and gaps vary as a person's do, and nothing leaves its place."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.gateway.ink.test_writing import white_between
+from tests.written_pages import LETTER, handwriting, write_page, written
+from toolkit_gateway.ink.catalogue import catalogue, habits_of, writer_of
+from toolkit_gateway.ink.natural.penman import Penman
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.random_streams import RandomStreams
+from toolkit_gateway.ink.ribbons import DOT_FLAG
+from toolkit_gateway.ink.shaping import Shaper
+
+CONSTRUCTED = "etasnodgyflhk1479"  # and r, which Evangeline has as an outline
+
+
+def natural_page(title, text, seed=7, **parameters):
+    full = {"width": 1200.0, "height": None, "natural": True, **parameters}
+    return write_page(Parameters(handwriting(title), "png", text, 40.0, random_seed=seed, **full))
+
+
+def ink_of(page, word):
+    return page.strokes.select(page.word_of_stroke == word)
+
+
+@pytest.fixture(scope="module")
+def penman():
+    return Penman(Shaper("winters", writer_of("winters", 0, natural=True)))
+
+
+@pytest.mark.parametrize("script", [row.script for row in catalogue().values() if row.writer == 0])
+def test_every_hand_has_three_forms_of_all_usual_letters_but_one(script):
+    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
+    few = []
+    for character in CONSTRUCTED:
+        [(hand, glyph, _)] = penman.shaper.word(character).glyphs
+        few += [character] if len(penman.forms(hand, glyph, character)) < 3 else []
+    assert len(few) <= 1, few
+
+
+def test_a_letter_never_has_the_form_it_had_last(penman):
+    words = [penman.shaper.word(word) for word in ("letter", "tattoo", "been", "seen", "add", "summer", "1477", "9914")]
+    last = {}
+    for choice in penman.draft(words, RandomStreams("5")).choices:
+        [(hand, glyph, _)] = penman.shaper.word(choice.form.character).glyphs
+        if len(penman.forms(hand, glyph, choice.form.character)) > 1:
+            assert choice.form is not last.get(choice.form.character)
+        last[choice.form.character] = choice.form
+
+
+@pytest.mark.parametrize("title", ["Molly", "Winters", "Prudence"])
+def test_the_strokes_of_a_repeated_word_vary(title):
+    page = natural_page(title, "weather " * 20)
+    counts = {int((page.word_of_stroke == word).sum()) for word in range(20)}
+    assert len(counts) > 1
+
+
+def test_words_do_not_touch_in_any_hand():
+    """Also where a descender goes back under the word before: "the jazz"."""
+    for hand in (h for h in catalogue().values() if h.writer == 0):
+        assert gaps_of(natural_page(hand.title, "the jazz for your jury", seed=3)).min() > 0, hand.title
+
+
+def test_dots_and_bars_come_after_their_word():
+    page = natural_page("Prudence", "tin title")
+    for word, late in ((0, 2), (1, 2)):
+        ink = ink_of(page, word)
+        flat = np.maximum.reduceat(ink.y, ink.start) - np.minimum.reduceat(ink.y, ink.start) < 14
+        assert flat[-late:].all()
+        assert not flat[0]
+    assert ink_of(page, 0).flags[-1] & DOT_FLAG or ink_of(page, 0).flags[-2] & DOT_FLAG
+
+
+def test_joined_letters_are_one_smooth_line():
+    page = natural_page("Molly", "running " * 6)
+    ink = page.strokes
+    wide = np.maximum.reduceat(ink.x, ink.start) - np.minimum.reduceat(ink.x, ink.start)
+    begin = ink.start[wide.argmax()]
+    at = slice(begin, begin + ink.length[wide.argmax()])
+    steps = np.hypot(np.diff(ink.x[at]), np.diff(ink.y[at])) / 40
+    assert wide.max() / 40 > 1.5
+    assert steps.max() < 0.12
+
+
+def gaps_of(page):
+    """Return the white between the words of each line, in cap heights."""
+    same_line = [n for n, (line, following) in enumerate(pairwise(page.layout.line)) if line == following]
+    return np.array([white_between(ink_of(page, n), ink_of(page, n + 1)) for n in same_line]) / 40
+
+
+def test_gaps_have_a_floor_and_a_long_tail():
+    white = gaps_of(natural_page("Marlon", "one more word " * 40))
+    assert white.min() > 0.1
+    assert white.mean() > np.median(white)
+
+
+def test_no_gap_is_far_from_the_usual_gap():
+    white = gaps_of(natural_page("Winters", "minimum " * 120))
+    assert white.min() / np.median(white) > 0.55
+    assert white.max() / np.median(white) < 2.1
+
+
+def test_an_e_without_an_eye_is_no_construction_of_e(penman):
+    font, arc = (penman.shaper.word(letter).strokes for letter in "ec")
+    assert penman.alphabet.legible("e", font, [font, arc], np.zeros(2, np.int64)) == [True, False]
+
+
+def forms_of(script, letter):
+    penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
+    [(hand, glyph, _)] = penman.shaper.word(letter).glyphs
+    return penman.forms(hand, glyph, letter)
+
+
+def test_no_join_arrives_at_the_foot_of_a_stem():
+    assert not any(form.has_entry for form in forms_of("bailey", "n"))
+
+
+def test_a_join_leaves_the_bowl_of_an_o_closed():
+    penman = Penman(Shaper("bailey", writer_of("bailey", 0, natural=True)))
+    before, after = (forms_of("bailey", letter) for letter in "or")
+    assert all(penman.meet(form, follower, 0.5, 0.0).cut_tail <= 1 for follower in after for form in before)
+
+
+def test_the_serif_of_an_i_is_no_dot():
+    assert all(sum(late > 0 for late in form.delayed) == 1 for form in forms_of("larkin", "i"))
+
+
+def test_dots_keep_clear_of_the_letters_of_their_word():
+    page = natural_page("Bailey", "with liked twice miles little " * 8)
+    near = []
+    for word in range(len(page.layout.words)):
+        ink = ink_of(page, word)
+        [dot] = np.nonzero(ink.flags & DOT_FLAG)[0][-1:]
+        of_dot = ink.stroke_of_point == dot
+        rest = ink.select(np.arange(len(ink.length)) != dot)
+        apart = np.hypot(rest.x[:, None] - ink.x[of_dot], rest.y[:, None] - ink.y[of_dot])
+        near.append(apart.min() / 40 < 0.08)
+    assert np.mean(near) < 0.1
+
+
+def test_a_line_begins_near_the_line_above_it():
+    page = natural_page("Winters", "minimum\n" * 40)
+    left = np.array([float(ink_of(page, word).x.min()) for word in range(40)]) / 40
+    assert np.abs(np.diff(left)).max() < 0.7
+    assert left.std() > 0.3
+
+
+def test_no_word_begins_above_the_stop_before_it():
+    page = natural_page("Linden", "fast. The last, Two. Yet " * 12)
+    for word in range(47):
+        if page.layout.line[word] == page.layout.line[word + 1] and page.layout.words[word].text[-1] in ".,":
+            begins = ink_of(page, word + 1)
+            assert begins.x[begins.y < page.word_y[word + 1]].min() - ink_of(page, word).x.max() > 0.3 * 40
+
+
+def test_tab_stops_stay_columns():
+    page = natural_page("Winters", "a\tone\nbcd\ttwo\nef\tsix", width=None)
+    left = [float(ink_of(page, word).x.min()) for word in (1, 3, 5)]
+    margin = [float(ink_of(page, word).x.min()) for word in (0, 2, 4)]
+    assert np.ptp(np.subtract(left, margin)) < 0.7 * 40
+
+
+def test_height_of_letters_drifts_and_is_no_white_noise():
+    values = RandomStreams("1").series("drift", 5_000)
+    assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
+    assert values.std() == pytest.approx(1, abs=0.1)
+    assert np.array_equal(values[:10], RandomStreams("1").series("drift", 10))
+
+
+@pytest.mark.parametrize("title", ["Molly", "Winters", "Flint"])
+def test_ink_stays_on_a_page_that_holds_the_lines(title):
+    for seed in range(1, 6):
+        page = natural_page(title, "The first line\ngoes up or down\nand the last", seed, width=600.0, height=230.0)
+        assert page.cut_line is None
+        assert (page.strokes.y - page.strokes.radius).min() > -0.5
+        assert (page.strokes.x + page.strokes.radius).max() < 600.5
+
+
+def test_a_page_that_is_too_low_tells_that_ink_is_cut_off():
+    assert natural_page("Winters", "one\ntwo\nthree\nfour", height=100.0).cut_line is not None
+
+
+@pytest.mark.parametrize("text", ["x", ".", "...", "t", "\n\nü\n", "한국어", "😀", "a\u2060b", "ß", "x" * 200])
+def test_unusual_texts_are_written(text):
+    for title in ("Molly", "Flint"):
+        strokes = natural_page(title, text, width=300.0).strokes
+        assert np.isfinite([strokes.x, strokes.y, strokes.radius]).all()
+        assert (strokes.length > 0).all()
+
+
+def test_a_seed_gives_the_same_natural_page_in_every_format():
+    hand = handwriting("Winters")
+    first, again = (written(hand, LETTER, "png", natural=True).data for _ in range(2))
+    assert first == again
+    assert first != written(hand, LETTER, "png", natural=True, seed=8).data
+    pages = [write_page(Parameters(hand, kind, LETTER, random_seed=7, natural=True)) for kind in ("png", "pdf", "svg")]
+    assert all(np.array_equal(page.strokes.x, pages[0].strokes.x) for page in pages)
+
+
+def test_the_four_writers_have_other_habits_and_a_narrow_nib():
+    habits = {habits_of("winters", writer_of("winters", number, natural=True).name) for number in range(4)}
+    assert len(habits) == 4
+    assert all(writer_of("winters", number, natural=True).nib <= 0.95 for number in range(4))
+
+
+def test_a_replay_pauses_between_words_and_slows_down_in_curves():
+    data = written(handwriting("Molly"), "so long", "replay", natural=True).data.decode()
+    begin, lasts = (
+        [float(value) for value in re.findall(rf"animation-{name}:([\d.]+)s", data)] for name in ("delay", "duration")
+    )
+    page = write_page(Parameters(handwriting("Molly"), "replay", "so long", random_seed=7, natural=True))
+    pause = np.array(begin[1:]) - np.array(begin[:-1]) - np.array(lasts[:-1])
+    between_words = np.diff(page.word_of_stroke) > 0
+    assert pause.min() > -0.02
+    assert pause[between_words].min() > pause[~between_words].max()
+    curves = re.findall(r"linear\(0,([^)]+)\)", data)
+    assert any(np.std(np.diff([0.0, *map(float, curve.split(","))])) > 0.02 for curve in curves)

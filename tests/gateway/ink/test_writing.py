@@ -1,0 +1,109 @@
+"""The writing itself: no two letters alike, one seed one writing, nothing touches what it should not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.written_pages import LETTER, handwriting, write_page, written
+from toolkit_gateway.ink.catalogue import WRITERS, catalogue
+from toolkit_gateway.ink.hand import load_hand
+from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.random_streams import RandomStreams
+from toolkit_gateway.ink.ribbons import DOT_FLAG
+from toolkit_gateway.ink.shaping import PUNCTUATION_GAP, Shaper
+
+
+@pytest.mark.parametrize("title", ["Winters", "Molly"])
+def test_no_two_of_the_first_200_e_have_the_same_outline(title, page_of):
+    page = page_of("see the tree " * 60, hand=handwriting(title), width=1200.0, height=None)
+    forms = set()
+    letters = "".join(word.text for word in page.layout.words)
+    places = [n for n, letter in enumerate(letters) if letter == "e"][:200]
+    for place in places:
+        form = page.strokes.select(page.letter_of_stroke == place)
+        forms.add((np.round(form.x - form.x[0], 2).tobytes(), np.round(form.y - form.y[0], 2).tobytes()))
+    assert len(places) == len(forms) == 200
+
+
+def test_the_writing_does_not_depend_on_colour_or_format(winters):
+    def ink(kind, colour):
+        return write_page(Parameters(winters, kind, LETTER, handwriting_color=colour, random_seed=7)).strokes
+
+    plain, other = ink("png", RGB(0, 0, 0)), ink("pdf", CMYK(1, 0.5, 0, 0.2))
+    assert np.array_equal(plain.x, other.x)
+    assert np.array_equal(plain.y, other.y)
+    assert np.array_equal(plain.radius, other.radius)
+
+
+def test_what_follows_does_not_change_what_was_written(winters):
+    pages = [write_page(Parameters(winters, "png", text, random_seed=7)) for text in ("Dear you,", "Dear you,\nmore")]
+    short, long = (page.strokes for page in pages)
+    count = len(short.x)
+    assert np.allclose(short.x, long.x[:count])
+    assert np.allclose(short.y, long.y[:count])
+
+
+def test_two_writers_and_two_seeds_write_differently(winters):
+    other = handwriting("Foster")
+    assert other.script == winters.script
+    data = {written(hand, LETTER, "png", seed=seed).data for hand in (winters, other) for seed in (1, 2)}
+    assert len(data) == 4
+
+
+PUNCTUATED = "so, week! book. no? yes) it; ok: Anna, far. Rob!"
+
+
+@pytest.mark.parametrize("writer", range(4))
+def test_punctuation_touches_no_letter(writer):
+    """Measured on the drawn ink of every script, after the hand has moved."""
+    for hand in (h for h in catalogue().values() if h.writer == writer):
+        page = write_page(Parameters(hand, "png", PUNCTUATED, width=None, height=None, random_seed=3))
+        for number, word in enumerate(page.layout.words):
+            in_word = page.word_of_stroke == number
+            last = page.letter_of_stroke == page.letter_of_stroke[in_word].max()
+            mark, letters = page.strokes.select(in_word & last), page.strokes.select(in_word & ~last)
+            assert white_between(mark, letters) > 0, f"{hand.title}: {word.text}"
+
+
+def white_between(a, b):
+    """Width of the white between two sets of strokes, in points; negative where their ink overlaps."""
+    apart = np.hypot(a.x[:, None] - b.x, a.y[:, None] - b.y)
+    return float((apart - a.radius[:, None] - b.radius).min())
+
+
+def test_the_nominal_gap_of_punctuation_is_kept():
+    assert PUNCTUATION_GAP == 0.06
+    shaper = Shaper("molly", WRITERS[0])
+    word = shaper.word("flowers,")
+    comma = word.letter_of_point == word.letter_of_point.max()
+    x, y = word.strokes.x + word.origin_x[word.letter_of_point], word.strokes.y
+    apart = np.hypot(x[comma][:, None] - x[~comma], y[comma][:, None] - y[~comma])
+    assert apart.min() >= PUNCTUATION_GAP + 2 * shaper.nib - 0.01
+
+
+def test_words_stay_apart_where_a_capital_swings_back():
+    shaper = Shaper("molly", WRITERS[0])
+    assert shaper.min_word_gap("on", "Sunday") > shaper.min_word_gap("on", "monday")
+
+
+def test_noise_streams_do_not_move_each_other():
+    noise = RandomStreams("7", "molly", "own")
+    assert np.array_equal(noise.uniform("line", 5), noise.uniform("line", 50)[:5])
+    assert not np.array_equal(noise.uniform("line", 5), noise.uniform("word", 5))
+    values = noise.gaussian("many", 20_000)
+    assert values.mean() == pytest.approx(0, abs=0.03)
+    assert values.std() == pytest.approx(1, abs=0.03)
+    drift = noise.drift("slow", np.linspace(0, 50, 5001))
+    assert np.abs(np.diff(drift)).max() < 0.1
+
+
+@pytest.mark.parametrize("letter", "äëïöüÿ")
+def test_the_dots_of_beekman_stand_over_their_letter(letter):
+    hand = load_hand("beekman")
+    [at] = hand.shape(letter)
+    strokes = hand.glyph(at.glyph_id)
+    dot = np.repeat((strokes.flags & DOT_FLAG) > 0, strokes.length)
+    assert dot.any()
+    middle = (strokes.x[~dot].min() + strokes.x[~dot].max()) / 2
+    assert strokes.x[dot].mean() == pytest.approx(middle, abs=0.2)

@@ -1,0 +1,181 @@
+"""The operator API answers only to the operator, on the gateway's own machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.conftest import operator_of, raw_call, raw_exchange
+from tests.gateway.http.test_wrong_keys import guess_until_limited
+from toolkit.endpoint import Endpoint
+from toolkit.operator import wire
+from toolkit_gateway import Gateway
+from toolkit_gateway.http import access as limits
+from toolkit_gateway.http.access import is_from_this_machine
+from toolkit_gateway.http.exchange import Request
+
+GUESS = "a-guess-that-no-log-shows-0123456789abcdefgh"
+FORWARDED = [
+    "Forwarded: for=127.0.0.1",
+    "X-Forwarded-For: 127.0.0.1",
+    "X-Forwarded-Proto: http",
+    "X-Real-IP: ::1",
+    "Via: 1.1 p",
+]
+FOREIGN = ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Gateway]:
+    with Gateway(
+        config={"gateway": {"trusted_proxies": ["127.0.0.1"], "allow_hosts": ["gateway.example"], "demo": True}}
+    ) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def another() -> Iterator[Gateway]:
+    with Gateway() as gateway:
+        yield gateway
+
+
+def bearer(key: str) -> str:
+    return f"Authorization: Bearer {key}\r\n"
+
+
+def target_of(endpoint: Endpoint) -> str:
+    return endpoint.path_for(lock="any", alias="any")
+
+
+@pytest.mark.parametrize("endpoint", wire.ENDPOINTS, ids=lambda endpoint: f"{endpoint.method} {endpoint.template}")
+def test_every_call_needs_the_key_of_its_gateway(endpoint: Endpoint, another: Gateway) -> None:
+    others = bearer(another.operator_key.reveal())
+    with Gateway() as gateway:
+        own = bearer(gateway.operator_key.reveal())
+        wrong = [
+            "",
+            others,
+            bearer(GUESS),
+            bearer(""),
+            own[:-3] + "\r\n",
+            own.replace("Bearer", "Basic"),
+            "Authorization:\r\n",
+        ]
+        for headers in wrong:
+            refused = raw_call(gateway.base_url, endpoint.method, target_of(endpoint), b'{"seconds":1}', headers)
+            assert refused.status == 401, headers
+            assert refused.headers["www-authenticate"] == 'Bearer realm="operator"'
+            assert json.loads(refused.body) == {"error": wire.KEY_WRONG}
+        assert operator_of(gateway).locks().empty, "nothing was done"
+        answer = raw_call(gateway.base_url, endpoint.method, target_of(endpoint), b'{"seconds":1}', own)
+        assert answer.status in (200, 404, 409), "the right key gets a result, or the error of the call"
+
+
+@pytest.mark.parametrize("header", [*FORWARDED, *FOREIGN])
+def test_the_right_key_from_elsewhere_is_refused(header: str, running: Gateway) -> None:
+    own = bearer(running.operator_key.reveal())
+    for endpoint in wire.ENDPOINTS:
+        refused = raw_call(running.base_url, endpoint.method, target_of(endpoint), b"", f"{own}{header}\r\n")
+        assert refused.status == 403, endpoint
+        assert "access-control-allow-origin" not in refused.headers
+    assert operator_of(running).locks().empty
+
+
+@pytest.mark.parametrize("host", ["evil.example", "gateway.example", "127.0.0.1.evil.example", "0.0.0.0", ""])
+def test_a_host_that_is_not_loopback_is_refused(host: str, running: Gateway) -> None:
+    own = bearer(running.operator_key.reveal())
+    request = f"GET /operator/clock HTTP/1.1\r\nHost: {host}\r\n{own}Connection: close\r\n\r\n"
+    assert raw_exchange(running.base_url, request.encode()).split()[1] == b"421"
+
+
+def test_a_request_without_host_is_refused(running: Gateway) -> None:
+    request = f"GET /operator/clock HTTP/1.0\r\n{bearer(running.operator_key.reveal())}\r\n"
+    assert raw_exchange(running.base_url, request.encode()).split()[1] == b"421"
+
+
+def test_a_page_of_the_gateway_itself_may_call(running: Gateway) -> None:
+    headers = f"{bearer(running.operator_key.reveal())}Origin: http://127.0.0.1\r\nSec-Fetch-Site: same-origin\r\n"
+    assert raw_call(running.base_url, "GET", "/operator/clock", b"", headers).status == 200
+
+
+def test_a_preflight_is_not_allowed(running: Gateway) -> None:
+    answer = raw_call(running.base_url, "OPTIONS", "/operator/locks", b"", "Origin: http://evil.example\r\n")
+    assert answer.status == 405
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("client", ["10.0.0.5", "192.168.1.2", "2001:db8::1", "", "unknown"])
+def test_a_peer_of_another_machine_is_refused(client: str) -> None:
+    assert not is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
+
+
+@pytest.mark.parametrize("client", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"])
+def test_a_loopback_peer_is_this_machine(client: str) -> None:
+    assert is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
+
+
+def test_an_exposed_gateway_answers_on_loopback_only() -> None:
+    with Gateway(host="0.0.0.0", exposed=True) as gateway:
+        assert operator_of(gateway).locks().empty, "its own connection goes to 127.0.0.1"
+        key = bearer(gateway.operator_key.reveal())
+        request = f"GET /operator/clock HTTP/1.1\r\nHost: localhost\r\n{key}Connection: close\r\n\r\n"
+        port = int(gateway.base_url.rpartition(":")[2])
+        own = [a.address for names in psutil.net_if_addrs().values() for a in names if a.family == socket.AF_INET]
+        for address in own:
+            status = raw_exchange(f"http://{address}:{port}", request.encode()).split()[1]
+            assert status == (b"200" if address.startswith("127.") else b"403"), address
+
+
+def test_wrong_keys_are_counted_and_limited(caplog: pytest.LogCaptureFixture) -> None:
+    with Gateway() as gateway, caplog.at_level(logging.INFO, "toolkit_gateway"):
+        request = f"GET /operator/locks HTTP/1.1\r\nHost: localhost\r\n{bearer(GUESS)}\r\n".encode()
+        assert (
+            limits.WRONG_KEYS_AT_ONCE
+            <= guess_until_limited(gateway, request, b"retry-after: 1\r\n")
+            < limits.WRONG_KEYS_AT_ONCE * 2
+        )
+        assert operator_of(gateway).locks().empty, "the right key is answered at once"
+        assert gateway.operator_key.reveal() not in caplog.text
+    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert texts == ["too many wrong keys: the last for the operator API from 127.0.0.1, 1 refused in all"]
+    assert GUESS not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"5",
+        b'{"seconds":"5"}',
+        b'{"seconds":-1}',
+        b'{"seconds":1e400}',
+        b'{"seconds":1e300}',
+        b'{"seconds":1e18}',
+        b'{"x":1}',
+        b"\xff",
+        b"{" * 1000,
+    ],
+)
+def test_a_bad_advance_is_a_400_and_leaves_the_clock(body: bytes, demo: Gateway) -> None:
+    before = demo.clock.now()
+    refused = raw_call(demo.base_url, "POST", "/operator/clock", body, bearer(demo.operator_key.reveal()))
+    assert refused.status == 400
+    assert set(json.loads(refused.body)) == {"error"}
+    assert demo.clock.now() == before
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [("GET", "/operator/nothing", 404), ("PUT", "/operator/locks", 405), ("POST", "/operator/clock", 413)],
+)
+def test_other_mistakes_are_answered_in_json(method: str, target: str, status: int, running: Gateway) -> None:
+    body = b"x" * 5000 if status == 413 else b""
+    refused = raw_call(running.base_url, method, target, body, bearer(running.operator_key.reveal()))
+    assert refused.status == status
+    assert set(json.loads(refused.body)) == {"error"}

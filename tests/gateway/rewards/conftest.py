@@ -1,0 +1,7 @@
+"""A gateway with one partner, and calls to it typed by hand."""
+
+from __future__ import annotations
+
+from tests.reward_caller import caller as caller
+from tests.reward_caller import clock as clock
+from tests.reward_caller import started as started

@@ -1,0 +1,83 @@
+"""Whatever is sent, the answer is JSON with a status that means the caller: never a 500."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from tests.reward_caller import DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller, settings
+from toolkit_gateway import Gateway
+
+FIELDS = sorted({*MOMENT, *SESSION, "app", "device", "colour"})
+LATEST = "9999-12-31T23:59:59-23:59"
+KEYS = st.sampled_from(["id", "start", "x"])
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=200)
+    | st.sampled_from([DEVICE, f"acme-{DEVICE}", "demo-app", "1.0", "http", "session_start", LATEST]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+QUICK = effort(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def caller() -> Iterator[Caller]:
+    with Gateway(config={"rewards": settings()}) as gateway:
+        yield Caller(gateway)
+
+
+def check(caller: Caller, body: bytes, target: str = TARGET) -> None:
+    reply = caller.send(body, target, JSON_HEADERS)
+    assert reply.status in (200, 400, 401, 403, 429), (reply, body)
+    answer = json.loads(reply.body)
+    assert set(answer) <= ({"date", "view"} if reply.status == 200 else {"error"})
+    if reply.status != 200:
+        assert set(answer["error"]) == {"code", "field", "message"}
+
+
+@QUICK
+@given(changes=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4), base=st.sampled_from([MOMENT, SESSION]))
+def test_any_fields(caller: Caller, changes: dict[str, Any], base: dict[str, Any]) -> None:
+    check(caller, json.dumps({**base, **changes}).encode("utf-8"))
+
+
+@QUICK
+@given(body=st.binary(max_size=300))
+def test_any_bytes(caller: Caller, body: bytes) -> None:
+    check(caller, body)
+
+
+@QUICK
+@given(name=st.text(min_size=1, max_size=130), r=st.text(max_size=20))
+def test_any_moment_and_any_query(caller: Caller, name: str, r: str) -> None:
+    body = json.dumps({**MOMENT, "moment_id": name}).encode("utf-8")
+    encoded = quote(r.encode("utf-8", "surrogatepass"))
+    check(caller, body, f"/2.0/web/moment/?r={encoded}&gatewaykey=partner-key")
+
+
+@effort(QUICK, max_examples=40)
+@given(key=st.text(max_size=20))
+def test_any_partner_key(caller: Caller, key: str) -> None:
+    """Fewer than the wrong keys that are answered at once."""
+    encoded = quote(key.encode("utf-8", "surrogatepass"))
+    check(caller, json.dumps(MOMENT).encode("utf-8"), f"/2.0/web/moment/?gatewaykey={encoded}")
+
+
+@QUICK
+@given(view=st.text(min_size=1, max_size=40), event=st.text(min_size=1, max_size=20), token=st.text(max_size=30))
+def test_any_page_address(caller: Caller, view: str, event: str, token: str) -> None:
+    parts = [quote(part.encode("utf-8", "surrogatepass"), safe="") for part in (view, event, token)]
+    for method, target in (("GET", "/reward/{0}?k={2}"), ("POST", "/reward/{0}/{1}?k={2}")):
+        reply = caller.send(b"", target.format(*parts), "", method)
+        assert reply.status == 404

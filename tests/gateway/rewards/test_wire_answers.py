@@ -1,0 +1,105 @@
+"""What a session and a moment answer, byte for byte as the specification shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import operator_of, raw_call, raw_exchange
+from tests.reward_caller import DEVICE, JSON_HEADERS, MOMENT, TARGET, Caller
+
+
+def test_a_session_answers_its_start(caller: Caller) -> None:
+    reply = caller.session()
+    assert (reply.status, reply.body) == (200, b'{"date":"2014-10-03T18:05:22Z"}')
+    assert "x-reward-decision" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("start", "date"),
+    [
+        ("2014-10-03T20:05:22+02:00", "2014-10-03T18:05:22Z"),
+        ("2014-10-03T18:05:22.5Z", "2014-10-03T18:05:22.500000Z"),
+        ("2014-10-03T18:10:22z", "2014-10-03T18:10:22Z"),
+        ("2014-10-02T18:05:22Z", "2014-10-02T18:05:22Z"),
+    ],
+)
+def test_a_start_is_answered_in_utc(caller: Caller, start: str, date: str) -> None:
+    reply = caller.session(events=[{"id": "session_start", "start": start}])
+    assert json.loads(reply.body) == {"date": date}
+
+
+def test_a_rewarded_moment(caller: Caller) -> None:
+    caller.session()
+    reply = caller.post(MOMENT)
+    form = (
+        r'\{"date":"2014-10-03T18:05:24\.000000","view":\{"id":"([0-9a-f]{32})","modal":\{'
+        r'"message":"You earned a reward\.","body_url":"http://127\.0\.0\.1/reward/\1\?k=[\w-]{22}",'
+        r'"title":"A reward"\}\}\}'
+    )
+    assert re.fullmatch(form, reply.body.decode())
+    assert reply.headers["x-reward-decision"] == "d-000001; reason=REWARDED"
+    assert reply.headers["cache-control"] == "no-store"
+
+
+def test_a_moment_that_earns_nothing_has_no_view(caller: Caller) -> None:
+    reply = caller.post(MOMENT)
+    assert (reply.status, reply.body) == (200, b'{"date":"2014-10-03T18:05:23.000000"}')
+    assert reply.headers["x-reward-decision"] == "d-000001; reason=NO_SESSION"
+
+
+def test_a_test_moment_says_that_it_is_one(caller: Caller) -> None:
+    modal = caller.reward(test=True)["modal"]
+    assert (modal["title"], modal["message"]) == ("[TEST] A reward", "This is a test reward.")
+
+
+@pytest.mark.parametrize("query", ["", "r=1412359522&", "r=1412359522123&", "r=&"])
+def test_r_never_changes_the_answer(caller: Caller, query: str) -> None:
+    target = f"/2.0/web/moment/?{query}gatewaykey=partner-key"
+    assert caller.send(json.dumps(MOMENT).encode(), target).body == b'{"date":"2014-10-03T18:05:23.000000"}'
+
+
+@pytest.mark.parametrize("device", [DEVICE.upper(), f"acme-{DEVICE}"])
+def test_devices_in_both_forms(caller: Caller, device: str) -> None:
+    caller.session(device_id=device.lower())
+    assert caller.reason(device_id=device) == "REWARDED"
+
+
+@pytest.mark.parametrize("name", ["m", "m" * 128, "Ünïcode ✓", "e\u0301" * 128])
+def test_moment_names_are_free(caller: Caller, name: str) -> None:
+    caller.session()
+    assert caller.reason(moment_id=name) == "REWARDED"
+
+
+def test_the_page_is_where_the_caller_reaches_the_gateway(started: Callable[..., Caller]) -> None:
+    sent = json.dumps({**MOMENT, "test": True}).encode()
+    head = f"POST {TARGET} HTTP/1.1\r\nContent-Length: {len(sent)}\r\n{JSON_HEADERS}Connection: close\r\n"
+    allowed = started(gateway={"allow_hosts": ["rewards.example"]}).gateway.base_url
+    for host, base_url in {
+        "rewards.example:8443": "http://rewards.example:8443",
+        "[::1]:80": "http://[::1]:80",
+    }.items():
+        raw = raw_exchange(allowed, f"{head}Host: {host}\r\n\r\n".encode() + sent)
+        assert f'"body_url":"{base_url}/reward/'.encode() in raw
+    public = started(gateway={"public_url": "https://rewards.example"})
+    assert public.reward(test=True)["modal"]["body_url"].startswith("https://rewards.example/reward/")
+
+
+def test_no_key_is_ever_in_a_refusal(caller: Caller) -> None:
+    for target in ("/2.0/web/moment/?gatewaykey=hidden-value&r=x", "/2.0/other?gatewaykey=hidden-value"):
+        reply = raw_call(caller.gateway.base_url, "POST", target, b"{}", JSON_HEADERS)
+        assert reply.status >= 400
+        assert b"hidden-value" not in reply.body
+
+
+def test_decisions_hold_labels_and_no_keys(caller: Caller) -> None:
+    caller.session()
+    caller.reward()
+    text = (
+        operator_of(caller.gateway).decisions().to_string() + operator_of(caller.gateway).reward_sessions().to_string()
+    )
+    for hidden in (DEVICE, "demo-app", "partner-key"):
+        assert hidden not in text

@@ -1,0 +1,80 @@
+"""`GET /follow/{thing}` for browsers and the files it loads: what is escaped, refused and cached."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from urllib.parse import quote
+
+import pytest
+
+import toolkit
+from tests.conftest import raw_call, raw_exchange
+from tests.gateway.routes.test_landing_page import BROWSER, EVIL, KEY, NOT_FOUND, page_of
+from toolkit_gateway import Gateway
+
+
+def static_paths(gateway: Gateway) -> list[str]:
+    return re.findall(r'(?:href|src)="(/static/[^"]+)"', page_of(gateway, "/follow/kitchen").body.decode())
+
+
+@pytest.mark.parametrize("thing", ["kitchen", "a/b c", EVIL, "$thing", "ü" * 128, "..."])
+def test_the_page_of_any_thing_is_the_same(thing: str, gateway: Gateway) -> None:
+    page = page_of(gateway, f"/follow/{quote(thing, safe='')}")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert f'data-thing="{html.escape(thing)}"' in page.body.decode()
+    assert f'href="/get/dweets/for/{quote(thing, safe="")}"' in page.body.decode()
+    assert "<script>alert" not in page.body.decode()
+    assert page.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("name", ["%00", "%FF", "%ED%A0%80", "x" * 257, "a%0Ab"])
+def test_a_name_that_no_thing_has_is_refused(name: str, gateway: Gateway) -> None:
+    answer = page_of(gateway, f"/follow/{name}")
+    assert (answer.status, answer.headers["content-type"]) == (400, "text/plain; charset=utf-8")
+    assert b"a thing's name must have" in answer.body
+
+
+@pytest.mark.parametrize("path", ["/follow", "/follow/", "/follow/a/b"])
+def test_a_path_beside_it_is_unknown(path: str, gateway: Gateway) -> None:
+    assert json.loads(page_of(gateway, path).body) == NOT_FOUND
+
+
+def test_json_clients_see_no_page_to_follow(gateway: Gateway) -> None:
+    answer = page_of(gateway, "/follow/kitchen", accept="application/json")
+    assert (answer.status, json.loads(answer.body)) == (404, NOT_FOUND)
+
+
+def test_the_page_of_a_locked_thing_tells_nothing() -> None:
+    with Gateway(locks={"door": KEY}) as gateway, toolkit.connect(gateway) as tk:
+        tk.dweets.post("vault", {"code": "secret-code"})
+        before = page_of(gateway, "/follow/vault")
+        tk.dweets.lock("vault", lock="door", key=KEY)
+        assert page_of(gateway, "/follow/vault") == before
+        assert b"secret-code" not in before.body
+
+
+def test_static_files_are_cached_until_they_change(gateway: Gateway) -> None:
+    paths = static_paths(gateway)
+    assert [path.rpartition("/")[2] for path in paths] == ["page.css", "chart.css", "follow.js"]
+    for path in paths:
+        file = raw_call(gateway.base_url, "GET", path)
+        kind = "text/css" if path.endswith("css") else "text/javascript"
+        assert (file.status, file.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+        assert file.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert file.headers["x-content-type-options"] == "nosniff"
+        other_version = re.sub("/static/[^/]+", "/static/0", path)
+        other = raw_call(gateway.base_url, "GET", other_version)
+        assert (other.body, other.headers["cache-control"]) == (file.body, "no-store")
+
+
+@pytest.mark.parametrize("path", ["/static/0/nothing.js", "/static/0/..%2Fapp.py", "/static/x", "/static/0/a/b"])
+def test_there_is_no_other_static_file(path: str, gateway: Gateway) -> None:
+    assert raw_call(gateway.base_url, "GET", path).status == 404
+
+
+@pytest.mark.parametrize("path", ["/follow/kitchen", "/static/0/page.css"])
+def test_a_foreign_host_name_is_refused(path: str, gateway: Gateway) -> None:
+    request = f"GET {path} HTTP/1.1\r\nHost: evil.example\r\nAccept: {BROWSER}\r\nConnection: close\r\n\r\n"
+    assert raw_exchange(gateway.base_url, request.encode()).startswith(b"HTTP/1.1 421 ")

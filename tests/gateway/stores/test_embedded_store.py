@@ -1,0 +1,536 @@
+"""The embedded store: one process a folder, batches, retention, and what reaches the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.stores.conftest import Hook, fail_once
+from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
+from toolkit_gateway.dweets.stored_days import StoredRange
+from toolkit_gateway.dweets.things import Things, journal_of
+from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
+from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.embedded_database import Database
+
+
+def with_store(
+    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: Callable[[], int] = lambda: 0
+) -> Any:
+    async def run() -> Any:
+        store = EmbeddedStore(folder, now)
+        await store.open()
+        try:
+            return await asyncio.wait_for(work(store), 60)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def on_disk(test: Callable[..., Awaitable[None]]) -> Any:
+    """Run a test that is a coroutine function; its first argument is a store in a folder."""
+
+    def run_test(tmp_path: Path, **fixtures: Any) -> None:
+        with_store(tmp_path, lambda store: test(store, **fixtures))
+
+    names = ["tmp_path", *list(inspect.signature(test).parameters)[1:]]
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run_test
+
+
+def line(text: str, at: int = 5) -> NewEntry:
+    return NewEntry(at, text, text.encode())
+
+
+def ids(entries: Sequence[Entry]) -> list[str]:
+    return [entry.id for entry in entries]
+
+
+# -- the folder -------------------------------------------------------------------------------------------
+
+
+def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
+    async def work(_: EmbeddedStore) -> None:
+        second = EmbeddedStore(tmp_path, lambda: 0)
+        with pytest.raises(FolderInUse, match="in use by a gateway of this process: stop that"):
+            await second.open()
+
+    with_store(tmp_path, work)
+    with_store(tmp_path, read)
+
+
+def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from toolkit_gateway.stores.embedded import EmbeddedStore\n"
+        "async def run():\n"
+        "    await EmbeddedStore(pathlib.Path(sys.argv[1]), lambda: 0).open()\n"
+        "    print('open', flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(run())\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(FolderInUse, match=f"process id {holder.pid}"):
+            with_store(tmp_path, read)
+        holder.kill()
+    assert with_store(tmp_path, read) is None
+
+
+async def read(store: EmbeddedStore) -> bytes | None:
+    return await store.records.get("s", "k")
+
+
+@pytest.mark.parametrize("in_the_way", ["", "database"])
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path, in_the_way: str) -> None:
+    # A file in the way of the folder or of the database: permissions do not stop root, who may run the tests.
+    (file := tmp_path / "folder" / in_the_way).parent.mkdir(exist_ok=True)
+    file.write_text("x")
+    with pytest.raises(StoreUnavailable, match=r"the folder .*folder cannot be used: .*exists"):
+        with_store(tmp_path / "folder", read)
+    file.unlink()
+    with_store(tmp_path / "folder", read)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write to every folder")
+def test_folder_without_permission_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
+        with_store(tmp_path, read)
+    tmp_path.chmod(0o700)
+
+
+def permissions(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mode", [None, 0o755, 0o777])
+def test_only_the_owner_may_use_the_folder(tmp_path: Path, mode: int | None) -> None:
+    folder = tmp_path / "folder"
+    if mode is not None:
+        folder.mkdir()
+        folder.chmod(mode)
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.records.put("s", "k", b"1")
+        assert [permissions(path) for path in (folder, folder / "database")] == [0o700] * 2
+
+    before = os.umask(0)
+    try:
+        with_store(folder, work)
+        assert os.umask(0) == 0, "the umask of the process is not changed"
+    finally:
+        os.umask(before)
+
+
+def test_folder_that_cannot_be_tightened_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    tmp_path.chmod(0o770)
+    monkeypatch.setattr(Path, "chmod", refuse)  # as for a folder of another user; root may change all
+    with pytest.raises(StoreUnavailable, match=r"other users may use the folder .*Operation not permitted.*chmod 700"):
+        with_store(tmp_path, read)
+
+
+def test_temporary_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.records.put("s", "k", b"1")
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    with_store(None, work)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what reaches the disk --------------------------------------------------------------------------------
+
+
+def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        await store.ephemeral.put("s", "k", b"a-code-that-is-never-written-down")
+        await store.ephemeral.compare_and_set("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
+        await store.ephemeral.increment("a-code-that-is-never-written-down", "n")
+        await store.records.put("s", "k", b"a-record-that-is")
+
+    with_store(tmp_path, work)
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"a-record-that-is" in written
+    assert b"a-code-that-is-never" not in written
+
+
+def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> None:
+    synced: list[str] = []
+
+    async def work(store: EmbeddedStore) -> None:
+        hook("on_sync", lambda: synced.append(repr(store)))
+        await store.journals.append("j", [line("x")])
+        await store.records.put("s", "k", b"1")
+
+    with_store(None, work)
+    with_store(tmp_path, work)
+    assert synced == [str(tmp_path)] * 2
+
+
+# -- batches ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        heard: list[int] = []
+        store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
+        before = store.records.put("s", "before", b"1")
+        bad = store.records.put("s", "half a surrogate \ud800", b"1")
+        append = store.journals.append("a", [line("x")])
+        count = store.records.increment("s", "n")
+        worse = store.records.get("s", "\udcff")
+        half = store.records.compare_and_set("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
+        after = store.records.compare_and_set("s", {"before": b"1"}, {"after": b"1"})
+        late = store.journals.append("a", [line("y"), NewEntry(5, "\ud800", b"")])
+        outcomes = await asyncio.gather(
+            before, bad, append, count, worse, half, after, late, return_exceptions=True
+        )  # fmt: skip
+        assert [type(outcome).__name__ for outcome in outcomes] == [
+            "NoneType", "UnicodeEncodeError", "list", "int", "NoneType", "UnicodeEncodeError", "bool",
+            "UnicodeEncodeError",
+        ]  # fmt: skip
+        assert outcomes[2][0].sequence == 1
+        assert (outcomes[3], outcomes[6], heard) == (1, True, [1])
+        assert await store.records.scan("s") == {"before": b"1", "after": b"1", "n": b"1"}
+        assert ids(await store.journals.last("a", 10)) == ["x"]
+
+    with_store(tmp_path if on_disk else None, work)
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of rows of each batch that is written."""
+    sizes: list[int] = []
+    write = Database.write
+
+    def counted(database: Database, batch: Any) -> None:
+        sizes.append(len(batch))
+        write(database, batch)
+
+    monkeypatch.setattr(Database, "write", counted)
+    return sizes
+
+
+@on_disk
+async def test_changes_of_one_turn_are_one_batch(store: EmbeddedStore, batches: list[int]) -> None:
+    appends = [store.journals.append("a", [line(f"{n}")]) for n in range(50)]
+    puts = [store.records.put("s", f"{n}", b"1") for n in range(50)]
+    assert batches == [], "nothing is written in the turn of the first"
+    await asyncio.gather(*appends, *puts)
+    await store.journals.append("a", [line("alone")])
+    assert batches == [100, 1], "journals and records share a batch"
+
+
+@on_disk
+async def test_others_get_their_turn_between_large_batches(store: EmbeddedStore, batches: list[int]) -> None:
+    turns = []
+    appends = [store.journals.append(f"{n % 2}", [line(f"{n}") for n in range(1_000)]) for n in range(40)]
+    while not appends[-1].done():
+        turns.append(len(batches))
+        await asyncio.sleep(0)
+    assert batches == [2_000] * 20
+    assert set(range(20)) <= set(turns), "one batch a turn"
+    assert len(await store.journals.after("1", 0)) == 20_000
+
+
+@on_disk
+async def test_a_read_waits_for_one_slow_sync_at_most(store: EmbeddedStore, hook: Hook, batches: list[int]) -> None:
+    async def read_of_the_database() -> None:
+        for _ in range(8):
+            await asyncio.sleep(0)
+
+    async def post() -> None:
+        while True:
+            await store.journals.append("a", [line("x")])
+
+    hook("on_sync", lambda: time.sleep(0.005))
+    posters = [asyncio.ensure_future(post()) for _ in range(4)]
+    for _ in range(10):
+        before = len(batches)
+        await read_of_the_database()
+        assert len(batches) - before <= 1
+        await asyncio.sleep(0.001)
+    assert len(batches) > 5
+    for poster in posters:
+        poster.cancel()
+
+
+def test_changes_before_the_close_are_written(tmp_path: Path, hook: Hook) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        fail_once(hook, "on_write")
+        with pytest.raises(OutcomeUnknown):
+            await store.journals.append("a", [line("lost")])
+        for _ in range(3):
+            store.journals.append("a", [line("x")])
+
+    with_store(tmp_path, fill)
+    assert ids(with_store(tmp_path, lambda store: store.journals.last("a", 9))) == ["x"] * 3
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@on_disk
+async def test_failed_write_is_told_once_it_is_known(store: EmbeddedStore, hook: Hook, is_there: bool) -> None:
+    # A failed fsync: what was written may be there after all. Its callers get an error that says so.
+    heard: list[Entry] = []
+    seen: list[tuple[str, bytes | None]] = []
+    store.journals.subscribe("a", heard.extend)
+    await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
+    await store.journals.append("a", [line("1")])
+    fail_once(hook, "on_sync" if is_there else "on_write")
+    requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+    outcomes = await asyncio.gather(*requests, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
+    assert ids(await store.journals.last("a", 9)) == ids(await store.journals.after("a", 0)) == ["1"], "not yet"
+    (entry,) = await store.journals.append("a", [line("3")])
+    expected = ["1", "2", "3"] if is_there else ["1", "3"]
+    assert ids(heard) == ids(await store.journals.last("a", 9)) == expected
+    assert [entry.sequence for entry in heard] == list(range(1, len(expected) + 1))
+    assert await store.records.get("s", "k") == seen[-1][1] == (b"1" if is_there else None)
+
+
+@on_disk
+async def test_recovery_that_fails_begins_again(
+    store: EmbeddedStore, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = Database.get
+
+    def damaged(database: Database, key: bytes) -> bytes | None:
+        monkeypatch.setattr(Database, "get", get)
+        raise StoreUnavailable("a block is damaged")
+
+    heard: list[Entry] = []
+    store.journals.subscribe("a", heard.extend)
+    await store.journals.append("a", [line("1")])
+    fail_once(hook, "on_sync")
+    requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+    await asyncio.gather(*requests, return_exceptions=True)
+    monkeypatch.setattr(Database, "get", damaged)
+    with pytest.raises(StoreUnavailable, match="a block is damaged"):
+        await store.records.put("s", "other", b"1")
+    await until_it_writes(lambda: store.journals.append("a", [line("3")]))
+    assert ids(heard) == ["1", "2", "3"]
+    assert await store.records.get("s", "k") == b"1"
+
+
+async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
+    """Write again until the store could be reopened."""
+    while True:
+        try:
+            return await write()
+        except StoreUnavailable:
+            await asyncio.sleep(0.05)
+
+
+@on_disk
+async def test_reads_of_one_entry_do_not_hinder_recovery(store: EmbeddedStore, hook: Hook) -> None:
+    read_meanwhile: list[bool] = []
+    await store.journals.append("a", [line("1")])
+    loop = asyncio.get_running_loop()
+    reads: list[Awaitable[list[Entry]]] = []
+
+    def begin_a_read() -> None:
+        reads.append(read := asyncio.ensure_future(store.journals.last("a", 1)))
+        read_meanwhile.append(read.done())
+
+    def close_during_a_read() -> None:
+        hook("on_close", lambda: None)
+        asyncio.run_coroutine_threadsafe(in_loop(begin_a_read), loop).result(60)
+
+    fail_once(hook, "on_write")
+    with pytest.raises(OutcomeUnknown):
+        await store.journals.append("a", [line("lost")])
+    hook("on_close", close_during_a_read)
+    await store.journals.append("a", [line("2")])
+    assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
+    assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
+
+
+async def in_loop(job: Callable[[], None]) -> None:
+    job()
+
+
+# -- journals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
+@on_disk
+async def test_no_number_reaches_into_another_journal(store: EmbeddedStore, number: int) -> None:
+    for name in ("a", "b", "c"):
+        await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
+    found = await store.journals.after("b", number)
+    assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
+
+
+def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        for number in range(10):
+            await store.journals.append("a", [line(f"{number}.{n}") for n in range(100)], 64)
+        await store.journals.append("b", [line("b")])
+
+    async def go_on(store: EmbeddedStore) -> None:
+        assert [entry.sequence for entry in await store.journals.append("a", [line("x")])] == [1_001]
+        assert [entry.sequence for entry in await store.journals.append("c", [line("c")])] == [1]
+        assert ids(await store.journals.last("b", 5)) == ["b"]
+        assert len(await store.journals.after("a", 0)) < 200
+        assert sorted(await store.journals.names("", 9)) == ["a", "b", "c"]
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, go_on)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list that gets the prefix of each range of keys that is read from the database."""
+    prefixes: list[bytes] = []
+    items = Database.items
+
+    def noted(database: Database, prefix: bytes, *start: bytes, **options: bool) -> Any:
+        prefixes.append(prefix)
+        return items(database, prefix, *start, **options)
+
+    monkeypatch.setattr(Database, "items", noted)
+    return prefixes
+
+
+@on_disk
+async def test_memory_of_the_journals_is_bounded(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
+) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
+    for number in range(3_000):
+        await store.journals.append(f"{number % 50}", [line(str(number))])
+    assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
+    for name in range(50):
+        assert [entry.sequence for entry in await store.journals.last(f"{name}", 100)] == list(range(1, 61))
+    reads.clear()
+    for number in range(3_000):
+        await store.journals.append(f"{number % 15}", [line(str(number))])
+    assert len(reads) <= 2 * 15, "few enough journals are read once"
+
+
+def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
+    minute = 60_000
+
+    async def fill(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcdefgh"):
+            await store.journals.append(name, [line("x", at=number * minute)])
+        await store.journals.append("c", [line("x", at=9 * minute)])
+        await store.journals.append("a", [line("x", at=9 * minute + 1)])
+        await store.journals.append("h", [line("x", at=minute)])  # its clock was set back
+
+    async def read(store: EmbeddedStore) -> None:
+        await store.journals.append("e", [line("x", at=9 * minute + 2)])
+        assert await store.journals.names("", 99) == list("eacgfdbh")
+        assert await store.journals.names("", 3) == list("eac")
+        assert await store.journals.names("", 0) == []
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, read)
+
+
+def test_names_are_read_again_if_they_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
+) -> None:
+    monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
+
+    async def work(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcdefgh"):
+            await store.journals.append(name, [line("x", at=number)])
+            assert await store.journals.names("", 1) == [name]
+        assert await store.journals.names("", 99) == list("hgfedcba")
+        await store.journals.append("b", [line("x", at=9)])
+        assert await store.journals.names("", 99) == list("bhgfedca")
+        assert await store.journals.names("a", 1) == ["a"]
+        reads.clear()
+        assert await store.journals.names("", 99) == list("bhgfedca")
+        assert reads, "so many names are not kept in memory"
+
+    async def few(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcd"):
+            await store.journals.append(name, [line("x", at=number)])
+        assert await store.journals.names("", 99) == list("dcba")
+        reads.clear()
+        assert await store.journals.names("", 99) == list("dcba")
+        assert not reads
+
+    with_store(tmp_path, work)
+    with_store(tmp_path / "few", few)
+
+
+@on_disk
+async def test_last_entries_are_read_past_many_dropped_ones(store: EmbeddedStore) -> None:
+    for start in range(0, 100_000, 1_000):
+        await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
+    assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
+    everything = await store.journals.after("a", 0)
+    assert 500 <= len(everything) <= 1_500
+    assert len(await store.journals.last("a", 50_000)) == len(everything)
+
+
+def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
+    data = os.urandom(1 << 20)
+
+    async def write(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [NewEntry(5, "big", data)] * 20)
+
+    async def read(store: EmbeddedStore) -> None:
+        assert [entry.data == data for entry in await store.journals.last("a", 50)] == [True] * 20
+
+    with_store(tmp_path, write)
+    with_store(tmp_path, read)
+
+
+# -- records ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["records", "ephemeral"])
+def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
+    now = 0
+
+    async def fill(store: EmbeddedStore) -> None:
+        nonlocal now
+        records = getattr(store, part)
+        await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
+        await records.put("old", "stays", b"x")
+        now = 1_000
+        for number in range(5_000):
+            await records.put("new", str(number % 10), b"x", 5_000)
+            await asyncio.sleep(0)
+        now = 0  # what has expired would be there again, had it not been removed
+        while len(await records.scan("old")) > 1:
+            await asyncio.sleep(0.01)
+        assert await records.scan("old") == {"stays": b"x"}
+        assert len(await records.scan("new")) == 10
+
+    with_store(None if part == "ephemeral" else tmp_path, fill, lambda: now)
+
+
+@on_disk
+async def test_stored_range_is_whole_after_a_clock_was_set_back(store: EmbeddedStore) -> None:
+    await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
+    stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
+    for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
+        assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected

@@ -1,0 +1,370 @@
+"""Redis hangs, refuses, is killed and comes back: every call is answered, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import secrets
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.conftest import ROOT
+from tests.gateway.stores.opened_stores import (
+    follow_as_a_thing_does,
+    in_loop,
+    line,
+    numbers,
+    opened,
+    persist,
+    run,
+    until,
+)
+from tests.redis_servers import RedisServer, cluster_of, fresh_url, shared_cluster, shared_server, wait_until
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
+from toolkit_gateway.stores.redis.store import RedisStore
+
+CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
+    lambda store: store.journals.append("a", [line("refused")]),
+    lambda store: store.journals.last("a", 10),
+    lambda store: store.journals.after("a", 0),
+    lambda store: store.journals.last("a", 1, 5),
+    lambda store: store.journals.names("", 10),
+    lambda store: store.records.get("s", "k"),
+    lambda store: store.records.put("s", "k", b"refused"),
+    lambda store: store.records.increment("s", "refused"),
+    lambda store: store.records.compare_and_set("s", {}, {"k": b"refused"}),
+    lambda store: store.records.scan("s"),
+    lambda store: store.records.subscribe("s", lambda key, value: None),
+]
+WRITES = [CALLS[n] for n in (0, 6, 7, 8)]
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer(appendonly="yes", appendfsync="always") as running:
+        yield running
+
+
+async def outcomes(store: RedisStore, calls: list[Callable[[RedisStore], Awaitable[Any]]]) -> list[str]:
+    """Make all calls at once; return what they fail with."""
+    found = await asyncio.gather(*(call(store) for call in calls), return_exceptions=True)
+    return [type(outcome).__name__ for outcome in found]
+
+
+async def until_told(store: RedisStore) -> None:
+    # The end of a connection that is idle may be noticed by the next call only.
+    with pytest.raises(StoreUnavailable):
+        await store.records.get("s", "k")
+
+
+@in_loop
+async def test_calls_to_a_redis_that_hangs_end_in_time(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=1") as (store,):
+        await persist(lambda: store.records.put("s", "k", b"kept"))
+        server.pause()
+        try:
+            found = await outcomes(store, CALLS)
+            assert set(found) <= {"StoreUnavailable", "OutcomeUnknown"}
+            assert all(found[CALLS.index(write)] == "OutcomeUnknown" for write in WRITES), "it may be done later"
+            again = await outcomes(store, CALLS)
+            assert set(again) == {"StoreUnavailable"}, "nothing was sent, so nothing of this will ever be done"
+        finally:
+            server.resume()
+        (entry,) = await persist(lambda: store.journals.append("a", [line("back")]))
+        assert [e.data for e in await store.journals.last("a", 10)].count(b"back") == 1
+        assert entry.sequence <= 2
+
+
+@in_loop
+async def test_a_redis_that_is_gone_is_told_at_once_and_found_again(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=30") as (store,):
+        await store.records.put("s", "k", b"kept")
+        server.kill()
+        await until_told(store)
+        assert set(await outcomes(store, CALLS)) == {"StoreUnavailable"}
+        await asyncio.to_thread(server.start)
+        assert await store.records.get("s", "k") == b"kept", "a server that is back is used at once"
+
+
+def break_saving(client: redis.Redis) -> None:
+    """Let Redis fail at its snapshot, as on a full disk: then it takes no writes until one succeeds."""
+    snapshot_of(client).mkdir()
+    client.config_set("save", "3600 1")
+    save(client, "err")
+
+
+def mend_saving(client: redis.Redis) -> None:
+    snapshot_of(client).rmdir()
+    save(client, "ok")
+    client.config_set("save", "")
+
+
+def save(client: redis.Redis, outcome: str) -> None:
+    client.bgsave()
+    wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == outcome)
+
+
+def snapshot_of(client: redis.Redis) -> Path:
+    return Path(client.config_get("dir")["dir"]) / "dump.rdb"
+
+
+def setting(name: str, value: int, usual: int) -> tuple[Callable[[redis.Redis], object], ...]:
+    return lambda client: client.config_set(name, value), lambda client: client.config_set(name, usual)
+
+
+def without_right(right: str) -> tuple[Callable[[redis.Redis], object], ...]:
+    def set_rights(rights: str) -> Callable[[redis.Redis], object]:
+        return lambda client: client.execute_command(f"ACL SETUSER default {rights}")
+
+    return set_rights(f"-@{right}"), set_rights("+@all")
+
+
+def become_replica(client: redis.Redis) -> None:
+    client.replicaof("127.0.0.1", 1)
+
+
+def become_master(client: redis.Redis) -> None:
+    client.replicaof("NO", "ONE")
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ((become_replica, become_master), "READONLY .*give its master"),
+        (setting("maxmemory", 1, 0), "OOM .*give it more memory"),
+        (setting("min-replicas-to-write", 1, 0), "NOREPLICAS .*fewer replicas than min-replicas-to-write"),
+        ((break_saving, mend_saving), "MISCONF .*see its log"),
+        (without_right("write"), "script.*grant its user the ACL permissions"),
+        (without_right("scripting"), "NOPERM .*grant its user the ACL permissions"),
+    ],
+    ids=["replica", "memory", "replicas", "disk", "write", "scripts"],
+)
+@in_loop
+async def test_redis_that_refuses_writes_changes_nothing(change: Any, advice: str) -> None:
+    refuse, allow = change
+    async with opened(fresh_url()) as (store,):
+        await store.records.put("s", "k", b"kept")
+        with shared_server().client() as client:
+            refuse(client)
+            try:
+                assert set(await outcomes(store, WRITES)) == {"StoreUnavailable"}
+                with pytest.raises(StoreUnavailable, match=advice):
+                    await store.journals.append("a", [line("refused")])
+                assert await store.records.get("s", "k") == b"kept"
+            finally:
+                allow(client)
+        assert await store.records.scan("s") == {"k": b"kept"}
+        (entry,) = await store.journals.append("a", [line("1")])
+        assert entry.sequence == 1
+
+
+@in_loop
+async def test_loading_redis_is_reported_and_used_once_loaded() -> None:
+    # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
+    with RedisServer(appendonly="yes", key_load_delay=500) as server:
+        async with opened(f"{server.url}?timeout=10") as (store,):
+            await store.records.put("s", "k", b"kept")
+            with server.client() as client, client.pipeline(transaction=False) as commands:
+                for number in range(4000):
+                    commands.set(f"another's-{number}", "")
+                commands.execute()
+            server.kill()
+            starting = asyncio.ensure_future(asyncio.to_thread(server.start))
+            refusals: set[str] = set()
+
+            async def again() -> Any:
+                try:
+                    return await store.records.get("s", "k")
+                except StoreUnavailable as error:
+                    refusals.add(str(error))
+                    raise
+
+            assert await persist(again) == b"kept"
+            await starting
+    assert any("is loading the dataset" in refusal for refusal in refusals), refusals
+
+
+@in_loop
+async def test_write_without_its_replicas_is_reported() -> None:
+    async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
+        heard: list[Any] = []
+        store.journals.subscribe("a", heard.extend)
+        with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+            await store.journals.append("a", [line("1")])
+        await until(lambda: len(heard) == 1)
+        assert await store.journals.last("a", 1) == heard, "reading asks no replica"
+
+
+@in_loop
+async def test_killed_and_started_again_under_load(server: RedisServer) -> None:
+    """With `appendfsync always` nothing acknowledged is lost, nothing is there twice, and listeners hear it all."""
+    async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        seen: dict[str, bytes | None] = {}
+        await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
+        acknowledged: list[str] = []
+        going = True
+
+        async def post(store: RedisStore, who: int) -> None:
+            for number in range(10_000):
+                if not going:
+                    return
+                texts = [f"{who} {number} {part}" for part in range(5)]
+                with contextlib.suppress(StoreUnavailable):
+                    await store.journals.append("a", [line(text) for text in texts])
+                    acknowledged.extend(texts)
+                    await store.records.put("s", str(who), b"%d" % number)
+                await asyncio.sleep(0)
+
+        posters = [asyncio.ensure_future(post(store, n)) for n, store in enumerate([one, other] * 8)]
+        for _ in range(2):
+            before = len(acknowledged)
+            await until(lambda before=before: len(acknowledged) > before + 500)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        before = len(acknowledged)
+        await until(lambda: len(acknowledged) > before + 500)
+        going = False
+        await asyncio.gather(*posters)
+        kept = await one.journals.after("a", 0)
+        texts = [entry.data.decode() for entry in kept]
+        assert numbers(kept) == sorted(set(numbers(kept)))
+        assert len(set(texts)) == len(texts), "none is there twice"
+        assert set(acknowledged) <= set(texts), "every acknowledged one is there"
+        for who in range(16):
+            own = [tuple(map(int, text.split()[1:])) for text in texts if text.startswith(f"{who} ")]
+            assert own == sorted(own), "in the order of its poster"
+        await until(lambda: len(heard) == len(kept), lambda: (len(heard), len(kept)))
+        assert heard == kept
+        values = await one.records.scan("s")
+        await until(lambda: seen == values, lambda: (seen, values))
+
+
+class TestTheStart:
+    """What is wrong with a Redis is said before the gateway says that it runs; a password never."""
+
+    @pytest.mark.parametrize(
+        ("url_of", "message"),
+        [
+            (lambda: "redis://127.0.0.1:1", r"redis://127.0.0.1:1 cannot be used now: .* connecting"),
+            (
+                lambda: "redis+sentinel://127.0.0.1:1,127.0.0.1:2/m",
+                "No master found for 'm'[^<]*check the addresses[^<]*$",
+            ),
+            (
+                lambda: "redis+cluster://127.0.0.1:1,127.0.0.1:2",
+                r"cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now",
+            ),
+            (lambda: shared_cluster()[0].url, r"give redis\+cluster://"),
+            (lambda: shared_server().url.replace("redis:", "redis+cluster:"), "cannot be used"),
+        ],
+        ids=["no server", "no sentinels", "no cluster", "node of a cluster", "no node of a cluster"],
+    )
+    def test_of_what_is_not_there_or_of_another_kind(self, url_of: Callable[[], str], message: str) -> None:
+        with pytest.raises(StoreUnavailable, match=message):
+            run(_open(url_of()))
+
+    def test_of_a_replica(self) -> None:
+        with RedisServer(replicaof=f"127.0.0.1 {shared_server().port}") as replica:
+            with pytest.raises(StoreUnavailable, match="is a replica; give its master"):
+                run(_open(replica.url))
+
+    def test_of_a_wrong_password(self, caplog: pytest.LogCaptureFixture) -> None:
+        right, wrong = secrets.token_hex(8), secrets.token_hex(8)
+        with RedisServer(requirepass=right) as server:
+            urls = [server.url.replace("//", f"//:{password}@") for password in (right, wrong)]
+            with pytest.raises(StoreUnavailable, match="(?i)password|wrongpass") as refused:
+                run(_open(urls[1]))
+            with pytest.raises(StoreUnavailable, match="(?i)auth") as unnamed:
+                run(_open(server.url))
+            run(_open(urls[0]))
+            errors = "".join(line for error in (refused, unnamed) for line in traceback.format_exception(error.value))
+            told = f"{errors} {caplog.text} {RedisStore(urls[0], lambda: 0)!r}"
+            assert right not in told
+            assert wrong not in told
+
+    def test_of_an_unknown_command_without_its_arguments(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        password = secrets.token_hex(8)
+        (tmp_path / "redis.conf").write_text("rename-command AUTH _AUTH\n")
+        with RedisServer(include=tmp_path / "redis.conf") as server:
+            with pytest.raises(StoreUnavailable, match="unknown command 'AUTH'$") as refused:
+                run(_open(server.url.replace("//", f"//:{password}@")))
+            assert password not in "".join(traceback.format_exception(refused.value)) + caplog.text
+
+    def test_documented_permissions_are_enough_and_needed(self) -> None:
+        (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "docs" / "how-to" / "redis.md").read_text())
+        password = secrets.token_hex(8)
+
+        async def use(url: str) -> None:
+            async with opened(f"{url}?prefix=lab:") as (one,):
+                assert set(await outcomes(one, CALLS)).isdisjoint({"StoreUnavailable"})
+                heard = await follow_as_a_thing_does(one, "b")
+                await one.journals.append("b", [line("1")])
+                await until(lambda: len(heard) == 1)
+
+        with RedisServer() as server, cluster_of(3, cluster_node_timeout=5000) as nodes:
+            hosts = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+            urls = [f"redis://me:{password}@127.0.0.1:{server.port}", f"redis+cluster://me:{password}@{hosts}"]
+            for node in [server, *nodes]:
+                with node.client() as client:
+                    client.execute_command("ACL SETUSER", "me", "on", f">{password}", *rights.split())
+            for url in urls:
+                run(use(url))
+            for node in [server, *nodes]:
+                with node.client() as client:
+                    client.execute_command("ACL SETUSER", "me", "-@write", "-@scripting")
+            for url in urls:
+                with pytest.raises(StoreUnavailable, match="NOPERM .* no permissions .*docs/how-to/redis.md"):
+                    run(_open(url))
+
+    def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:
+        with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:
+            with caplog.at_level(logging.WARNING, "toolkit_gateway"):
+                run(_open(f"{server.url}?replicas=2"))
+        assert "appendfsync is everysec" in caplog.text
+        assert "forgets keys when its memory is full (allkeys-lru)" in caplog.text
+        assert "2 replicas must confirm what is acknowledged, and it has 0 now" in caplog.text
+
+
+async def _open(url: str) -> None:
+    async with opened(url):
+        pass
+
+
+@in_loop
+async def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=1") as (store,):
+        server.pause()
+        big = bytes(1024 * 1024)
+        calls = [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(100)]
+        refused = [call for call in calls if call.done()]
+        assert len(refused) > 30, "64 MiB wait at most"
+        server.resume()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(outcome, list | StoreUnavailable) for outcome in outcomes)
+        await persist(lambda: store.journals.append("a", [line("back")]))
+        with server.client() as client:  # the connection that broke off is closed once Redis has read the rest
+            await until(lambda: len(client.client_list()) == 2, client.client_list)
+
+
+def test_closed_store_leaves_no_task_and_no_thread() -> None:
+    async def work() -> None:
+        before = asyncio.all_tasks()
+        async with opened(fresh_url()) as (store,):
+            await store.journals.append("a", [line("1")])
+            store.journals.subscribe("a", lambda entries: None)
+        assert asyncio.all_tasks() == before
+
+    before = threading.active_count()
+    run(work())
+    assert threading.active_count() == before

@@ -1,0 +1,345 @@
+"""The Redis store's own promises: many gateways that hear one another, whatever happens to a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import required_program
+from tests.gateway.stores.opened_stores import (
+    follow_as_a_thing_does,
+    in_loop,
+    line,
+    numbers,
+    opened,
+    persist,
+    place_of,
+    run,
+    until,
+)
+from tests.gateway.stores.stores_under_test import SetClock
+from tests.ports import free_port
+from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
+from toolkit.errors import StoreUnavailable
+from toolkit_gateway.stores import NewEntry, Records
+from toolkit_gateway.stores.redis.records import RedisRecords
+from toolkit_gateway.stores.redis.store import RedisStore
+
+ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
+Fresh = Callable[[], str]
+
+
+@ON_BOTH
+@in_loop
+async def test_all_gateways_hear_each_entry_once_in_order(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url, url) as stores:
+        everyone = [await follow_as_a_thing_does(store, "a") for store in stores]
+
+        async def write(store: RedisStore, who: int) -> None:
+            for number in range(100):
+                (entry,) = await store.journals.append("a", [line(f"{who} {number}")], 1_000)
+                assert everyone[who][-1].sequence >= entry.sequence, "heard before its writer went on"
+
+        await asyncio.gather(*(write(store, n) for n, store in enumerate(stores)))
+        for heard in everyone:
+            await until(lambda heard=heard: len(heard) == 300, lambda heard=heard: len(heard))
+            assert numbers(heard) == list(range(1, 301))
+        assert everyone[0] == everyone[1] == everyone[2] == await stores[0].journals.last("a", 300)
+
+
+@ON_BOTH
+@in_loop
+async def test_whoever_begins_to_listen_meanwhile_misses_nothing(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url) as (writing, listening):
+        going = True
+
+        async def write() -> None:
+            while going:
+                await writing.journals.append("a", [line("x"), line("y")])
+
+        writer = asyncio.ensure_future(write())
+        everyone = [await follow_as_a_thing_does(listening, "a") for _ in range(30)]
+        going = False
+        await writer
+        (last,) = await writing.journals.append("a", [line("last")])
+        for heard in everyone:
+            await until(lambda heard=heard: heard and heard[-1].sequence == last.sequence)
+            assert numbers(heard) == list(range(heard[0].sequence, last.sequence + 1))
+
+
+@ON_BOTH
+@in_loop
+async def test_broken_connection_costs_subscribers_nothing(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url) as (writing, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        seen: dict[str, bytes | None] = {}
+        await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
+        await writing.records.put("s", "gone", b"1")
+        await until(lambda: seen == {"gone": b"1"})  # of what came and went in between nobody is told
+        for number in range(60):
+            if number % 10 == 5:
+                _cut_listeners(url)
+            await writing.journals.append("a", [line(str(number))])
+            await writing.records.put("s", str(number % 7), b"%d" % number)
+        await writing.records.compare_and_set("s", {}, {"gone": None})
+        await until(lambda: len(heard) == 60, lambda: len(heard))
+        assert numbers(heard) == list(range(1, 61))
+        expected = {**await writing.records.scan("s"), "gone": None}
+        await until(lambda: seen == expected, lambda: (seen, expected))
+
+
+def _cut_listeners(url: str) -> None:
+    for server in shared_cluster() if "cluster" in url else [shared_server()]:
+        with server.client() as client:
+            client.client_kill_filter(_type="pubsub")
+
+
+@ON_BOTH
+@in_loop
+async def test_what_is_too_much_for_a_message_is_heard_too(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url) as (writing, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        await listening.journals.append("a", [line("own")])
+        entries = await writing.journals.append("a", [NewEntry(1, str(n), bytes(60_000)) for n in range(50)])
+        await until(lambda: len(heard) == 51)
+        assert heard[1:] == entries
+
+
+@in_loop
+async def test_a_number_is_used_once_even_where_nothing_is_left() -> None:
+    async with opened(fresh_url()) as (store,):
+        await store.journals.append("a", [line("1"), line("2")])
+        with shared_server().client() as client:
+            client.xtrim(place_of(store, "a")[1], maxlen=0, approximate=False)
+        (entry,) = await store.journals.append("a", [line("3")])
+        assert entry.sequence == 3
+        assert await store.journals.after("a", 0) == [entry]
+
+
+@in_loop
+async def test_numbers_lost_with_a_master_are_not_used_again() -> None:
+    async with opened(fresh_url()) as (store,):
+        heard = await follow_as_a_thing_does(store, "a")
+        await store.journals.append("a", [line("1"), line("2")])
+        with shared_server().client() as client:
+            client.delete(place_of(store, "a")[1])  # the promoted replica had not heard of them
+        await store.journals.append("a", [line("3"), line("4")])
+        assert [(entry.sequence, entry.data) for entry in heard] == [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
+
+
+@in_loop
+async def test_a_redis_that_lost_everything_is_heard_by_all_again() -> None:
+    with RedisServer() as server:  # in memory only
+        async with opened(server.url, server.url) as (writing, listening):
+            heard = await follow_as_a_thing_does(listening, "a")
+            await writing.journals.append("a", [line("1"), line("2")])
+            await until(lambda: len(heard) == 2)
+            server.kill()
+            await asyncio.to_thread(server.start)
+            await persist(lambda: writing.journals.append("a", [line("3")]))
+            await until(lambda: len(heard) == 3, lambda: heard)
+            assert [entry.data for entry in heard] == [b"1", b"2", b"3"]
+
+
+@in_loop
+async def test_moved_slot_takes_writers_and_listeners_along() -> None:
+    url = fresh_cluster_url()
+    async with opened(url, url) as (writing, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        going, written = True, 0
+
+        async def write() -> None:
+            nonlocal written
+            while going:
+                await writing.journals.append("a", [line(str(written))])
+                written += 1
+
+        await writing.journals.append("a", [line("here")])  # so that there is a key to move
+        writer = asyncio.ensure_future(write())
+        with _on_its_way(place_of(writing, "a")[1]) as move:
+            await asyncio.to_thread(move)
+        await writing.journals.append("a", [line("there")])
+        going = False
+        await writer
+        await until(lambda: len(heard) == written + 2, lambda: (len(heard), written))
+        assert numbers(heard) == list(range(1, written + 3))
+
+
+@in_loop
+async def test_a_slot_that_is_stuck_on_its_way_is_reported_in_time() -> None:
+    async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
+        await store.journals.append("a", [line("1")])
+        tag, key = place_of(store, "a")
+        new = next(name for name in map(str, range(10_000)) if place_of(store, name)[0] == tag)
+        with _on_its_way(key):
+            # What the journals of a hash tag share is here, the new journal is not: Redis says TRYAGAIN.
+            with pytest.raises(StoreUnavailable, match="is moving these keys: TRYAGAIN"):
+                await store.journals.append(new, [line("1")])
+            assert [entry.data for entry in await store.journals.last("a", 9)] == [b"1"]
+        (entry,) = await store.journals.append(new, [line("1")])
+        assert entry.sequence == 1, "what was refused was not written"
+
+
+@contextmanager
+def _on_its_way(key: bytes) -> Iterator[Callable[[], None]]:
+    """Begin to move the slot of a key to another node; gives a function that moves it."""
+    nodes = shared_cluster()
+    clients = [node.client() for node in nodes]
+    slot = clients[0].cluster("KEYSLOT", key)
+    ids = [client.cluster("MYID").decode() for client in clients]
+    (owner,) = [n for n, client in enumerate(clients) if client.cluster("COUNTKEYSINSLOT", slot)]
+    target = (owner + 1) % 3
+    clients[target].cluster("SETSLOT", slot, "IMPORTING", ids[owner])
+    clients[owner].cluster("SETSLOT", slot, "MIGRATING", ids[target])
+
+    def move() -> None:
+        while keys := clients[owner].cluster("GETKEYSINSLOT", slot, 100):
+            clients[owner].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 10_000, "KEYS", *keys)
+        for number in (target, owner, (owner + 2) % 3):
+            clients[number].cluster("SETSLOT", slot, "NODE", ids[target])
+
+    try:
+        yield move
+    finally:
+        for client in clients:
+            client.cluster("SETSLOT", slot, "STABLE")
+            client.close()
+
+
+@in_loop
+async def test_worlds_with_different_prefixes_do_not_know_each_other() -> None:
+    async with opened(fresh_url(), fresh_url()) as (one, other):
+        await one.journals.append("a", [line("1")])
+        await one.records.put("s", "k", b"1")
+        assert await other.journals.last("a", 10) == []
+        assert await other.journals.names("", 10) == []
+        assert await other.records.scan("s") == {}
+
+
+@ON_BOTH
+@in_loop
+async def test_one_call_that_cannot_be_sent_costs_no_other_its_answer(fresh: Fresh) -> None:
+    async with opened(fresh()) as (store,):
+        outcomes = await asyncio.gather(
+            store.journals.append("a", [line("1")]),
+            store.journals.append("half a surrogate \ud800", [line("1")]),
+            store.journals.append("a", [NewEntry(1, "\ud800", b"x")]),
+            store.records.put("s", "\ud800", b"x"),
+            store.records.get("\udcff", "k"),
+            store.records.increment("s", "n"),
+            store.journals.last("\ud800", 1),
+            return_exceptions=True,
+        )
+        kinds = [type(outcome).__name__ for outcome in outcomes]
+        bad = "UnicodeEncodeError"
+        assert kinds == ["list", bad, bad, bad, bad, "int", bad]
+
+
+def keys_of(records: Records, space: str) -> list[bytes]:
+    assert isinstance(records, RedisRecords)
+    return records.keys(space)
+
+
+class TestWhatExpires:
+    """By the gateway's clock at once; and out of Redis, where nobody would look for it any more."""
+
+    @in_loop
+    async def test_a_space_where_everything_expires_vanishes_by_itself(self) -> None:
+        clock = SetClock()
+        async with opened(fresh_url(), clock=clock) as (store,):
+            values, expiries = keys_of(store.ephemeral, "codes")
+            with shared_server().client() as client:
+                await store.ephemeral.put("codes", "a", b"1", clock.at + 100_000)
+                assert 100_000 < client.pttl(values) <= 160_000
+                await store.ephemeral.put("codes", "b", b"1", clock.at + 1_000)
+                assert 100_000 < client.pttl(values) <= 160_000, "the latest decides"
+                await store.ephemeral.put("codes", "c", b"1")
+                assert client.pttl(values) == -1, "what never expires keeps all"
+                await store.ephemeral.put("codes", "c", b"1", clock.at + 1_000)
+                assert 100_000 < client.pttl(values) <= 160_000
+                assert 100_000 < client.pttl(expiries) <= 160_000
+                await store.ephemeral.compare_and_set("codes", {}, {"a": None})
+                assert client.pttl(values) <= 61_000
+
+    @in_loop
+    async def test_expired_records_are_swept_after_a_minute(self) -> None:
+        clock = SetClock()
+        async with opened(fresh_url(), clock=clock) as (store,):
+            values, expiries = keys_of(store.records, "s")
+            await store.records.put("s", "keeps the space", b"1")
+            for number in range(10):
+                await store.records.put("s", str(number), b"1", clock.at + number)
+            clock.at += 60_005
+            await store.records.put("s", "keeps the space", b"2")
+            with shared_server().client() as client:
+                assert sorted(client.hkeys(values)) == [b"6", b"7", b"8", b"9", b"keeps the space"]
+                assert client.zcard(expiries) == 4
+
+
+def test_through_a_socket_file() -> None:
+    async def work(path: Path) -> None:
+        async with opened(f"unix://{path}?prefix=x:&db=1") as (store,):
+            assert repr(store) == f"unix://{path}"
+            await store.journals.append("a", [line("1")])
+            assert [entry.data for entry in await store.journals.last("a", 1)] == [b"1"]
+
+    with RedisServer(unixsocket="socket") as server:  # in its folder
+        run(work(server.folder / "socket"))
+        with server.client(db=1) as client:
+            assert client.xlen("x:{0}:journal:a") == 1
+
+
+def test_over_tls(tmp_path: Path) -> None:
+    certificate = _certificate(tmp_path)
+    settings = {"tls_cert_file": certificate, "tls_key_file": tmp_path / "key.pem", "tls_auth_clients": "no"}
+    with RedisServer(tls_port=(tls := free_port()), tls_ca_cert_file=certificate, **settings):
+
+        async def work(query: str) -> None:
+            async with opened(f"rediss://127.0.0.1:{tls}{query}") as (store,):
+                heard = await follow_as_a_thing_does(store, "a")
+                await store.journals.append("a", [line("1")])
+                assert numbers(heard) == [1]
+
+        run(work(f"?ssl_ca_certs={certificate}"))
+        with pytest.raises(StoreUnavailable, match=r"rediss://127.0.0.1:\d+ cannot be used now: .*certificate"):
+            run(work(""))
+
+
+def _certificate(folder: Path) -> Path:
+    certificate = folder / "certificate.pem"
+    command = [required_program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", str(folder / "key.pem"), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return certificate
+
+
+def test_a_server_that_was_demoted_is_left_by_its_listeners_too() -> None:
+    with RedisServer() as first, RedisServer() as second:
+        with first.client() as client:
+            client.config_set("repl-diskless-sync-delay", 0)
+
+        async def work() -> None:
+            async with opened(f"{first.url}?timeout=1") as (store,):
+                store.journals.subscribe("a", lambda entries: None)
+                await until(lambda: store.journals.is_live("a"))
+                with first.client() as client:
+                    client.replicaof("127.0.0.1", second.port)
+                await until(lambda: not store.journals.is_live("a"))
+                with pytest.raises(StoreUnavailable):
+                    await store.journals.append("a", [line("1")])
+                with first.client() as client:
+                    client.replicaof("NO", "ONE")
+                await persist(lambda: store.journals.append("a", [line("2")]))
+                await until(lambda: store.journals.is_live("a"))
+
+        run(work())

@@ -1,0 +1,375 @@
+"""The command line as a person, a script and an init system use it.
+
+Real processes and real signals where they matter; elsewhere the same command in this process, since a new one loads
+pandas first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.metadata
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+import toolkit
+from tests.commands import (
+    call_lab,
+    called,
+    end,
+    kernel_environment,
+    outcome,
+    run,
+    started,
+    started_lab,
+    url_of,
+)
+from tests.conftest import ROOT, raw_call, raw_exchange
+from tests.kept_folder import kept_contents
+from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.lock_records import LockTable
+from toolkit_gateway.stores.embedded import EmbeddedStore
+
+KEY = "correct-horse-battery"
+COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "tail", "write")
+KEPT_FILES = ["database", "gateway.lock", "operator.key"]
+
+
+@contextmanager
+def occupied(port: int = 0) -> Iterator[int]:
+    """Hold a port, unless somebody else listens on it; wait while another test holds it without listening."""
+    with socket.socket() as holder:
+        while not is_open(port):
+            try:
+                holder.bind(("127.0.0.1", port))
+                holder.listen()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                port = holder.getsockname()[1]
+        yield port
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def posting_until_it_ends(url: str) -> Iterator[list[int]]:
+    """Post the numbers from 0 on to the kitchen, from a thread, until the gateway ends; gives what it acknowledged.
+
+    The gateway ends within the block, which begins when some are posted.
+    """
+    acknowledged: list[int] = []
+    are_posted = threading.Event()
+
+    def post() -> None:
+        for number in range(100_000):
+            try:
+                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
+                    return
+            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
+                return
+            acknowledged.append(number)
+            if number == 20:
+                are_posted.set()
+
+    poster = threading.Thread(target=post)
+    poster.start()
+    assert are_posted.wait(60)
+    yield acknowledged
+    poster.join(60)
+    assert not poster.is_alive()
+
+
+# -- the entrance -----------------------------------------------------------------------------------------
+
+
+def test_the_help_names_every_command_and_explains_its_options() -> None:
+    assert all(f"\n  {name} " in called("--help").stdout for name in COMMANDS)
+    for command in COMMANDS:
+        said = called(command, "--help").stdout
+        assert not re.search(r"^  --[a-z-]+( [A-Z=]+)*$\n  -", said, re.MULTILINE), "an option without a word on it"
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert run("--version").stdout == f"toolkit, version {importlib.metadata.version('gateway-toolkit')}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "heavy"),
+    [
+        ("import toolkit.cli", "pandas numpy matplotlib ipywidgets requests httptools rocksdict jupyterlab asyncio"),
+        (
+            "from toolkit_gateway import Gateway\nGateway().close()",
+            "pandas pyarrow matplotlib ipywidgets requests redis",
+        ),
+    ],
+)
+def test_a_start_loads_only_what_it_needs(program: str, heavy: str) -> None:
+    command = [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    assert not set(heavy.split()) & {name.split(".")[0] for name in loaded}
+
+
+# -- toolkit gateway --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        url = url_of(process)
+        assert outcome(url, "GET", "/dweet/for/kitchen?celsius=21.5") == "succeeded"
+        assert end(process, getattr(signal, name)) == ("", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == KEPT_FILES
+    assert kept_contents(tmp_path, "kitchen") == [{"celsius": 21.5}]
+
+
+def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        with posting_until_it_ends(url_of(process)) as acknowledged:
+            end(process)
+    kept = [content["n"] for content in kept_contents(tmp_path, "kitchen")]
+    assert kept[: len(acknowledged)] == acknowledged
+    assert len(kept) <= len(acknowledged) + 1
+
+
+def test_a_listener_does_not_keep_the_gateway_from_ending() -> None:
+    with started("gateway", "--port=0") as process:
+        url = url_of(process)
+        with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=60) as stream:
+            raw_call(url, "GET", "/dweet/for/kitchen?n=1")
+            assert b"kitchen" in stream.readline() + stream.readline()
+            assert end(process) == ("", "")
+
+
+def test_one_gateway_a_folder(tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        url_of(process)
+        refused = called("gateway", "--port=0", f"--data={tmp_path}", code=1)
+        assert refused.stdout == ""
+        used = rf"Error: the folder [^\n]+ is in use by the gateway with process id {process.pid}: [^\n]+\n"
+        assert re.fullmatch(used, refused.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["--port={port}"], 1, r"cannot listen on 127\.0\.0\.1:{port}: [^\n]+"),
+        (["--host=0.0.0.0", "--port={port}"], 1, r"cannot listen on 0\.0\.0\.0:{port}: [^\n]+"),
+        (["--data={data}", "--lock=door=another-key"], 1, "the lock 'door' exists with another master key"),
+        (["--allow-host", "http://a b/"], 2, "[^\n]*http://a b/[^\n]*"),
+        (["--trusted-proxy", "http://a b/"], 2, "[^\n]*http://a b/[^\n]*"),
+    ],
+)
+def test_a_start_that_fails_says_why_in_one_line(arguments: list[str], code: int, error: str, tmp_path: Path) -> None:
+    with Gateway(tmp_path, locks={"door": KEY}):
+        pass
+    with occupied() as port:
+        given = [argument.format(port=port, data=tmp_path) for argument in arguments]
+        refused = called("gateway", "--port=0", *given, code=code)
+    assert refused.stdout == ""
+    assert re.fullmatch(f"Error: {error.format(port=port)}\n", refused.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--lock", KEY],
+        ["--lock", f"={KEY}"],
+        ["--lock", "door="],
+        ["--lock", f"door={KEY}", "--lock", "door=other"],
+        ["--lock", f"door={KEY}", f"gate={KEY}"],
+        ["--lok", f"door={KEY}"],
+        [f"--lok=door={KEY}"],
+        ["--smtp", f"http://user:{KEY}@mail.example"],
+        ["--smtp", f"smtp://user:{KEY}@[::1"],
+        ["--smtp", f"smtp://mail.example:{KEY}"],
+        ["--port=65536"],
+        ["--keep=499"],
+        ["--rate=0"],
+        ["--log-level=loud"],
+    ],
+)
+def test_a_wrong_option_is_refused_and_shows_no_key(arguments: list[str]) -> None:
+    refused = called("gateway", "--port=0", *arguments, code=2)
+    assert "Error: " in refused.stderr
+    assert KEY not in refused.stderr + refused.stdout
+
+
+def test_damaged_lock_is_logged_at_the_start_and_revoked(tmp_path: Path) -> None:
+    async def damage() -> None:
+        store = EmbeddedStore(tmp_path, lambda: 0)
+        await store.open()
+        await store.records.put("locked-things", "thing:front door", b'{"lock":')
+        await store.close()
+
+    asyncio.run(damage())
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        url = url_of(process)
+        assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == 403
+        revoked = called("lock", "revoke", "front door", f"--data={tmp_path}")
+        assert "The thing 'front door' is unlocked: everybody can read and write it" in revoked.stdout
+        assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == "succeeded"
+        _, log = end(process)
+    assert "the lock of the thing 'front door' is damaged" in log
+
+
+def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called("lock", "new", f"--data={tmp_path}")
+    monkeypatch.setattr(LockTable, "apply", lambda *news: 1 / 0)
+    refused = called("gateway", "--port=0", f"--data={tmp_path}", code=1)
+    assert refused.stdout == ""
+    why = "ZeroDivisionError at a value that is there"
+    assert refused.stderr == f"Error: the records 'locked-things' cannot be read: {why}\n"
+
+
+def test_a_new_lock_works_in_the_gateway_of_its_folder(tmp_path: Path) -> None:
+    said = called("lock", "new", f"--data={tmp_path}").stdout
+    lock, master, read = re.fullmatch(r"lock +(\S+)\nmaster key +(\S+)\nread key +(\S+)\n", said).groups()
+    assert len({lock, master, read}) == 3
+    with Gateway(tmp_path) as gateway:
+        url = gateway.base_url
+        assert outcome(url, "GET", f"/lock/kitchen?lock={lock}&key={master}") == "succeeded"
+        assert outcome(url, "GET", f"/dweet/for/kitchen?n=1&key={master}") == "succeeded"
+        assert outcome(url, "GET", f"/get/latest/dweet/for/kitchen?key={read}") == "succeeded"
+        assert outcome(url, "GET", "/get/latest/dweet/for/kitchen") == 403
+
+
+def test_info_has_a_line_for_each_call_without_its_query() -> None:
+    with started("gateway", "--port=0", "--log-level=info", f"--lock=door={KEY}") as process:
+        raw_call(url_of(process), "GET", f"/lock/kitchen?lock=door&key={KEY}")
+        _, log = end(process)
+    assert re.fullmatch(r"[-\d]+ [:,\d]+ INFO GET /lock/kitchen 200 [\d.]+ ms\n", log)
+
+
+def test_dweets_and_posts_can_be_limited(tmp_path: Path) -> None:
+    batch = b"\n".join(b'{"n": %d}' % n for n in range(100))
+    with started("gateway", "--port=0", f"--data={tmp_path}", "--keep=500", "--rate=1000") as process:
+        url = url_of(process)
+        for _ in range(10):
+            assert outcome(url, "POST", "/dweets/for/kitchen", batch) == "succeeded"
+        assert 429 in [outcome(url, "POST", "/dweets/for/cellar", batch) for _ in range(30)]
+        end(process)
+    assert 500 <= len(kept_contents(tmp_path, "kitchen")) < 1000
+
+
+@pytest.mark.parametrize("is_demo", [False, True])
+def test_other_hosts_are_answered_without_demo_keys(is_demo: bool) -> None:
+    client = json.loads((ROOT / "data" / "demo_world.json").read_bytes())["credentials"]["identity"]["ApiClientId"]
+    body = json.dumps({"RequestId": "1", "ApiClientId": client, "EchoMessage": "hello"}).encode()
+    hosts = {"TOOLKIT_ALLOW_HOSTS": "a.example b.example", "TOOLKIT_LOCKS": f"gate=x door={KEY}"}
+    with started("gateway", "--port=0", "--no-cors", *(["--demo"] if is_demo else []), **hosts) as process:
+        url = url_of(process)
+        for name, status in (("a.example", 200), ("b.example", 200), ("c.example", 421)):
+            request = f"GET /get/stats HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+            answer = raw_exchange(url, request.encode())
+            assert int(answer.split()[1]) == status
+            assert b"access-control-allow-origin" not in answer
+        answer = raw_call(url, "POST", "/account/2014/07/25/accountEcho", body, "Content-Type: application/json\r\n")
+        assert (b"hello" in answer.body) is is_demo
+        assert outcome(url, "GET", f"/lock/kitchen?lock=door&key={KEY}") == "succeeded"
+        assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == 403
+        end(process)
+
+
+# -- toolkit lab ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def terminal() -> Iterator[int]:
+    """One side of a terminal: on one, Jupyter would ask at Ctrl-C whether one is sure."""
+    sides = os.openpty()
+    yield sides[1]
+    for side in sides:
+        os.close(side)
+
+
+def test_the_lab_serves_and_leaves_nothing(tmp_path: Path, terminal: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with occupied(8787), started_lab(tmp_path, "--lab-port=0", stdin=terminal) as (process, gateway, lab, token):
+        assert urlsplit(gateway).port != 8787, "the usual port is taken, so it took a free one"
+        assert outcome(gateway, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
+        assert "version" in call_lab(lab, token, "/api")
+        kernel = call_lab(lab, token, "/api/kernels", b'{"name": "python3"}')
+        told = kernel_environment(process.pid)
+        runtime = Path(told["JUPYTER_RUNTIME_DIR"])
+        assert any(kernel["id"] in path.name for path in runtime.iterdir())
+        assert told["TOOLKIT_URL"] == gateway
+        for variable in (variable for variable in told if variable.startswith("TOOLKIT_")):
+            monkeypatch.setenv(variable, told[variable])
+        with toolkit.connect() as tk:  # as a notebook does
+            assert tk.identity.echo("hello")["echo_message"].tolist() == ["hello"]
+            assert len(tk.rewards.new_device_id("acme")) > 30
+            assert tk.operator.issue_lock().lock == tk.operator.locks()["lock"].item()
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children
+        said, _ = end(process, signal.SIGINT)
+        assert said == "", "no question whether one is sure"
+    assert not any(child.is_running() for child in children)
+    assert not is_open(urlsplit(gateway).port)
+    assert not is_open(urlsplit(lab).port)
+    assert not runtime.exists()
+    assert sorted(path.name for path in (tmp_path / "data of the gateway").iterdir()) == KEPT_FILES
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--data={tmp}/used"], r"the folder \S+ is in use by [^\n]+"),
+        (["--port={port}"], r"cannot listen on [^\n]+"),
+        (["--folder={tmp}/file/lab"], r"the folder \S+ cannot be written: [^\n]+"),
+    ],
+)
+def test_a_lab_that_cannot_start_says_why_in_one_line(options: list[str], error: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with Gateway(tmp_path / "used"), occupied() as port:
+        given = [option.format(tmp=tmp_path, port=port) for option in options]
+        refused = called("lab", "--no-browser", f"--data={tmp_path}/data", f"--folder={tmp_path}/lab", *given, code=1)
+    assert re.fullmatch(f"Error: {error}\n", refused.stderr)
+
+
+# -- toolkit doctor ---------------------------------------------------------------------------------------
+
+
+def test_the_doctor_names_what_is_there_and_what_is_missing(tmp_path: Path) -> None:
+    said = called("doctor", PATH=str(tmp_path), XDG_DATA_HOME=str(tmp_path)).stdout
+    assert re.search(r"^  ok +JupyterLab +\d", said, re.MULTILINE)
+    assert re.search(r"^  missing +Chromium +tests in the browser are skipped$", said, re.MULTILINE)
+    assert str(tmp_path) in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="moves the data folder by a variable of Linux")
+def test_the_doctor_fails_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = called("doctor", XDG_DATA_HOME=str(tmp_path / "file"), code=1).stdout
+    assert re.search(r"^  missing +data folder +.* cannot be written: give --data another folder$", said, re.MULTILINE)
+
+
+def test_the_doctor_tells_a_taken_port_from_one_just_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setattr(importlib.import_module("toolkit.cli.doctor"), "DEFAULT_PORT", port)
+        assert re.search(rf"^  missing +port {port} +taken", called("doctor").stdout, re.MULTILINE)
+        caller = socket.create_connection(("127.0.0.1", port))
+        for connection in (server.accept()[0], server.accept()[0]):  # the doctor's, and that of the caller
+            connection.close()
+    assert caller.recv(1) == b""
+    caller.close()  # after the server, whose end of the connection the system now keeps for a minute
+    assert re.search(rf"^  ok +port {port} +free$", called("doctor").stdout, re.MULTILINE)

@@ -1,0 +1,498 @@
+"""`toolkit post`, `tail`, `history` and `write` as a shell uses them: with real processes, pipes and signals."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.commands import TOOLKIT, called, end, run, started, url_of
+from tests.conftest import ROOT
+from tests.gateway_process import GatewayProcess
+from tests.ports import free_port
+from toolkit_gateway import Gateway
+
+KEY = "correct-horse-battery"
+# A thing, and what each command needs beside it.
+READERS = (["history", "kitchen"], ["history", "kitchen", "--json"], ["tail", "kitchen"], ["post", "kitchen", "n=1"])
+BLOCKED = "the gateway's usual port is in use on this machine"
+
+
+@pytest.fixture
+def url(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a gateway, which the commands find in the environment."""
+    monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
+    return gateway.base_url
+
+
+@pytest.fixture(scope="module")
+def writing_gateway() -> Iterator[Gateway]:
+    """One for all that is written: each would start a process that renders."""
+    with Gateway() as running:
+        yield running
+
+
+@pytest.fixture
+def writing(writing_gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands find it in the environment."""
+    monkeypatch.setenv("TOOLKIT_URL", writing_gateway.base_url)
+
+
+@pytest.fixture
+def no_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine without a gateway; gives the default data folder, which does not exist yet."""
+    monkeypatch.delenv("TOOLKIT_URL", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    with socket.socket() as holder:
+        try:
+            holder.bind(("127.0.0.1", 8787))  # without listening: nothing answers there
+        except OSError:
+            pytest.skip(BLOCKED)
+        yield tmp_path / "share" / "gateway-toolkit" / "gateway"
+
+
+def piped(arguments: list[str], stdin: bytes, code: int = 0) -> tuple[bytes, str]:
+    """Run a command with this input; return what it wrote to stdout and stderr."""
+    done = subprocess.run([*TOOLKIT, *arguments], input=stdin, capture_output=True, timeout=60, check=False)
+    assert done.returncode == code, done.stderr
+    assert b"Traceback" not in done.stderr
+    return done.stdout, done.stderr.decode()
+
+
+def contents(tk: toolkit.Connection, thing: str) -> list[object]:
+    """Return the contents of a thing in a frame with one column, the oldest first."""
+    return tk.dweets.history(thing).iloc[:, 0].tolist()
+
+
+@contextmanager
+def tailing(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `toolkit tail kitchen`; the block begins once it listens."""
+    with started("tail", "kitchen", *arguments, **environment) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("listening to kitchen at http://")
+        yield process
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+# -- post ---------------------------------------------------------------------------------------------------
+
+
+def test_posted_values_are_those_of_a_get(url: str, tk: toolkit.Connection) -> None:
+    said = json.loads(called("post", "my kitchen", "n=21.5", "is=true", "no=null", "id=007", "key=k", "t=a=b ü").stdout)
+    content = {"n": 21.5, "is": True, "no": None, "id": "007", "key": "k", "t": "a=b ü"}
+    assert (said["thing"], said["content"]) == ("my kitchen", content)
+    assert tk.dweets.latest("my kitchen").index[0] == pd.Timestamp(said["created"])
+    assert called("post", "-q", "kitchen", "n=1").stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["n=1", KEY], [f"={KEY}"], [KEY], ["-", "n=1"], [], [f"n={KEY}", "n=2"]])
+def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str) -> None:
+    said = called("post", "kitchen", *arguments, code=2)
+    assert "KEY=VALUE" in said.stderr or "part 2 of the content has the name of an earlier part" in said.stderr
+    assert KEY not in said.stderr + said.stdout
+
+
+def test_each_line_of_a_pipe_is_one_dweet(url: str, tk: toolkit.Connection) -> None:
+    rows = b"".join(b'{"n": %d}\r\n' % n for n in range(2_500))
+    said, _ = piped(["post", "kitchen", "-"], b"\n" + rows + b' {"n": 2500.0}')
+    assert [json.loads(line)["content"]["n"] for line in said.splitlines()] == [*range(2_500), 2500.0]
+    assert contents(tk, "kitchen") == [*range(2_500), 2500.0]
+
+
+def test_a_line_is_sent_before_the_next_one_comes(url: str, tk: toolkit.Connection) -> None:
+    with started("post", "kitchen", "-", stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        for n in range(3):
+            process.stdin.write(f"{n}\n")
+            process.stdin.flush()
+            assert json.loads(line_of(process))["content"] == n
+            assert contents(tk, "kitchen")[-1] == n
+        process.stdin.close()
+        process.stdin = None  # so that nobody flushes it
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("broken", [b'{"n": 3', b"NaN", b"\xff", b'"' + 70_000 * b"x" + b'"', 900_000 * b"["])
+def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: toolkit.Connection) -> None:
+    done = called("post", "kitchen", "-", stdin=b"1\n2\n" + broken + b"\n4\n", code=1)
+    assert contents(tk, "kitchen") == [1, 2]
+    assert len(done.stdout.splitlines()) == 2
+    assert re.fullmatch("Error: line 3: .{,150}; sent before that: 2 dweets\n", done.stderr)
+
+
+def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
+    lines = b"".join(b"%d\n" % n for n in range(1_500))
+    with Gateway(config={"dweets": {"rate": 1_000}}) as gateway:
+        complained = called("post", "kitchen", "-", f"--url={gateway.base_url}", stdin=lines, code=1).stderr
+    assert complained.startswith("Error: lines 1,001 to 1,500: Rate limit exceeded")
+    assert complained.endswith("; sent before that: 1,000 dweets\n")
+
+
+def test_an_empty_stdin_posts_nothing(url: str) -> None:
+    assert called("post", "kitchen", "-", stdin=b"\n\n").output == ""
+    assert called("post", "bad\x01name", "-", code=2).stderr.startswith("Error: a thing's name must")
+
+
+# -- tail ---------------------------------------------------------------------------------------------------
+
+
+def test_tail_prints_what_comes(url: str, tk: toolkit.Connection) -> None:
+    with tailing() as plain, tailing("--json") as objects:
+        tk.dweets.post("kitchen", {"text": "ü\x1b\x9b\u202e", "n": [1]})
+        created = tk.dweets.latest("kitchen").index[0].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        assert line_of(plain) == f'{created} {{"text":"ü\\u001b\\u009b\\u202e","n":[1]}}\n'
+        record = {"thing": "kitchen", "created": created, "content": {"text": "ü\x1b\x9b\u202e", "n": [1]}}
+        assert json.loads(line_of(objects)) == record
+
+
+def test_deep_contents_are_printed(url: str) -> None:
+    deep = 1_000 * b"[" + 1_000 * b"]"
+    with tailing("--json") as process:
+        assert deep in called("post", "kitchen", "-", stdin=deep).stdout_bytes
+        assert deep.decode() in line_of(process)
+    assert deep.decode() in called("history", "kitchen", "--json").stdout
+
+
+def test_ctrl_c_ends_a_command_that_waits_with_130(url: str) -> None:
+    with tailing() as tail, started("post", "kitchen", "-", stdin=subprocess.PIPE) as post:
+        print("1", file=post.stdin, flush=True)
+        assert line_of(post)
+        assert line_of(tail)
+        for process in (tail, post):
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60) == ("", "")
+            assert process.returncode == 130
+
+
+def test_tail_resumes_at_a_gateway_that_is_back(tmp_path: Path) -> None:
+    port = free_port()
+    with GatewayProcess(tmp_path, port=port) as first:
+        with tailing(f"--url={first.base_url}") as process:
+            called("post", "kitchen", "n=1", f"--url={first.base_url}")
+            assert line_of(process).endswith('{"n":1}\n')
+            first.kill()
+            assert process.stderr is not None
+            assert process.stderr.readline() == "the connection is lost; reconnecting\n"
+            with GatewayProcess(tmp_path, port=port) as second:
+                called("post", "kitchen", "n=2", f"--url={second.base_url}")
+                assert process.stderr.readline() == "connected again\n"
+                assert line_of(process).endswith('{"n":2}\n')
+
+
+def test_tail_gives_up_at_a_gateway_that_stays_away(gateway: Gateway) -> None:
+    with tailing("--patience=0.1", f"--url={gateway.base_url}") as process:
+        gateway.close()
+        _, complained = process.communicate(timeout=60)
+    assert process.returncode == 1
+    lost, error = complained.splitlines()
+    assert lost == "the connection is lost; reconnecting"
+    assert error.startswith("Error: no answer to GET /listen/for/dweets/from/kitchen")
+
+
+# -- history ------------------------------------------------------------------------------------------------
+
+
+def test_history_is_the_frame_as_csv(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
+    tk.dweets.post("kitchen", {"air": {"humidity": 48}, "on": True, "=n()": "=1+1", "mixed": [1, "a"]})
+    tk.dweets.post("kitchen", {"mixed": "x\ny"})
+    said = run("history", "kitchen").stdout
+    called("history", "kitchen", f"--csv={tmp_path / 'k.csv'}")
+    assert (tmp_path / "k.csv").read_text("utf-8") == said == called("history", "kitchen", "--csv=-").stdout
+    read = pd.read_csv(io.StringIO(said), index_col="created")
+    frame = tk.dweets.history("kitchen")
+    assert pd.to_datetime(read.index).tolist() == frame.index.tolist()
+    assert read.columns.tolist() == ["air.humidity", "on", "'=n()", "mixed"]
+    assert read["mixed"].tolist() == ['[1,"a"]', '"x\\ny"']
+    assert read["'=n()"].iloc[0] == "'=1+1"
+
+
+def test_history_is_the_frame_as_parquet(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
+    for n in range(3):
+        tk.dweets.post("kitchen", {"n": n, "half": n / 2, "air": {"name": "ü"}, "some": None if n else {}})
+    called("history", "kitchen", f"--parquet={tmp_path / 'k.parquet'}")
+    expected = tk.dweets.history("kitchen")
+    written = pd.read_parquet(tmp_path / "k.parquet")
+    pd.testing.assert_frame_equal(written.drop(columns="some"), expected.drop(columns="some"))
+    assert written["some"].iloc[0] == "{}"
+    said = called("history", "kitchen", "--parquet=-").stdout_bytes
+    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(said)), written)
+
+
+def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
+    first = json.loads(called("post", "kitchen", "n=700").stdout)["created"]
+    while (second := json.loads(called("post", "kitchen", "n=701").stdout)["created"]) == first:
+        pass
+    assert '"n":700' in called("history", "kitchen", "--json", "--since", first, "--until", second).stdout
+    numbers = [json.loads(line)["content"]["n"] for line in _lines("--since", first[:10], "--until", second)]
+    assert numbers == [*range(701)]
+    assert _lines("--until", second) == _lines("--since", first[:10], "--until", second)
+    assert len(_lines("--since", first[:10], "-n", "600")) == 600
+    assert [json.loads(line)["content"]["n"] for line in _lines("-n", "1")] == [701]
+    assert _lines() == _lines("-n", "500")
+
+
+def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
+    with Gateway(keep=500) as gateway, toolkit.connect(gateway) as tk:
+        with pytest.warns(UserWarning, match="700 dweets were sent"):
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
+        said = called("history", "kitchen", "--json", "--since=2026-01-01", f"--url={gateway.base_url}")
+    assert said.stderr.startswith("Warning: the gateway has deleted 200 dweets of 'kitchen', all before ")
+    assert (len(said.stderr.splitlines()), len(said.stdout.splitlines())) == (1, 500)
+
+
+def _lines(*arguments: str) -> list[str]:
+    return called("history", "kitchen", "--json", *arguments).stdout.splitlines()
+
+
+def test_no_dweets_are_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
+    assert called("history", "kitchen", code=1).stderr == "Error: there are no dweets of kitchen\n"
+    tk.dweets.post("kitchen", 1)
+    options = ["--since=2020-01-01", "--until=2020-01-02", f"--csv={tmp_path / 'k.csv'}"]
+    assert (
+        called("history", "kitchen", *options, code=1).stderr == "Error: there are no dweets of kitchen in this time\n"
+    )
+    assert not (tmp_path / "k.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--since=yesterday"], ["--since=2026-02-30"], ["--until=soon"], ["--csv=a", "--json"], ["-n", "0"]],
+)
+def test_an_impossible_history_is_a_usage_error(arguments: list[str], url: str) -> None:
+    assert "Error: " in called("history", "kitchen", *arguments, code=2).stderr
+
+
+def test_a_csv_on_a_terminal_has_no_control_characters(url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"text": "a\x1b]0;owned\x07b\x9bc"})
+    ours, its = pty.openpty()
+    try:
+        subprocess.run([*TOOLKIT, "history", "kitchen"], stdout=its, timeout=60, check=True)
+        shown = os.read(ours, 1_000).decode()
+    finally:
+        os.close(ours)
+        os.close(its)
+    assert shown.splitlines()[1].endswith(",a\ufffd]0;owned\ufffdb\ufffdc")
+
+
+@pytest.mark.parametrize("content", ["n=1", "-"])
+def test_the_error_of_a_service_cannot_command_a_terminal(content: str) -> None:
+    body = json.dumps({"this": "failed", "with": 400, "because": "no\x1b]0;owned\x07 \x9b2J"}).encode()
+    head = (
+        b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as service:
+        answered = service.submit(answer_once, server, head % len(body) + body)
+        url = f"--url=http://127.0.0.1:{server.getsockname()[1]}"
+        error = called("post", "kitchen", content, url, stdin=b"1\n", code=1).stderr
+        answered.result()
+    assert "no\ufffd]0;owned\ufffd \ufffd2J" in error
+
+
+def answer_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(answer)
+        while connection.recv(65536):  # until the caller has read it
+            pass
+
+
+# -- write --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("writing")
+@pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF-"), ("svg", b"<svg")])
+def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, tmp_path: Path) -> None:
+    first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind.upper()}"
+    assert "seed 7>" in called("write", "Dear Ada", "--hand=Molly", "--seed=7", "-o", str(first)).stdout
+    called("write", "-", "--hand=molly", "--seed=7", f"--output={second}", stdin=b"Dear Ada\r\n")
+    assert first.read_bytes().startswith(magic)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.usefixtures("writing")
+def test_a_page_has_its_size_and_a_letter_all_its_pages(tmp_path: Path) -> None:
+    letter = ["--hand=Molly", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
+    said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 40).stdout
+    assert "<Letter by Molly, 2 pages of 297.64 x 419.53" in said
+    card = ["--size=9mm", "--margin=1cm", "--background=#ffe", "-o", str(tmp_path / "a.png")]
+    assert "<PNG by Molly, 504 x " in called("write", "Dear Ada\n" * 5, "--hand=Molly", *card).stdout
+    assert "must end in .pdf" in called("write", "Hi", "--hand=Molly", "--page=A6", *card, code=2).stderr
+    unknown = called("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
+    assert "page 'B5' is unknown: give A3, A4, A5, A6, Letter, Legal" in unknown
+
+
+@pytest.mark.usefixtures("writing")
+def test_seed_zero_gives_the_same_writing_every_time(tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg"):
+        called("write", "Dear Ada", "--hand=Molly", "--seed=0", "-o", str(tmp_path / name))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_text_is_written_without_a_gateway(no_gateway: Path, tmp_path: Path) -> None:
+    run("write", "Dear Ada", "--hand=Molly", "-o", str(tmp_path / "a.png"))
+    assert (tmp_path / "a.png").stat().st_size > 1_000
+    assert not no_gateway.exists()
+
+
+@pytest.mark.usefixtures("writing")
+def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    file = str(tmp_path / "a.png")
+    assert "the nearest titles are Molly" in called("write", "Hi", "--hand=Moly", "-o", file, code=2).stderr
+    assert "png, .pdf or .svg" in called("write", "Hi", "--hand=Molly", "-o", "a.gif", code=2).stderr
+    missing = run("write", "Hi", "--hand=Molly", "-o", str(tmp_path / "no" / "a.png"), code=1).stderr
+    assert missing == f"Error: {tmp_path / 'no' / 'a.png'}: No such file or directory\n"
+    assert called("write", "-", "--hand=Molly", "-o", file, stdin=b"\xff", code=1).stderr.endswith("not UTF-8\n")
+    assert not Path(file).exists()
+
+
+# -- pipes, keys and gateways -------------------------------------------------------------------------------
+
+
+def test_a_reader_that_leaves_is_no_error(url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post_frame("kitchen", pd.DataFrame({"text": 500 * ["x" * 1_000]}), progress=False)
+    for arguments in (["history", "kitchen"], ["history", "kitchen", "--json"]):
+        _read_one_line(*arguments)
+    rows = b"".join(b"%d\n" % n for n in range(100_000))
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*TOOLKIT, "post", "many", "-"], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        with pytest.raises(BrokenPipeError):
+            process.stdin.write(rows)
+        assert (process.wait(60), process.stderr.read()) == (0, b"")
+
+
+def _read_one_line(*arguments: str) -> None:
+    with started(*arguments) as process:
+        assert line_of(process)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.wait(60), process.stderr.read()) == (0, "")
+
+
+def test_a_tail_whose_reader_leaves_ends(url: str, tk: toolkit.Connection) -> None:
+    with tailing() as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        tk.dweets.post("kitchen", 1)
+        assert process.stderr is not None
+        assert (process.wait(60), process.stderr.read()) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("arguments", [["history", "kitchen"], ["post", "kitchen", "n=1"]])
+def test_a_full_disk_is_one_line(arguments: list[str], url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", 1)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*TOOLKIT, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, b"Error: stdin or stdout: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", [["post", "kitchen", "n=1"], ["post", "kitchen", "-"], ["history", "kitchen"]])
+def test_closed_standard_streams_are_no_traceback(arguments: list[str], url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", 1)
+    command = [*TOOLKIT, *arguments]
+    closed = ["bash", "-c", '"$@" <&- >&-', "-", *command]
+    done = subprocess.run(closed, capture_output=True, text=True, timeout=60, check=False)
+    without_input = arguments[-1] == "-"
+    assert (done.returncode, done.stderr) == ((1, "Error: stdin is closed\n") if without_input else (0, ""))
+
+
+@pytest.mark.parametrize("arguments", READERS, ids=" ".join)
+def test_a_locked_thing_needs_its_key(arguments: list[str], tmp_path: Path) -> None:
+    with Gateway(locks={"door": KEY}) as gateway, toolkit.connect(gateway) as tk:
+        tk.dweets.post("kitchen", 1)
+        tk.dweets.lock("kitchen", lock="door", key=KEY)
+        url = f"--url={gateway.base_url}"
+        for key, why in (("", "this thing is locked and requires a key"), (f"no-{KEY}", "the key you provided")):
+            refused = called(*arguments, url, code=1, TOOLKIT_KEY=key)
+            assert refused.stdout == ""
+            assert refused.stderr.startswith(f"Error: {why}")
+            assert KEY not in refused.stderr
+        if arguments[0] == "tail":
+            with tailing(url, TOOLKIT_KEY=KEY) as process:
+                assert process.poll() is None
+        else:
+            assert called(*arguments, url, TOOLKIT_KEY=KEY).stdout
+            assert called(*arguments, url, "--key", KEY).stdout
+
+
+@pytest.mark.parametrize("arguments", READERS, ids=" ".join)
+def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gateway) -> None:
+    gateway.close()
+    said = called(*arguments, f"--url={gateway.base_url}", code=1)
+    assert said.stdout == ""
+    assert said.stderr.startswith("Error: no answer to ")
+    assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "nothing", "http://user:secret@127.0.0.1"])
+def test_a_wrong_url_is_one_line(url: str) -> None:
+    said = called("post", "kitchen", "n=1", f"--url={url}", code=2).stderr
+    assert said.startswith("Error: a base URL is http://")
+    assert "secret" not in said
+
+
+def test_the_gateway_of_the_default_folder_is_found(no_gateway: Path) -> None:
+    missing = called("post", "kitchen", "n=1", code=1).stderr
+    assert missing.startswith(f"Error: no gateway runs in {no_gateway} or on port 8787: start one with `toolkit lab`")
+    with started("gateway", "--port=0", f"--data={no_gateway}") as process:
+        url = url_of(process)
+        assert json.loads(called("post", "kitchen", "n=1").stdout)["content"] == {"n": 1}
+        with toolkit.connect(url) as tk:
+            assert contents(tk, "kitchen") == [1]
+        end(process)
+    assert "Error: no gateway runs in " in called("history", "kitchen", code=1).stderr
+
+
+def test_the_address_of_a_killed_gateway_is_not_used(no_gateway: Path) -> None:
+    with started("gateway", "--port=0", f"--data={no_gateway}") as process:
+        url_of(process)
+        process.kill()
+        process.wait(60)
+    assert (no_gateway / "gateway.url").exists()
+    assert "Error: no gateway runs in " in called("post", "kitchen", "n=1", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "options", ["post kitchen n=1", "tail kitchen", "history kitchen", "history kitchen --json --since 2026-01-01"]
+)
+def test_printing_rows_loads_no_pandas_and_no_server(options: str, url: str, tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"n": 1})
+    program = (
+        "import atexit, sys\n"
+        "from toolkit.cli import main\n"
+        "atexit.register(lambda: print(*sys.modules))\n"
+        "import toolkit.dweets.client.listening as listening\n"
+        "listening.Listener.__next__ = lambda self: sys.exit()\n"
+        f"main({options.split()!r})\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    loaded = done.stdout.splitlines()[-1].split()
+    heavy = {"pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "rocksdict", "httptools", "quickjs", "redis"}
+    assert not heavy & set(loaded)
+    assert not [name for name in loaded if name.startswith(("toolkit_gateway.stores", "toolkit.connection"))]

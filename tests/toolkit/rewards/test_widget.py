@@ -1,0 +1,230 @@
+"""RewardsExplorer: every control by its attribute, what is drawn, and what a saved notebook shows."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import ipywidgets
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.conftest import operator_of
+from tests.reward_caller import settings
+from toolkit import Gateway, RewardsExplorer
+from toolkit.errors import InvalidArgument
+from toolkit.rewards.analysis.explanation import sentence
+from toolkit.rewards.analysis.simulation import made_up_moments, simulate
+
+EVENTS = made_up_moments(devices=30, days=4, seed=1)
+
+
+@pytest.fixture
+def explorer() -> Iterator[RewardsExplorer]:
+    shown = RewardsExplorer(events=EVENTS)
+    yield shown
+    shown.close()
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "reason"),
+    [
+        ("p", 0.0, "DRAW"),
+        ("per_device", 0, "DEVICE_CAP"),
+        ("per_moment", 0, "MOMENT_CAP"),
+        ("gap", 240.0, "MIN_GAP"),
+        ("stock", 5, "NO_INVENTORY"),
+    ],
+)
+def test_each_control_decides_anew(explorer: RewardsExplorer, control: str, value: float, reason: str) -> None:
+    before, drawn = explorer.decisions, explorer.plots.drawing
+    getattr(explorer, control).value = value
+    assert (explorer.decisions["reason"] == reason).sum() > (before["reason"] == reason).sum()
+    assert explorer.decisions["rewarded"].sum() < before["rewarded"].sum()
+    assert texts(explorer) != texts_of(drawn)
+    assert explorer.error is None
+    assert f"{before['rewarded'].sum()} → {explorer.decisions['rewarded'].sum()} rewards" in explorer.status.value
+    assert explorer.funnel_before["n"].iloc[2] > explorer.funnel["n"].iloc[2]
+    explorer.reset.click()
+    assert explorer.decisions["rewarded"].sum() == before["rewarded"].sum()
+    assert explorer.plots.drawing == drawn
+
+
+def test_explorer_without_rewards_gives_none() -> None:
+    shown = RewardsExplorer(events=EVENTS, configuration={"rewards": []})
+    shown.stock.value = 5
+    assert shown.error is None
+    assert shown.configuration.rewards == ()
+    assert not shown.decisions["rewarded"].any()
+    shown.close()
+
+
+def texts_of(drawing: dict[str, object]) -> list[str]:
+    return [shape["text"] for shape in drawing["shapes"] if shape["kind"] == "text"]
+
+
+def texts(explorer: RewardsExplorer) -> list[str]:
+    """Return the words of the charts."""
+    return texts_of(explorer.plots.drawing)
+
+
+def inside(widget: ipywidgets.Widget) -> list[ipywidgets.Widget]:
+    """Return a widget and everything in it."""
+    return [widget, *(found for child in getattr(widget, "children", ()) for found in inside(child))]
+
+
+def hints(widget: ipywidgets.Widget) -> str:
+    """Return all small letters."""
+    pages = [part.value for part in inside(widget) if isinstance(part, ipywidgets.HTML)]
+    return "".join(page for page in pages if "toolkit-hint" in page)
+
+
+def test_what_a_slider_does_not_reach_is_said(explorer: RewardsExplorer) -> None:
+    arms = {"a": {"p": 0.4}, "b": {"min_gap_s": 600}}
+    moments = {"run": {"p": 0.5, "arms": arms}, "walk": {"per_device_per_day": 9}, "swim": {"enabled": False}}
+    shown = RewardsExplorer(events=EVENTS, configuration={"moments": moments})
+    said = hints(shown)
+    assert "Not for run (a 40 %, b 50 %): set separately." in said
+    assert "Not for walk (9): set separately." in said
+    assert "Not for run (b 10 min): set separately." in said
+    assert "Switched off, whatever you choose: swim." in said
+    assert "no test groups" not in said
+    assert "No moment has test groups: this changes nothing." in hints(explorer)
+    shown.close()
+
+
+def test_the_axes_stay_while_the_values_change(explorer: RewardsExplorer) -> None:
+    def axes() -> list[object]:
+        return [shape for shape in explorer.plots.drawing["shapes"] if shape["tone"] == "quiet"]
+
+    before = axes()
+    explorer.p.value = 1.0
+    assert axes() == before, "what is drawn of before, and every axis"
+    assert "Rewarded share of each moment with 95 % interval: ○ before, ● after" in texts(explorer)
+    assert [text for text in texts(explorer) if text.endswith("0 %")][-2:] == ["50 %", "100 %"]
+
+
+def test_a_funnel_never_widens(explorer: RewardsExplorer) -> None:
+    for p in (0.0, 0.3, 1.0):
+        explorer.p.value = p
+        solid = [s for s in explorer.plots.drawing["shapes"] if s["kind"] == "box" and s["tone"] == "good"]
+        widths = [shape["size"][0] for shape in solid]
+        assert widths == sorted(widths, reverse=True)
+
+
+def test_a_stock_is_shared_out_as_it_was(explorer: RewardsExplorer) -> None:
+    items = [{"id": name, "title": name, "stock": stock} for name, stock in (("a", 30), ("b", 10), ("c", 0))]
+    shown = RewardsExplorer(events=EVENTS, configuration={"rewards": items})
+    shown.stock.value = 9
+    assert [item.stock for item in shown.configuration.rewards] == [7, 2, 0]
+
+
+def test_arms_by_moment_or_device() -> None:
+    arms = {"opened_app": {"arms": {"A": {}, "B": {"p": 0.9}}}}
+    shown = RewardsExplorer(events=EVENTS, configuration={"moments": arms})
+
+    def arms_of_a_device() -> int:
+        return int(shown.decisions.dropna(subset=["arm"]).groupby("device")["arm"].nunique().max())
+
+    assert arms_of_a_device() == 1
+    shown.arms_by.value = "moment"
+    assert arms_of_a_device() == 2
+
+
+def test_what_is_shown_can_be_read(explorer: RewardsExplorer) -> None:
+    assert list(explorer.funnel["step"]) == ["session", "moment", "rewarded", "shown", "claimed"]
+    rewarded = explorer.decisions[explorer.decisions["rewarded"]]
+    assert explorer.funnel["n"].iloc[2] == rewarded["session_id"].nunique()
+    assert explorer.rates["rewarded"].sum() == len(rewarded)
+    assert f"{len(EVENTS):,} moments: " in explorer.status.value
+
+
+def test_events_without_sessions_make_a_funnel_of_devices() -> None:
+    shown = RewardsExplorer(events=EVENTS.drop(columns="session_id"))
+    assert list(shown.funnel["step"]) == ["moment", "rewarded", "shown", "claimed"]
+    assert shown.funnel["n"].iloc[0] == EVENTS["device"].nunique()
+    assert texts(shown)[0] == "Devices"
+    assert "Used the app" in texts(shown)
+    assert shown.picture().startswith(b"\x89PNG")
+
+
+def test_one_decision_is_explained(explorer: RewardsExplorer) -> None:
+    reasons = [reason for _, reason in explorer.why.options]
+    assert set(reasons) == set(explorer.decisions["reason"])
+    for reason in reasons:
+        explorer.why.value = reason
+        assert sentence(explorer.decisions[explorer.decisions["reason"] == reason].head(1)).split(",")[
+            0
+        ] in explorer.explanation.value.replace("&#x27;", "'")
+    assert not [name for name, _ in explorer.why.options if "_" in name], "words, not names of the code"
+    explorer.why.value = "DRAW"
+    assert "✗ refused" in explorer.explanation.value
+    explorer.p.value = 1.0
+    assert explorer.why.value == "REWARDED"
+
+
+def test_the_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer) -> None:
+    bundle = explorer._repr_mimebundle_()
+    png = base64.b64decode(bundle["image/png"])
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    rewarded = explorer.decisions["rewarded"].sum()
+    assert bundle["text/plain"] == f"<RewardsExplorer: {rewarded} of {len(EVENTS)} moments rewarded>"
+
+
+def test_a_name_with_dollar_signs_is_no_formula_and_no_markup() -> None:
+    name = r"$\bad$<img src=x>"
+    shown = RewardsExplorer(events=EVENTS.assign(moment_id=name))
+    assert name in texts(shown)
+    assert shown.picture().startswith(b"\x89PNG")
+    assert "<img" not in shown.explanation.value
+
+
+def test_many_moments_with_long_names_stay_readable() -> None:
+    names = [f"a moment with a very long name, number {number % 9}" for number in range(len(EVENTS))]
+    shown = RewardsExplorer(events=EVENTS.assign(moment_id=names))
+    assert "6 of 9" in texts(shown)
+    assert "a moment with a v…" in texts(shown)
+
+
+def test_without_moments_there_is_no_widget() -> None:
+    with pytest.raises(InvalidArgument, match="there are no moments to decide"):
+        RewardsExplorer(events=EVENTS.head(0))
+    with pytest.raises(InvalidArgument, match="no column device"):
+        RewardsExplorer(events=EVENTS.drop(columns="device"))
+
+
+def test_before_is_what_the_given_rules_decide() -> None:
+    rules = {"default": {"p": 1.0, "min_gap_s": 36_000}}
+    shown = RewardsExplorer(events=EVENTS, configuration=rules)
+    assert shown.gap.value == 600
+    assert shown.configuration.default.min_gap_s == 36_000
+    decided = simulate(rules, EVENTS)
+    assert shown.summary().startswith(f"RewardsExplorer: {decided['rewarded'].sum()} of")
+
+
+def test_a_test_reward_in_a_sandboxed_frame() -> None:
+    keys = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+    with Gateway(config={"rewards": settings()}) as gateway, toolkit.connect(gateway, credentials=keys) as tk:
+        shown = RewardsExplorer(tk.rewards, events=EVENTS)
+        shown.page_button.click()
+        assert 'sandbox="allow-scripts"' in shown.page.value
+        assert f"{gateway.base_url}/reward/" in shown.page.value
+        assert list(operator_of(gateway).decisions()["reason"]) == ["TEST"]
+        gateway.close()
+        shown.page_button.click()
+        assert shown.error is not None
+        assert 'role="alert"' in shown.status.value
+
+
+def test_without_a_gateway_there_is_no_page(explorer: RewardsExplorer) -> None:
+    assert explorer.reset in inside(explorer)
+    assert explorer.page_button not in inside(explorer)
+
+
+def test_results_can_be_observed(explorer: RewardsExplorer) -> None:
+    seen: list[pd.DataFrame] = []
+    explorer.observe(lambda change: seen.append(change["new"]), "funnel")
+    explorer.p.value = 0.9
+    assert len(seen) == 1
+    assert seen[0] is explorer.funnel

@@ -1,0 +1,52 @@
+"""The child of `test_worker_process.py`: jobs that end in all ways."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from toolkit.system.worker_process import limit_cpu, serve
+
+_kept: list[bytes] = []
+
+
+def main() -> None:
+    serve(work)
+
+
+def work(job: Any) -> Iterator[object]:
+    kind, value = job
+    if kind == "echo":
+        yield from value
+    elif kind == "environment":
+        yield os.environ.get(value)
+    elif kind == "keep":
+        _kept.append(bytes(value))
+        yield "kept"
+    elif kind == "print":
+        print("what a library prints", flush=True)
+        yield value
+    else:
+        yield "begun"
+        yield from _end(kind, value)
+
+
+def _end(kind: str, value: Any) -> Iterator[object]:
+    if kind == "compute":
+        limit_cpu(value)
+        while True:
+            pass
+    elif kind == "wait":
+        if value:
+            Path(value).touch()
+        threading.Event().wait()
+    elif kind == "abort":
+        os.abort()
+    elif kind == "raise":
+        raise MemoryError
+    elif kind == "exit":
+        os._exit(value)
+    yield "not reached"

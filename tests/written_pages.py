@@ -1,0 +1,72 @@
+"""Pages written in this process, and what their ink shows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.handwriting.handwritten import Handwritten
+from toolkit_gateway.ink.catalogue import Handwriting, catalogue
+from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.renderer import render, write_pages
+
+LETTER = (
+    "Dear Hannah,\n\nThe children have not stopped talking about the canoe and the little green frog they found under "
+    "the pier. Please tell Robert that I still owe him a proper dinner; we will be home by the 3rd of October.\n\n"
+    "    With love,\n    Margaret"
+)
+
+
+def handwriting(title: str) -> Handwriting:
+    found = next((h for h in catalogue().values() if h.title == title), None)
+    assert found is not None
+    return found
+
+
+def write_page(parameters: Parameters) -> Page:
+    """Return the first page of a text."""
+    return next(write_pages(parameters)[1])
+
+
+@pytest.fixture
+def molly() -> Handwriting:
+    """Give a joined hand."""
+    return handwriting("Molly")
+
+
+@pytest.fixture
+def winters() -> Handwriting:
+    """Give a print hand."""
+    return handwriting("Winters")
+
+
+@pytest.fixture
+def page_of(winters: Handwriting) -> Callable[..., Page]:
+    """Return the ink of a text as a page, in Winters unless another hand is given."""
+
+    def page(text: str, hand: Handwriting = winters, seed: int = 7, kind: str = "png", **parameters: Any) -> Page:
+        return write_page(Parameters(hand, kind, text, random_seed=seed, **parameters))
+
+    return page
+
+
+def written(hand: Handwriting, text: str, kind: str, seed: int = 7, **parameters: Any) -> Handwritten:
+    return render(Parameters(hand, kind, text, random_seed=seed, **parameters))
+
+
+def pixels(rendering: Handwritten) -> np.ndarray:
+    """RGBA of a PNG, shape (height, width, 4)."""
+    return np.asarray(Image.open(io.BytesIO(rendering.data)))
+
+
+def ink_left(page: Page, line: int = 0) -> float:
+    """Left end of the ink of a line."""
+    strokes = np.isin(page.word_of_stroke, np.nonzero(page.layout.line == line)[0])
+    chosen = page.strokes.select(strokes)
+    return float((chosen.x - chosen.radius).min())
