@@ -1,4 +1,4 @@
-"""Commands of the toolkit: in a process of their own, or in that of the test."""
+"""Run commands of the toolkit, in a new process or in the process of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For all tests: a gateway, a connection to it, calls and streams typed by hand, and the programs of the outside."""
+"""Fixtures for all tests: gateways, a connection, raw HTTP calls and streams, and external programs."""
 
 from __future__ import annotations
 

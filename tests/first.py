@@ -1,4 +1,4 @@
-"""What pytest loads first of all, by ``-p`` in `pyproject.toml`: the imports of everything else are to be quick."""
+"""Loaded by pytest before all else (``-p`` in `pyproject.toml`), to make all other imports fast."""
 
 from __future__ import annotations
 

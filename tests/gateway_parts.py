@@ -1,4 +1,4 @@
-"""A gateway whose parts a test can reach: its services, and the store below them."""
+"""A gateway whose services and store a test can reach."""
 
 from __future__ import annotations
 

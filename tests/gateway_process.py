@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, to be killed."""
+"""A gateway in a separate process, to be killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handwriting service of a gateway, called by hand."""
+"""Raw calls to the handwriting service of a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The identity service of a gateway whose clock stands still, and calls typed by hand from the specification."""
+"""The identity service of a gateway with a frozen clock, and raw calls from the specification."""
 
 from __future__ import annotations
 

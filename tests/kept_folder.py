@@ -1,4 +1,4 @@
-"""What a gateway that has stopped, or was killed, has kept in its folder."""
+"""Read what a stopped or killed gateway has stored in its folder."""
 
 from __future__ import annotations
 

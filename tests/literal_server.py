@@ -1,4 +1,4 @@
-"""A server with literal replies: what a broken or hostile gateway would answer, and what was sent to it."""
+"""A server with literal responses, as of a broken or hostile gateway; it keeps the requests."""
 
 from __future__ import annotations
 

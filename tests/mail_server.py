@@ -1,4 +1,4 @@
-"""Mail servers on this machine: a real one, whose behaviour a test sets, and one that goes wrong."""
+"""Mail servers on this machine: a real one with configurable behaviour, and a broken one."""
 
 from __future__ import annotations
 

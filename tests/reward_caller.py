@@ -1,4 +1,4 @@
-"""A gateway with one partner, and calls to it typed by hand."""
+"""A gateway with one partner, and raw calls to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site builds without a warning, documents every public name, and its examples run and print what they say."""
+"""The site builds without a warning, documents every public name, and its examples run and print what they show."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Resources(HTMLParser):
             self.found.append(values.get("href") or "")
 
 
-def test_no_page_fetches_anything_from_another_host(site: Path) -> None:
+def test_no_page_loads_anything_from_another_host(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     foreign = []
@@ -101,7 +101,7 @@ def test_no_page_fetches_anything_from_another_host(site: Path) -> None:
 
 
 @pytest.mark.browser
-def test_a_phone_cuts_no_word_off_and_decisions_fit_a_desktop(site: Path) -> None:
+def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
     program = required_program("chromium", "chromium-browser", "google-chrome")
     pages = ("gallery/index", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
     with sync_playwright() as playwright:
@@ -116,7 +116,7 @@ def test_a_phone_cuts_no_word_off_and_decisions_fit_a_desktop(site: Path) -> Non
         browser.close()
 
 
-def test_the_examples_of_the_endpoints_answer_what_they_say(demo: toolkit.Gateway) -> None:
+def test_endpoint_examples_give_the_recorded_answers(demo: toolkit.Gateway) -> None:
     recorded = json.loads(RECORDED.read_text("utf-8"))
     answered = answers(demo)
     different = {
@@ -146,7 +146,7 @@ def blocks() -> Iterator[tuple[Path, re.Match[str], str | None]]:
             yield page, block, shown and shown[1]
 
 
-def test_every_block_of_python_runs_and_prints_what_it_says(
+def test_python_blocks_run_and_print_what_they_show(
     demo: toolkit.Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -168,7 +168,7 @@ def test_every_block_of_python_runs_and_prints_what_it_says(
     assert ran >= 6
 
 
-def test_every_block_of_shell_runs(demo: toolkit.Gateway, tmp_path: Path) -> None:
+def test_shell_blocks_run(demo: toolkit.Gateway, tmp_path: Path) -> None:
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -1,4 +1,4 @@
-"""Every example in a docstring runs and prints what it says."""
+"""Every example in a docstring runs and prints what it shows."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def with_examples(*, of_handwriting: bool) -> list[Path]:
     return [path for path in found if ">>>" in path.read_text("utf-8")]
 
 
-def test_every_example_runs_and_prints_what_it_says() -> None:
+def test_docstring_examples_run_and_print_what_they_show() -> None:
     run_examples(with_examples(of_handwriting=False))
 
 
-def test_every_example_of_handwriting_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handwriting_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
     # All on one gateway: the renderers of each take a second to start.
     with Gateway() as gateway:
         monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)

@@ -1,4 +1,4 @@
-"""Scans of the tracked files for what must not be committed: a failure is the list of the offenders."""
+"""Scans of the tracked files for forbidden content: a failure lists the offenders."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def secrets_in(value: object, secret: bool = False) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("what", PATTERNS)
-def test_no_file_names(what: str) -> None:
+def test_forbidden_texts_are_in_no_file(what: str) -> None:
     found = {name: match.group() for name, text in texts().items() if (match := PATTERNS[what].search(text))}
     assert found == {}
 

@@ -1,4 +1,4 @@
-"""Pages written in this process, and what their ink shows."""
+"""Pages written in the process of the test, and measures of their ink."""
 
 from __future__ import annotations
 

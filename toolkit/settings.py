@@ -1,6 +1,5 @@
 """Settings from a file or a dict, checked by type; an error names the key and what is allowed, never a secret."""
 
-import difflib
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import time
@@ -15,6 +14,7 @@ from msgspec import Meta
 from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
+from toolkit.system.nearest_name import nearest_names
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def _error_text(message: str, value: Any, kind: Any, path: str = "") -> str:  # 
         return f"{path or 'the configuration'}: every key must be a text"
     if unknown := _UNKNOWN_FIELD.fullmatch(what):
         allowed = kind.__struct_fields__
-        near = difflib.get_close_matches(unknown[1], allowed, n=1, cutoff=0.5)
+        near = nearest_names(unknown[1], allowed, likeness=0.5)
         hint = f"; did you mean {near[0]}?" if near else ";"
         return f"{_joined_path(path, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
     if missing := _MISSING_FIELD.fullmatch(what):

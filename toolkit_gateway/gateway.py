@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.argument_checks import checked_keywords
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.public_api import Closable, PublicNames
@@ -25,7 +26,7 @@ from toolkit_gateway.services import Services
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.handset import Handset
+    from toolkit.identity import Handset
     from toolkit_gateway.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit_gateway")
@@ -99,6 +100,7 @@ class Gateway(PublicNames, Closable):
     ['ApiClientId', 'OtherApiClientId']
     """
 
+    @checked_keywords
     def __init__(
         self,
         folder: str | os.PathLike[str] | None = None,

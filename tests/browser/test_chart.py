@@ -1,4 +1,4 @@
-"""The chart on a plain page, by mouse and keyboard. In JupyterLab: ``test_dweet_widgets``."""
+"""The chart on a plain page, by mouse and keyboard. In JupyterLab: ``test_history_explorer``."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def saved(page: Page, name: str, kind: str) -> Path:
     return Path(download.value.path())
 
 
-def test_the_pointer_shows_the_values_and_the_time(page: Page) -> None:
+def test_pointer_shows_values_and_time(page: Page) -> None:
     page.mouse.move(*over(page, "mixed", 0.51))
     tip = page.locator("#mixed .toolkit-chart-tip")
     expect(tip).to_contain_text("2026-01-01 00:30:00 UTC")
@@ -215,7 +215,7 @@ _TIMES_OF_CHART = """async x => {
 }"""
 
 
-def test_times_in_an_hour_that_the_reader_skips(page: Page) -> None:
+def test_times_in_an_hour_skipped_by_summer_time(page: Page) -> None:
     """In Berlin, 02:30 does not exist on 29 March 2026, but it does in UTC."""
     developer = page.context.new_cdp_session(page)
     developer.send("Emulation.setTimezoneOverride", {"timezoneId": "Europe/Berlin"})
@@ -251,7 +251,7 @@ def test_panels_stay_aligned_after_a_zoom(page: Page) -> None:
     assert lefts[0] == lefts[1] < lefts[2] == lefts[3]
 
 
-def test_axes_labels_differ_and_have_their_room(page: Page) -> None:
+def test_axis_labels_differ_and_fit(page: Page) -> None:
     panels = page.evaluate("""() => Object.values(charts).flatMap(chart => chart.panels.map(panel => ({
       kind: panel.kind, width: panel.plot.bbox.left / devicePixelRatio, need: panel.axisWidth,
       labels: panel.plot.axes[1]._values }))).filter(panel => panel.kind === "number" && panel.labels)""")
@@ -267,7 +267,7 @@ TICKS: list[list[Any]] = [
 ]  # fmt: skip
 
 
-def test_browser_and_kernel_write_and_colour_alike(page: Page) -> None:
+def test_browser_and_kernel_use_equal_labels_and_colours(page: Page) -> None:
     for ticks in TICKS:
         texts = [text.replace("e-0", "e-") for text in tick_labels(ticks)]
         assert page.evaluate("ticks => tickLabels(ticks)", ticks) == texts
@@ -287,7 +287,7 @@ def test_each_download_is_the_right_file(page: Page) -> None:
     assert saved(page, "forty", "PNG").read_bytes().startswith(b"\x89PNG")
 
 
-def test_added_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
+def test_new_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
     page.evaluate("""() => {
       const element = document.createElement("section");
       element.id = "live";

@@ -1,4 +1,4 @@
-"""The page that follows a thing, in a real Chromium: it draws what comes, reconnects, asks for the key of a lock."""
+"""The follow page of a thing in Chromium: it draws new dweets, reconnects, and asks for the key of a locked thing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def chart(tab: Page, summary: str) -> Locator:
     return tab.locator(f".toolkit-chart-plots[aria-label*='{summary}']")
 
 
-def test_what_is_posted_appears_while_it_is_open(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
+def test_posted_dweets_appear_on_the_open_page(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     tab = follow(gateway, "kitchen")
     expect(status(tab)).to_have_text("Nothing yet: waiting for the first dweet")
     for celsius in (20, 21.5):
@@ -66,7 +66,7 @@ def test_what_is_posted_appears_while_it_is_open(tk: toolkit.Connection, gateway
     expect(chart(tab, "celsius: from 100 to 599, last 599")).to_be_visible()
 
 
-def test_it_reconnects_to_a_gateway_that_restarts(tmp_path: Path, follow: Follow) -> None:
+def test_page_reconnects_after_a_gateway_restart(tmp_path: Path, follow: Follow) -> None:
     port = free_port()
     with Gateway(tmp_path, port=port) as gateway, toolkit.connect(gateway) as tk:
         tk.dweets.post("kitchen", {"celsius": 1})
@@ -124,7 +124,7 @@ def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway, 
     keep_picture(tab, "follow-locked", tab.locator("main"))
 
 
-def test_hostile_fields_are_text_and_long_ones_fit(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
+def test_hostile_fields_stay_text_and_long_ones_fit(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     many = {f"n{number}": number for number in range(250)}
     tk.dweets.post(
         EVIL,
@@ -142,7 +142,7 @@ def test_hostile_fields_are_text_and_long_ones_fit(tk: toolkit.Connection, gatew
 
 
 @pytest.mark.parametrize(("theme", "is_dark"), [("dark", True), ("light", False)])
-def test_it_has_the_theme_of_its_reader_on_400_pixels(
+def test_page_follows_the_theme_and_fits_400_pixels(
     theme: str, is_dark: bool, tk: toolkit.Connection, gateway: Gateway, follow: Follow
 ) -> None:
     tk.dweets.post(WIDE, {WIDE: WIDE, "celsius": 20.5, "open": True, f"{WIDE} n": 1e-9})

@@ -1,4 +1,4 @@
-"""HandwritingExplorer in JupyterLab in a real Chromium. How it looks is in ``test_widget_family``."""
+"""HandwritingExplorer in JupyterLab in Chromium. Its look is in ``test_widget_family``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_slider_moves_the_picture_at_once(explorer: Page) -> None:
     expect(explorer.get_by_text("line_spacing=1.65")).to_be_visible()
 
 
-def test_everything_by_keyboard(explorer: Page) -> None:
+def test_every_control_by_keyboard(explorer: Page) -> None:
     explorer.get_by_placeholder("Write something").fill("Dear Charles,")
     expect(explorer.get_by_alt_text("Dear Charles,")).to_be_visible()
     again = button(explorer, "Again")
@@ -70,7 +70,7 @@ def test_everything_by_keyboard(explorer: Page) -> None:
     expect(explorer.get_by_alt_text("The earlier picture")).to_have_count(0)
 
 
-def test_hands_are_chosen_by_their_pictures(explorer: Page) -> None:
+def test_hands_are_chosen_from_pictures(explorer: Page) -> None:
     cards = explorer.locator("button[title^='Write with']")
     before = cards.last.inner_text()
     explorer.get_by_label("Sorted").select_option("by neatness")
@@ -97,7 +97,7 @@ def test_every_kind_of_file_is_downloaded(explorer: Page) -> None:
             assert file.read(5) == beginning
 
 
-def test_it_fits_and_the_page_has_its_true_size(explorer: Page) -> None:
+def test_widget_fits_and_page_has_true_size(explorer: Page) -> None:
     explorer.set_viewport_size({"width": 1280, "height": 800})
     for section in ("Writing", "Page", "Ink"):
         button(explorer, section).click()
@@ -119,7 +119,7 @@ def test_it_fits_and_the_page_has_its_true_size(explorer: Page) -> None:
     explorer.wait_for_function("document.querySelector('.toolkit-desk').scrollTop > 0")
 
 
-def test_enter_takes_what_was_typed(explorer: Page) -> None:
+def test_enter_applies_the_typed_text(explorer: Page) -> None:
     button(explorer, "Ink").press("Enter")
     for field, typed, said in (
         ("Ink", "navy", "handwriting_color='navy'"),
@@ -147,7 +147,7 @@ def test_enter_takes_what_was_typed(explorer: Page) -> None:
     assert seed.evaluate("field => field.scrollWidth <= field.clientWidth"), "a long seed is seen whole"
 
 
-def test_a_mistake_is_a_sentence_and_no_traceback(explorer: Page) -> None:
+def test_a_mistake_shows_a_sentence_not_a_traceback(explorer: Page) -> None:
     explorer.get_by_placeholder("Write something").fill("नमस्ते")
     alert = explorer.get_by_role("alert")
     expect(alert).to_contain_text("characters this handwriting cannot write")

@@ -1,4 +1,4 @@
-"""The walkthrough in a real browser: every step and every attack. How it looks is in ``test_widget_family``."""
+"""The identity walkthrough in Chromium: every step and every attack. Its look is in ``test_widget_family``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The landing page in a real Chromium: both themes, a narrow window, the keyboard, and nothing from elsewhere."""
+"""The landing page in Chromium: both themes, a narrow window, the keyboard, and no request to another host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tab(chromium: BrowserContext, foreign_requests: list[str], gateway: Gateway)
 
 
 @pytest.mark.parametrize(("theme", "is_dark"), [("dark", True), ("light", False)])
-def test_the_page_has_the_theme_of_its_reader(theme: str, is_dark: bool, tab: Page) -> None:
+def test_page_follows_the_reader_theme(theme: str, is_dark: bool, tab: Page) -> None:
     tab.emulate_media(color_scheme=theme)
     paper, ink = (tab.evaluate(LUMINANCE, name) for name in ("backgroundColor", "color"))
     assert (paper < 0.2, ink > 0.8) == (is_dark, is_dark)
@@ -62,13 +62,13 @@ def test_the_page_fits_into_400_pixels(tab: Page) -> None:
     keep_picture(tab, "landing-400px", tab.locator("main"))
 
 
-def test_hostile_things_are_text(tab: Page) -> None:
+def test_hostile_thing_names_stay_text(tab: Page) -> None:
     expect(tab.get_by_role("heading", level=3)).to_have_text(["kitchen", f"{WIDE[:80]}…", EVIL])
     assert tab.locator("img, script").count() == 0
     assert tab.title() == "Gateway: public things"
 
 
-def test_the_policy_stops_a_script(tab: Page) -> None:
+def test_content_security_policy_blocks_scripts(tab: Page) -> None:
     assert tab.evaluate(_RUN_INLINE).startswith("script-src")
     assert tab.evaluate("window.ran") is None
 

@@ -1,4 +1,4 @@
-"""LiveDweets in JupyterLab: it draws while dweets come, and stops. That it leaves no thread is in `test_notebooks`."""
+"""LiveDweets in JupyterLab: it draws dweets as they arrive, and stops. Leftover threads: ``test_notebooks``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNT_PAINTS = """chart => {
 }"""
 
 
-def test_live_dweets_are_drawn_while_they_come(lab: RunningLab, run_cells: RunCells) -> None:
+def test_live_dweets_are_drawn_as_they_arrive(lab: RunningLab, run_cells: RunCells) -> None:
     page = run_cells(_SETUP, _LIVE, "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)")
     page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
     page.wait_for_function("window.paints > 15")
@@ -73,7 +73,7 @@ def note_stop(name):
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])
-def test_it_stops_when_its_notebook_is_closed(is_reloaded: bool, lab: RunningLab, run_cells: RunCells) -> None:
+def test_widget_stops_when_its_notebook_closes(is_reloaded: bool, lab: RunningLab, run_cells: RunCells) -> None:
     page = run_cells(_SETUP, _LIVE, _NOTE_STOP)
     if is_reloaded:
         save(page)

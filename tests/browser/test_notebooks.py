@@ -124,7 +124,7 @@ def defaults_of(page: Page, plugin: str) -> dict[str, Any]:
     return {name: field.get("default") for name, field in settings["schema"]["properties"].items()}
 
 
-def test_the_lab_asks_nothing_and_keeps_the_order_of_messages(lab: RunningLab, page: Page) -> None:
+def test_lab_asks_nothing_and_keeps_message_order(lab: RunningLab, page: Page) -> None:
     show_lab(page, lab)
     news = defaults_of(page, "@jupyterlab/apputils-extension:notification")
     assert (news["fetchNews"], news["checkForUpdates"]) == ("false", False)
@@ -135,7 +135,7 @@ def test_the_lab_asks_nothing_and_keeps_the_order_of_messages(lab: RunningLab, p
     page.wait_for_function("window.jupyterapp?.serviceManager.kernels.commsOverSubshells === 'disabled'")
 
 
-def test_errors_and_threads_that_a_run_leaves_are_seen(lab: RunningLab, page: Page) -> None:
+def test_leftover_errors_and_threads_are_detected(lab: RunningLab, page: Page) -> None:
     thread = "import threading; threading.Thread(target=threading.Event().wait, name='left', daemon=True).start()"
     path = lab.write_notebook("broken.ipynb", (thread, "1 / 0"))
     assert run_all(page, lab, path) == ["ZeroDivisionError: division by zero"]
@@ -144,7 +144,7 @@ def test_errors_and_threads_that_a_run_leaves_are_seen(lab: RunningLab, page: Pa
     assert traces(page)["threads"].count("'left'") == 2
 
 
-def test_a_request_to_another_machine_is_seen(lab: RunningLab, page: Page, foreign_requests: list[str]) -> None:
+def test_a_request_to_another_host_is_detected(lab: RunningLab, page: Page, foreign_requests: list[str]) -> None:
     show_lab(page, lab)
     with page.expect_request("http://elsewhere.example/x"):
         page.evaluate("fetch('http://elsewhere.example/x').catch(() => null)")

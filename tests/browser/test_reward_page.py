@@ -1,4 +1,4 @@
-"""The reward page in a real Chromium: hidden until it is shown, counted once, its words never markup."""
+"""The reward page in Chromium: hidden until shown, counted once, and its texts are never markup."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def shop(chromium: BrowserContext) -> Iterator[Shop]:
         tab.close()
 
 
-def test_without_show_the_unit_is_hidden_and_nothing_counts(shop: Shop) -> None:
+def test_hidden_reward_counts_nothing_without_show(shop: Shop) -> None:
     shop.tab.goto(shop.url)
     expect(shop.tab.locator("#unit")).to_be_hidden()
     assert shop.counted() == []
 
 
-def test_with_show_it_is_seen_and_counted(shop: Shop) -> None:
+def test_shown_reward_is_visible_and_counted(shop: Shop) -> None:
     shop.until(lambda: shop.tab.goto(f"{shop.url}#show"), "shown")
     expect(shop.tab.locator("#unit")).to_be_visible()
     assert shop.counted() == ["shown"]
 
 
-def test_a_fragment_set_later_shows_it_too(shop: Shop) -> None:
+def test_a_later_show_fragment_reveals_the_reward(shop: Shop) -> None:
     shop.tab.goto(shop.url)
     shop.until(lambda: shop.tab.evaluate("location.hash = '#show'"), "shown")
     expect(shop.tab.locator("#unit")).to_be_visible()
@@ -96,7 +96,7 @@ def test_markup_in_a_title_stays_text(shop: Shop) -> None:
     assert shop.tab.title() == EVIL
 
 
-def test_it_closes_by_keyboard(shop: Shop) -> None:
+def test_reward_closes_by_keyboard(shop: Shop) -> None:
     shop.until(lambda: shop.tab.goto(f"{shop.url}#show"), "shown")
     expect(shop.tab.locator("#claim")).to_be_focused()
     shop.until(lambda: shop.tab.keyboard.press("Escape"), "dismissed")
@@ -115,7 +115,7 @@ def in_a_sandboxed_frame(shop: Shop, address: str) -> Frame:
     return frame
 
 
-def test_in_a_sandboxed_frame_a_posted_show_reveals_it(shop: Shop) -> None:
+def test_show_message_reveals_a_sandboxed_reward(shop: Shop) -> None:
     frame = in_a_sandboxed_frame(shop, f"{shop.url}&frame_id=f7")
     expect(frame.locator("#unit")).to_be_hidden()
     shop.until(lambda: shop.tab.evaluate("frames[0].postMessage('show', '*')"), "shown")

@@ -1,4 +1,4 @@
-"""A notebook that was saved and is opened again shows its widgets, or pictures of them, and never an error."""
+"""A saved notebook that is opened again shows its widgets or pictures of them, and never an error."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, t
     keep_picture(page, f"saved-{'trusted' if trusted else 'untrusted'}-{interface[:3]}")
 
 
-def test_saved_widgets_are_pictures_once_their_kernel_is_gone(lab: RunningLab, page: Page) -> None:
+def test_saved_widgets_are_pictures_without_a_kernel(lab: RunningLab, page: Page) -> None:
     path = lab.write_notebook("saved.ipynb", _CELLS)
     assert run_all(page, lab, path) == []
     assert_widgets(page)

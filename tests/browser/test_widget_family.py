@@ -387,13 +387,13 @@ def fresh(family: Page) -> Callable[[str], Locator]:
 
 @usually_in(_IN_NOTEBOOK)
 @pytest.mark.parametrize("name", NAMES)
-def test_by_mouse(name: str, fresh: Callable[[str], Locator]) -> None:
+def test_every_widget_by_mouse(name: str, fresh: Callable[[str], Locator]) -> None:
     CASES[name].by_mouse(fresh(name))
 
 
 @usually_in(_IN_NOTEBOOK)
 @pytest.mark.parametrize("name", NAMES)
-def test_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
+def test_every_widget_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
     widget = fresh(name)
     focus_first(widget)
     CASES[name].by_keyboard(widget)
@@ -401,7 +401,7 @@ def test_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
 
 @usually_in(_IN_LAB)
 @pytest.mark.parametrize("name", NAMES)
-def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(name: str, family: Page) -> None:
+def test_tab_visits_all_controls_with_visible_focus(name: str, family: Page) -> None:
     widget = shown(family, name)
     everything = stops(widget)
     assert everything >= 3
@@ -418,7 +418,7 @@ def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(name: st
 
 
 @only_in_lab
-def test_all_can_be_read_in_both_themes_and_fit_a_narrow_page(family: Page, fresh: Callable[[str], Locator]) -> None:
+def test_widgets_are_readable_in_both_themes_and_narrow(family: Page, fresh: Callable[[str], Locator]) -> None:
     page = family
     widgets = {name: shown(page, name) for name in NAMES}
     for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "Try it"):
@@ -449,7 +449,7 @@ def test_every_control_works(name: str, fresh: Callable[[str], Locator]) -> None
 
 
 @only_in_lab
-def test_what_goes_wrong_is_a_sentence(family: Page) -> None:
+def test_an_error_is_shown_as_a_sentence(family: Page) -> None:
     page = family
     made = ", ".join(case.code.replace("(tk", "(far") for case in CASES.values() if "LiveDweets" not in case.code)
     live = CASES["live-dweets"].code.replace("(tk", "(far")

@@ -1,4 +1,4 @@
-"""Two gateways on one Redis behind a real nginx, and behind HAProxy, configured as docs/deploy says."""
+"""Two gateways on one Redis behind a real nginx and behind HAProxy, configured as in docs/deploy."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def posted(url: str, thing: str, content: object) -> Any:
     return json.loads(raw_call(url, "POST", f"/dweet/for/{thing}", json.dumps(content).encode()).body)
 
 
-def test_posts_reach_one_world_through_both_gateways(proxied: Proxied) -> None:
+def test_posts_through_either_gateway_are_shared(proxied: Proxied) -> None:
     for number in range(20):
         assert posted(proxied.url, "kitchen", number)["this"] == "succeeded"
     for gateway in proxied.gateways:
@@ -96,7 +96,7 @@ def test_posts_reach_one_world_through_both_gateways(proxied: Proxied) -> None:
         assert [dweet["content"] for dweet in history] == list(range(19, -1, -1))
 
 
-def test_a_stream_passes_at_once(proxied: Proxied) -> None:
+def test_streams_are_not_buffered_by_the_proxy(proxied: Proxied) -> None:
     streams = [RawStream(proxied.url, "/listen/for/dweets/from/hall?since=0") for _ in range(4)]
     for number in range(5):
         assert posted(proxied.url, "hall", number)["this"] == "succeeded"
@@ -114,7 +114,7 @@ def test_an_encoded_slash_stays_in_the_name(proxied: Proxied) -> None:
         assert json.loads(latest)["with"][0]["thing"] == "a/b c%d"
 
 
-def test_an_absolute_target_is_served(proxied: Proxied) -> None:
+def test_absolute_request_target_is_served(proxied: Proxied) -> None:
     request = (
         b"GET http://dweet.invalid/dweet/for/x%2Fy%3Fz?n=1 HTTP/1.1\r\nHost: dweet.invalid\r\nConnection: close\r\n\r\n"
     )
@@ -123,20 +123,20 @@ def test_an_absolute_target_is_served(proxied: Proxied) -> None:
     assert b'"content":{"n":1}' in body
 
 
-def test_a_name_that_is_not_allowed_is_refused(proxied: Proxied) -> None:
+def test_unknown_host_name_is_refused(proxied: Proxied) -> None:
     for host, succeeds in (("dweet.invalid", True), ("127.0.0.1", True), ("evil.example", False), ("a.b", False)):
         request = f"GET /get/stats HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         answer = raw_exchange(proxied.url, request.encode())
         assert (b'"this":"succeeded"' in answer, b" 421 " in answer.splitlines()[0]) == (succeeds, not succeeds)
 
 
-def test_the_caller_is_shown_the_address_that_he_called(proxied: Proxied) -> None:
+def test_landing_page_shows_the_address_of_the_request(proxied: Proxied) -> None:
     """The compose file publishes port 80 of nginx as 8080."""
     request = b"GET / HTTP/1.1\r\nHost: dweet.invalid:8080\r\nAccept: text/html\r\nConnection: close\r\n\r\n"
     assert b"http://dweet.invalid:8080/dweet/for/kitchen" in raw_exchange(proxied.url, request)
 
 
-def test_a_large_body_is_refused_in_the_words_of_the_service(proxied: Proxied) -> None:
+def test_a_large_body_gets_the_error_of_the_gateway(proxied: Proxied) -> None:
     reply = raw_call(proxied.url, "POST", "/dweet/for/large", b'"%b"' % (b"x" * 2_000_000))
     assert (reply.status, json.loads(reply.body)["with"]) == (200, 413)
 
@@ -152,7 +152,7 @@ def test_listeners_resume_when_one_gateway_stops(proxied: Proxied) -> None:
         assert [next(listener).content for listener in listeners] == [2] * 4
 
 
-def test_haproxy_sends_no_request_to_a_gateway_that_has_stopped(tmp_path: Path) -> None:
+def test_haproxy_avoids_a_stopped_gateway(tmp_path: Path) -> None:
     haproxy, store, port = required_program("haproxy"), fresh_url(), free_port()
     configuration = (ROOT / "docs/deploy/haproxy.cfg").read_text("utf-8")
     with Gateway(store=store) as one, Gateway(store=store) as other:

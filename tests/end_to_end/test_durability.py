@@ -1,4 +1,4 @@
-"""Killed in the middle of many posts: what was acknowledged is there, in order, once. And many at once."""
+"""A gateway killed during posts has everything it acknowledged, once and in order; many callers at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def listen(base_url: str, seen: list[list[int]], listening: list[RawStream]) -> 
     return thread
 
 
-def test_killed_in_the_middle_of_twenty_thousand_posts(tmp_path: Path) -> None:
+def test_kill_during_20000_posts_loses_nothing_acknowledged(tmp_path: Path) -> None:
     with GatewayProcess(tmp_path, keep=POSTS) as process:
         seen: list[list[int]] = []
         listening: list[RawStream] = []
@@ -96,7 +96,7 @@ def test_killed_in_the_middle_of_twenty_thousand_posts(tmp_path: Path) -> None:
     assert resumed == kept, "the listener missed none and got none twice"
 
 
-def test_a_thousand_listeners_on_one_thing(call: Caller, thing: str) -> None:
+def test_a_thousand_listeners_get_every_dweet(call: Caller, thing: str) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # both ends of each connection are in this process
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4_096)), hard))
     streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(1_000)]
@@ -112,7 +112,7 @@ def test_a_thousand_listeners_on_one_thing(call: Caller, thing: str) -> None:
     assert call.post(thing, "still here")["this"] == "succeeded"
 
 
-def test_ten_thousand_things_at_once(shared: Gateway) -> None:
+def test_ten_thousand_things_post_at_once(shared: Gateway) -> None:
     port = int(shared.base_url.rpartition(":")[2])
     wrong: list[int] = []
 
@@ -163,7 +163,7 @@ def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch)
         assert counts == [1, 500]
 
 
-def test_things_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_things_leave_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dweets, "Things", partial(Things, cache_bytes=16_000))
     gateway, services = gateway_and_services()
     with gateway:

@@ -1,4 +1,4 @@
-"""An old client from the package registry, unchanged but for its two addresses, does all that its README shows."""
+"""dweepy, an old client from PyPI with only its two addresses changed, does all that its README shows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def session() -> Iterator[requests.Session]:
         yield kept
 
 
-def test_dweeting(lock_and_key: tuple[str, str], session: requests.Session) -> None:
+def test_dweepy_posts(lock_and_key: tuple[str, str], session: requests.Session) -> None:
     unnamed = dweepy.dweet({"some_key": "some_value"})
     assert unnamed["content"] == {"some_key": "some_value"}
     assert re.fullmatch(r"[a-z]+-[a-z]+-[0-9a-f]{4}", unnamed["thing"])
@@ -53,7 +53,7 @@ def test_dweeting(lock_and_key: tuple[str, str], session: requests.Session) -> N
     assert dweepy.dweet({"some_key": "some_value"}, session=session)["thing"] != unnamed["thing"]
 
 
-def test_getting_dweets(lock_and_key: tuple[str, str]) -> None:
+def test_dweepy_reads_dweets(lock_and_key: tuple[str, str]) -> None:
     for number in range(3):
         dweepy.dweet_for("this_is_a_thing", {"n": number})
     latest = dweepy.get_latest_dweet_for("this_is_a_thing")
@@ -62,7 +62,7 @@ def test_getting_dweets(lock_and_key: tuple[str, str]) -> None:
     assert [dweet["content"]["n"] for dweet in dweepy.get_dweets_for("this_is_a_thing")] == [2, 1, 0]
 
 
-def test_alerts(lock_and_key: tuple[str, str]) -> None:
+def test_dweepy_sets_alerts(lock_and_key: tuple[str, str]) -> None:
     lock, key = lock_and_key
     dweepy.lock("this_is_a_thing", lock, key)
     record = {
@@ -83,7 +83,7 @@ def test_alerts(lock_and_key: tuple[str, str]) -> None:
         dweepy.get_alert("this_is_a_thing", key)
 
 
-def test_locking(lock_and_key: tuple[str, str]) -> None:
+def test_dweepy_locks_and_unlocks(lock_and_key: tuple[str, str]) -> None:
     lock, key = lock_and_key
     assert dweepy.lock("my-thing", lock, key) == lock
     dweepy.dweet_for("my-thing", {"some": "data"}, key)
@@ -105,7 +105,7 @@ def test_locking(lock_and_key: tuple[str, str]) -> None:
         dweepy.remove_lock(lock, key)
 
 
-def test_errors(lock_and_key: tuple[str, str]) -> None:
+def test_dweepy_raises_its_errors(lock_and_key: tuple[str, str]) -> None:
     with pytest.raises(dweepy.DweepyError, match="we couldn't find this"):
         dweepy.get_latest_dweet_for("nobody")
     with pytest.raises(dweepy.DweepyError, match="the body is not valid JSON"):
@@ -113,7 +113,7 @@ def test_errors(lock_and_key: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_a_stream_at_payloads_of_all_sizes(lock_and_key: tuple[str, str], locked: bool, session: Any) -> None:
+def test_dweepy_listens_to_payloads_of_all_sizes(lock_and_key: tuple[str, str], locked: bool, session: Any) -> None:
     lock, key = lock_and_key
     given = key if locked else None
     if locked:

@@ -1,4 +1,4 @@
-"""Gateways that archive: each dweet once, in order, however and how often they are killed."""
+"""Gateways that archive and are killed: each dweet is archived once and in order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def rounds(things: list[str], numbers: Iterator[int]) -> Iterator[tuple[str, lis
     return ((thing, [(thing, next(numbers))]) for thing in itertools.cycle(things))
 
 
-def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> None:
+def test_repeated_kills_archive_each_dweet_once(tmp_path: Path) -> None:
     data, folder = tmp_path / "data", tmp_path / "archive"
     options = {"archive": str(folder), "keep": 500, "archive_seconds": 0.05}
     acknowledged: list[Numbered] = []
@@ -122,9 +122,9 @@ def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+    ("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])]
 )
-def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, tmp_path: Path) -> None:
+def test_kills_during_posts_to_many_things_lose_nothing(things: int, kills: int, tmp_path: Path) -> None:
     data, folder = tmp_path / "data", tmp_path / "archive"
     options = {"archive": str(folder), "archive_seconds": 0.05}
     acknowledged: list[Numbered] = []
@@ -145,7 +145,7 @@ def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, 
                 poster.join(60)
     with GatewayProcess(data, **options) as process:
         # A gateway that stops gives its archive some seconds: who was killed may have left more behind than that.
-        until(lambda: archived_in_all(folder) >= len(acknowledged))
+        until(lambda: archived_in_all(folder) >= len(acknowledged), 600)
         assert process.stop() == 0
     pairs = [tuple(json.loads(content)) for content in Archive(folder).sql("SELECT content FROM dweets")["content"]]
     print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
@@ -155,7 +155,7 @@ def test_kills_under_posts_to_many_things_lose_nothing(things: int, kills: int, 
 
 
 @pytest.mark.filterwarnings("ignore:the gateway has deleted [0-9,]+ dweet")
-def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp_path: Path) -> None:
+def test_journal_is_trimmed_only_up_to_archived_entries(tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     folder.mkdir()
     (folder / "thing=blocked").write_text("in the way", "utf-8")
@@ -181,7 +181,7 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
     assert numbers(folder, "blocked")[:3_001] == [0, *range(3_000)]
 
 
-def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) -> None:
+def test_a_thing_that_fails_to_archive_stops_no_other(tmp_path: Path) -> None:
     """Neither one that another gateway on the store has taken: nobody but its own gateway is told when it posts."""
     (tmp_path / "thing=blocked").write_text("in the way", "utf-8")
     store, config = fresh_url(), {"dweets": {"keep": 500, "archive_seconds": 0.02}}
@@ -234,14 +234,14 @@ def test_dweets_deleted_before_they_are_archived_are_a_gap(tmp_path: Path) -> No
     assert Archive(folder).things()["missing"].tolist() == [gap["missing"]]
 
 
-def test_recording_is_refused_in_one_sentence(tk: toolkit.Connection, tmp_path: Path) -> None:
+def test_recording_into_the_gateway_archive_is_refused(tk: toolkit.Connection, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"--archive FOLDER.*Gateway\(archive=FOLDER\)") as caught:
         tk.dweets.record("kitchen", tmp_path, seconds=5)
     refused = called("record", "kitchen", "--to", str(tmp_path), "--ask-key", code=2)
     assert refused.stderr == f"Error: {caught.value}\n"
 
 
-def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Path) -> None:
+def test_a_missing_archive_is_refilled_from_the_journal(tmp_path: Path) -> None:
     for archive in ("one", "two"):
         with Gateway(tmp_path / "data", archive=tmp_path / archive) as gateway, toolkit.connect(gateway) as tk:
             tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}))

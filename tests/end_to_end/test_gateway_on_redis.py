@@ -1,4 +1,4 @@
-"""Gateways on one Redis, over HTTP and on the command line: one world, clear answers while it is away, no password."""
+"""Gateways on one Redis, over HTTP and on the command line: shared data, clear errors during outages, no password."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def content(frame: bytes) -> Any:
     return json.loads(json.loads(frame.split(b"\r\n")[1]))["content"]
 
 
-def test_two_gateways_answer_while_redis_is_away_and_go_on_when_it_is_back(server: RedisServer) -> None:
+def test_two_gateways_answer_503_until_redis_returns(server: RedisServer) -> None:
     with Gateway(store=server.url) as one, Gateway(store=server.url) as other:
         here, there = toolkit.connect(one), toolkit.connect(other)
         here.dweets.post("kitchen", 1)
@@ -87,7 +87,7 @@ def is_answered(call: Callable[[], object]) -> bool:
     return True
 
 
-def test_a_folder_and_a_store_are_not_given_together(tmp_path: Any) -> None:
+def test_folder_and_store_together_are_refused(tmp_path: Any) -> None:
     with pytest.raises(InvalidArgument, match="a folder or a store, not both"):
         Gateway(tmp_path, store="redis://localhost")
     assert list(tmp_path.iterdir()) == []
@@ -111,13 +111,13 @@ def test_a_folder_and_a_store_are_not_given_together(tmp_path: Any) -> None:
         "redis+cluster://:SECRET@localhost/3",
     ],
 )
-def test_a_url_that_names_no_redis_is_refused_without_being_repeated(url: str) -> None:
+def test_a_wrong_store_url_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(InvalidArgument, match="the URL of the store cannot be") as refused:
         Gateway(store=url)
     assert "SECRET" not in str(refused.value)
 
 
-def test_options_for_texts_change_no_dweet() -> None:
+def test_decoding_options_of_the_url_change_no_dweet() -> None:
     with Gateway(store=f"{fresh_url()}&decode_responses=true&encoding=latin-1") as gateway:
         with toolkit.connect(gateway) as tk:
             tk.dweets.post("kitchen", {"name": "Öfen"})
@@ -125,7 +125,7 @@ def test_options_for_texts_change_no_dweet() -> None:
             assert len(tk.dweets.latest("kitchen")) == 1
 
 
-def test_what_the_gateway_says_of_itself_holds_no_password() -> None:
+def test_logs_and_repr_hold_no_redis_password() -> None:
     password = secrets.token_hex(8)
     with RedisServer(requirepass=password) as server:
         with Gateway(store=f"redis://:{password}@127.0.0.1:{server.port}/1?prefix=lab:") as gateway:
@@ -138,7 +138,7 @@ def test_what_the_gateway_says_of_itself_holds_no_password() -> None:
             assert all(key.startswith(b"lab:") for key in client.keys("*"))
 
 
-def test_on_the_command_line() -> None:
+def test_store_option_on_the_command_line() -> None:
     away = called("gateway", "--port", "0", "--store", "redis://:SECRET@127.0.0.1:1", code=1)
     assert away.stderr.count("\n") == 1
     assert "redis://127.0.0.1:1 cannot be used now" in away.stderr
@@ -149,7 +149,7 @@ def test_on_the_command_line() -> None:
     assert "SECRET" not in away.output + bad.output
 
 
-def test_a_lock_that_is_issued_beside_the_gateway_is_known_to_it_at_once() -> None:
+def test_a_lock_issued_beside_the_gateway_works_at_once() -> None:
     environment = {**os.environ, "TOOLKIT_STORE": fresh_url()}
     command = [sys.executable, "-m", "toolkit"]
     pipe = subprocess.PIPE

@@ -23,7 +23,7 @@ def client():
         client.close()
 
 
-def test_the_listing_with_paging_and_order(client: handwritingio.Client) -> None:
+def test_listing_is_paged_and_sorted(client: handwritingio.Client) -> None:
     everyone = client.list_handwritings()
     assert len(client.list_handwritings({"limit": 1})) == 1
     assert client.list_handwritings({"limit": 5, "offset": 3}) == everyone[3:8]
@@ -33,13 +33,13 @@ def test_the_listing_with_paging_and_order(client: handwritingio.Client) -> None
     assert isinstance(everyone[0]["date_created"], datetime.datetime)
 
 
-def test_one_handwriting(client: handwritingio.Client) -> None:
+def test_one_handwriting_is_read(client: handwritingio.Client) -> None:
     assert client.get_handwriting(MOLLY)["title"] == "Molly"
     with pytest.raises(handwritingio.APIError, match="not found"):
         client.get_handwriting("made_up_id")
 
 
-def test_png(client: handwritingio.Client) -> None:
+def test_png_is_rendered(client: handwritingio.Client) -> None:
     data = client.render_png(
         {"handwriting_id": MOLLY, "text": "Hello world!", "height": "auto", "handwriting_color": "#0000FF"}
     )
@@ -48,7 +48,7 @@ def test_png(client: handwritingio.Client) -> None:
         assert image.getpixel((0, 0)) == (0, 0, 255, 0)
 
 
-def test_pdf(client: handwritingio.Client) -> None:
+def test_pdf_is_rendered(client: handwritingio.Client) -> None:
     data = client.render_pdf(
         {"handwriting_id": MOLLY, "text": "Hello world!", "handwriting_color": "(1.0, 0.5, 0.0, 0.2)", "width": "3in"}
     )
@@ -68,26 +68,26 @@ def test_pdf(client: handwritingio.Client) -> None:
         ({}, "handwriting_id", 2),
     ],
 )
-def test_validation(client: handwritingio.Client, params: dict, named: str, count: int) -> None:
+def test_invalid_parameters_raise_its_error(client: handwritingio.Client, params: dict, named: str, count: int) -> None:
     with pytest.raises(handwritingio.ValidationError) as caught:
         client.render_png(params)
     assert named in str(caught.value)
     assert len(caught.value.errors) == count
 
 
-def test_an_unknown_order(client: handwritingio.Client) -> None:
+def test_unknown_order_is_refused(client: handwritingio.Client) -> None:
     with pytest.raises(handwritingio.ValidationError, match="order_by"):
         client.list_handwritings({"order_by": "rating_friendliness"})
 
 
-def test_bad_authentication(client: handwritingio.Client) -> None:
+def test_bad_authentication_raises_its_error(client: handwritingio.Client) -> None:
     stranger = handwritingio.Client("foo", "bar", base_url=client.base_url)
     with pytest.raises(handwritingio.AuthorizationError, match="^unauthorized$"):
         stranger.list_handwritings()
     stranger.close()
 
 
-def test_rate_limit() -> None:
+def test_rate_limit_raises_its_error() -> None:
     with Gateway(config={"handwriting": {"burst": 1, "calls_a_second": 0.001}}) as gateway:
         client = handwritingio.Client("dev", "dev", base_url=gateway.base_url)
         client.list_handwritings({"limit": 1})

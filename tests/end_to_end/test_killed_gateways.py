@@ -1,4 +1,4 @@
-"""Gateways on one Redis that are killed: what they acknowledged is there once, and what they had begun others end."""
+"""Gateways on one Redis that are killed: acknowledged dweets are stored once, and others finish their work."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def read_all(base_url: str, last: Any) -> list[Any]:
     return found
 
 
-def test_a_gateway_killed_among_three_loses_nothing_that_was_acknowledged() -> None:
+def test_kill_of_one_of_three_gateways_loses_nothing() -> None:
     options: dict[str, Any] = {"store": fresh_url(), "keep": 2 * POSTERS * POSTS}
     with (
         GatewayProcess(None, **options) as victim,

@@ -1,4 +1,4 @@
-"""Two gateways and more on one Redis behave as one, whichever of them is asked."""
+"""Several gateways on one Redis behave as one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def events(chunks: list[bytes]) -> list[tuple[int, Any]]:
 # -- thing messaging --------------------------------------------------------------------------------------
 
 
-def test_a_dweet_posted_to_one_is_heard_on_all_in_one_order(calls: tuple[Caller, Caller]) -> None:
+def test_listeners_of_all_gateways_get_one_order(calls: tuple[Caller, Caller]) -> None:
     targets = [(call, headers) for call in calls for headers in ("", "Accept: text/event-stream\r\n")]
     streams = [call.stream("/listen/for/dweets/from/heard", headers) for call, headers in targets]
     try:
@@ -110,7 +110,7 @@ def test_a_dweet_posted_to_one_is_heard_on_all_in_one_order(calls: tuple[Caller,
             stream.close()
 
 
-def test_a_stream_is_resumed_at_another_gateway_without_loss_or_duplicate(calls: tuple[Caller, Caller]) -> None:
+def test_a_stream_resumes_exactly_at_another_gateway(calls: tuple[Caller, Caller]) -> None:
     heard: list[Any] = []
     for turn in range(6):  # each time at the other one, right after the newest dweet
         with calls[turn % 2].stream(f"/listen/for/dweets/from/moving?since={len(heard)}") as stream:
@@ -120,7 +120,7 @@ def test_a_stream_is_resumed_at_another_gateway_without_loss_or_duplicate(calls:
     assert heard == [[turn, number] for turn in range(6) for number in range(10)]
 
 
-def test_what_one_acknowledged_is_read_at_the_other(calls: tuple[Caller, Caller]) -> None:
+def test_acknowledged_dweets_are_read_at_the_other_gateway(calls: tuple[Caller, Caller]) -> None:
     first, second = calls
     for number in range(5):
         first.post("shared", number)
@@ -133,7 +133,7 @@ def test_what_one_acknowledged_is_read_at_the_other(calls: tuple[Caller, Caller]
     eventually(lambda: "shared" in {one["thing"] for one in second.get("/get/stats")["with"]["active_things"]})
 
 
-def test_a_lock_issued_and_set_at_one_holds_at_the_other_and_ends_its_streams(calls: tuple[Caller, Caller]) -> None:
+def test_a_lock_holds_and_ends_streams_at_both_gateways(calls: tuple[Caller, Caller]) -> None:
     first, second = calls
     streams = [call.stream("/listen/for/dweets/from/cellar") for call in calls]
     lock, master, read = first.lock()
@@ -154,7 +154,7 @@ def test_a_lock_issued_and_set_at_one_holds_at_the_other_and_ends_its_streams(ca
     eventually(lambda: first.post("cellar", 2)["this"] == "succeeded")
 
 
-def test_each_opening_mails_once_and_every_acknowledged_dweet_is_judged(
+def test_each_alert_mails_once_and_every_dweet_is_evaluated(
     calls: tuple[Caller, Caller], mail_server: MailServer
 ) -> None:
     first, second = calls
@@ -170,7 +170,7 @@ def test_each_opening_mails_once_and_every_acknowledged_dweet_is_judged(
     assert len(mail_server.mails) == 30
 
 
-def test_the_rate_of_posts_counts_in_each_gateway() -> None:
+def test_post_rate_limit_counts_in_each_gateway() -> None:
     """Said in the README: a limit that all share would cost each post a call to the store."""
     store, config = fresh_url(), {"dweets": {"rate": 1}}
     clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(0))  # all within one second
@@ -183,7 +183,7 @@ def test_the_rate_of_posts_counts_in_each_gateway() -> None:
 # -- identity ---------------------------------------------------------------------------------------------
 
 
-def test_a_fingerprint_and_a_code_are_good_once_for_fifty_threads_at_two_gateways(
+def test_fingerprint_and_code_work_once_across_gateways(
     pair: tuple[Gateway, Gateway],
 ) -> None:
     wires = [Wire(gateway.base_url) for gateway in pair]
@@ -205,7 +205,7 @@ def test_a_fingerprint_and_a_code_are_good_once_for_fifty_threads_at_two_gateway
     assert [wire.eligibility(code).status for wire in wires] == [2012, 2012]
 
 
-def test_wrong_answers_are_counted_at_both_gateways_together(pair: tuple[Gateway, Gateway]) -> None:
+def test_wrong_answers_are_counted_across_gateways(pair: tuple[Gateway, Gateway]) -> None:
     wires = [Wire(gateway.base_url) for gateway in pair]
     codes, challenge_id = wires[0].challenged()
     answers = at_once(
@@ -223,7 +223,7 @@ def session_start() -> dict[str, Any]:
     return {**COMMON, "events": [{"id": "session_start", "start": datetime.now(UTC).isoformat()}]}
 
 
-def test_a_stock_of_100_gives_100_rewards_to_fifty_threads_at_two_gateways(pair: tuple[Gateway, Gateway]) -> None:
+def test_a_stock_of_100_gives_100_rewards_across_gateways(pair: tuple[Gateway, Gateway]) -> None:
     ports = [int(gateway.base_url.rpartition(":")[2]) for gateway in pair]
 
     def earn(number: int) -> int:

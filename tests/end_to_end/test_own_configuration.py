@@ -1,4 +1,4 @@
-"""A new user's first hour with all four services: `toolkit lab --config`, nothing of the demo world, one kernel."""
+"""A new user's first hour with all four services: `toolkit lab --config` without demo data, in one kernel."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunCell]:
         client.stop_channels()
 
 
-def test_one_notebook_uses_every_service_of_its_own(run: RunCell) -> None:
+def test_one_notebook_uses_every_configured_service(run: RunCell) -> None:
     said = "".join(run(cell) for cell in (CONNECT, LOCK_AND_ALERT, LETTER, REWARDS, IDENTITY))
     assert said.splitlines() == [
         "the lock holds",
@@ -136,7 +136,7 @@ def test_one_notebook_uses_every_service_of_its_own(run: RunCell) -> None:
     ]
 
 
-def test_keys_of_the_demo_world_are_refused_there(run: RunCell) -> None:
+def test_demo_keys_are_refused_with_a_configuration(run: RunCell) -> None:
     said = run("""import json
 import toolkit
 services = json.load(open("data/demo_world.json"))["credentials"].values()

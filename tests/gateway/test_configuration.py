@@ -1,4 +1,4 @@
-"""The configuration of a gateway: what it sets, what is refused, and when the demo world's keys are served."""
+"""The configuration of a gateway: what it sets, what is refused, and when demo keys are served."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_example_shows_the_defaults() -> None:
 # -- what a configuration does -------------------------------------------------------------------------------
 
 
-def test_without_configuration_all_four_services_work() -> None:
+def test_all_four_services_work_without_configuration() -> None:
     before = datetime.now(UTC)
     with toolkit.connect() as tk:
         assert tk.gateway is not None
@@ -154,14 +154,14 @@ def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
         assert json.loads(answer.body)["Status"] == 0
 
 
-def test_a_json_file_may_begin_as_notepad_writes_it(tmp_path: Path) -> None:
+def test_json_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     file = tmp_path / "gateway.json"
     file.write_text('{"dweets": {"keep": 600}}', "utf-8-sig")
     with Gateway(config=file) as gateway:
         assert raw_call(gateway.base_url, "GET", "/get/stats").headers["x-dweet-retention"] == "600"
 
 
-def test_arguments_replace_what_the_configuration_says(tmp_path: Path) -> None:
+def test_arguments_override_the_configuration(tmp_path: Path) -> None:
     config = {"gateway": {"folder": tmp_path / "other", "port": 1}, "dweets": {"locks": {"a": "1"}, "keep": 600}}
     with Gateway(tmp_path / "mine", config=config, port=0, locks={"b": Secret("2")}) as gateway:
         assert (tmp_path / "mine").is_dir()
@@ -171,7 +171,7 @@ def test_arguments_replace_what_the_configuration_says(tmp_path: Path) -> None:
     assert config["gateway"]["port"] == 1, "the dict is left as it is"
 
 
-def test_the_demo_is_a_clock_and_a_seed() -> None:
+def test_demo_option_sets_clock_and_seed() -> None:
     def run(gateway: Gateway) -> tuple[Any, ...]:
         with gateway, toolkit.connect(gateway) as tk:
             posted = tk.dweets.post("kitchen", {"n": 1}).index[0]
@@ -190,7 +190,7 @@ def test_a_wrong_clock_or_seed_is_refused(argument: dict[str, Any], message: str
         Gateway(**argument)
 
 
-def test_the_page_on_configuration_is_true() -> None:
+def test_documented_configuration_matches_the_code() -> None:
     page = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)  # noqa: S102
@@ -313,7 +313,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_file_that_cannot_be_used_is_one_error(name: str, tmp_path: Path) -> None:
+def test_unusable_file_is_one_error(name: str, tmp_path: Path) -> None:
     content, message = BROKEN[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidArgument, match=message) as refused:
@@ -333,12 +333,12 @@ def test_a_file_that_cannot_be_used_is_one_error(name: str, tmp_path: Path) -> N
         ("", "cannot be read: Is a directory"),
     ],
 )
-def test_a_path_without_a_file_is_one_error(path: str, message: str) -> None:
+def test_missing_file_is_one_error(path: str, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         Gateway(config=path)
 
 
-def test_a_configuration_comes_through_a_pipe(tmp_path: Path) -> None:
+def test_configuration_is_read_from_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "decrypted"  # as of `--config <(sops decrypt gateway.toml)`
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=("[dweets]\nkeep = 700",))
@@ -371,7 +371,7 @@ def is_served(gateway: Gateway) -> list[bool]:
 
 
 @pytest.mark.parametrize("name", REACHED)
-def test_demo_keys_are_refused_where_others_may_call(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_demo_keys_are_refused_on_other_interfaces(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), Gateway(config={"gateway": REACHED[name]}) as gateway:
         assert not any(is_served(gateway)[: 1 if name == "host" else 2])
         assert gateway.credentials == {}
@@ -383,7 +383,7 @@ def test_demo_keys_are_refused_where_others_may_call(name: str, caplog: pytest.L
 
 
 @pytest.mark.parametrize("name", ["public_url", "allow_hosts", "trusted_proxies"])
-def test_demo_serves_its_keys_where_others_may_call(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_demo_option_serves_its_keys_on_other_interfaces(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with Gateway(config={"gateway": {**REACHED[name], "demo": True}}) as gateway:
         assert all(is_served(gateway))
         assert len(gateway.credentials) == 4
@@ -404,7 +404,7 @@ def test_demo_serves_its_keys_where_others_may_call(name: str, caplog: pytest.Lo
     ],
     ids=["partner", "app", "client", "lock", "apikey"],
 )
-def test_a_published_key_is_refused_where_others_may_call(config: dict[str, Any], key: str) -> None:
+def test_published_key_is_refused_on_other_interfaces(config: dict[str, Any], key: str) -> None:
     own = config if key else {"handwriting": config}
     with pytest.raises(InvalidArgument, match=re.escape(key or "handwriting.apikeys[0].apikey")) as refused:
         Gateway(config={**own, "gateway": REACHED["allow_hosts"]})

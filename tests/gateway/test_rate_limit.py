@@ -1,4 +1,4 @@
-"""The token bucket behind every limit of one process: posts of a thing, calls of a key, calls of a device."""
+"""The token bucket behind every rate limit of one process."""
 
 from __future__ import annotations
 

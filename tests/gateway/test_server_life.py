@@ -1,4 +1,4 @@
-"""The gateway's life in a notebook's process: up, down, interrupted, and nothing left behind."""
+"""The gateway in a notebook's process: start, stop, interrupts, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def open_files() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts file descriptors where Linux lists them")
-def test_up_and_down_leaves_no_thread_and_no_file_or_socket(tmp_path: Path) -> None:
+def test_start_and_stop_leave_no_thread_file_or_socket(tmp_path: Path) -> None:
     def one_life(number: int) -> None:
         with Gateway(tmp_path if number % 2 else None) as gateway, toolkit.connect(gateway) as tk:
             tk.dweets.post("kitchen", {"n": number})
@@ -59,7 +59,7 @@ def test_up_and_down_leaves_no_thread_and_no_file_or_socket(tmp_path: Path) -> N
     assert open_files() <= files
 
 
-def test_stopping_twice_is_fine_and_a_stopped_gateway_says_so() -> None:
+def test_stop_twice_is_allowed_and_repr_says_stopped() -> None:
     gateway = Gateway()
     assert "running" in repr(gateway)
     gateway.close()
@@ -180,7 +180,7 @@ def serving(opens: Step, closes: Step, stop: float) -> ServerThread:
 async def at_once() -> None: ...
 
 
-def test_services_that_take_long_to_open_are_waited_for() -> None:
+def test_start_waits_for_slow_services() -> None:
     # 1.5 s is longer than one of the pieces that the start waits in.
     server = serving(lambda: asyncio.sleep(1.5), at_once, stop=60.0)
     server.start()
@@ -188,7 +188,7 @@ def test_services_that_take_long_to_open_are_waited_for() -> None:
     server.stop()
 
 
-def test_a_stop_that_does_not_end_says_so() -> None:
+def test_stop_that_does_not_end_raises() -> None:
     release = threading.Event()
     server = serving(at_once, lambda: asyncio.to_thread(release.wait), stop=0.05)
     server.start()
@@ -210,7 +210,7 @@ def test_a_close_that_fails_is_raised_by_the_stop() -> None:
     server.stop()
 
 
-def test_each_call_is_one_line_of_the_log_whichever_way_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_request_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolkit_gateway")
     with Gateway() as gateway:
         for method, target in [
@@ -250,7 +250,7 @@ gateway.close()
 """
 
 
-def test_it_survives_the_interrupts_of_a_kernel() -> None:
+def test_gateway_survives_interrupts_of_a_kernel() -> None:
     kernel = subprocess.Popen(
         [sys.executable, "-c", _KERNEL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -269,7 +269,7 @@ def test_it_survives_the_interrupts_of_a_kernel() -> None:
     assert (rest, kernel.returncode) == ("", 0)
 
 
-def test_a_forgotten_gateway_archives_and_closes_its_folder(tmp_path: Path) -> None:
+def test_collected_gateway_archives_and_closes_its_folder(tmp_path: Path) -> None:
     program = (
         "import sys, toolkit\n"
         "from toolkit_gateway import Gateway\n"

@@ -1,3 +1,3 @@
-"""In the place of the real one, which jsonschema imports if it is there: see ``tests/first.py``."""
+"""An empty replacement of a module that jsonschema imports if it is installed: see ``tests/first.py``."""
 
 raise ImportError("left out of the tests")

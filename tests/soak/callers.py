@@ -1,4 +1,4 @@
-"""Callers of all four services: each does one thing again and again, through all deaths of its gateway."""
+"""Callers of all four services, each in a loop that survives kills of its gateway."""
 
 from __future__ import annotations
 

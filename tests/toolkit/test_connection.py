@@ -29,18 +29,18 @@ def gateway() -> Iterator[Gateway]:
         yield running
 
 
-def test_a_name_without_an_address_is_told() -> None:
+def test_unknown_host_name_is_reported() -> None:
     with toolkit.connect("http://gateway.invalid") as tk, pytest.raises(Unreachable, match="no address was found for"):
         tk.dweets.things()
 
 
-def test_a_server_without_tls_is_told(gateway: Gateway) -> None:
+def test_server_without_tls_is_reported(gateway: Gateway) -> None:
     secure = gateway.base_url.replace("http:", "https:")
     with toolkit.connect(secure) as tk, pytest.raises(Unreachable, match="does not answer as https should"):
         tk.dweets.things()
 
 
-def test_a_server_of_another_protocol_is_told() -> None:
+def test_server_of_another_protocol_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def greet() -> None:
@@ -57,7 +57,7 @@ def test_a_server_of_another_protocol_is_told() -> None:
         greeting.join(60)
 
 
-def test_a_connection_for_another_process_is_made_there(gateway: Gateway) -> None:
+def test_connection_cannot_be_pickled_and_says_so(gateway: Gateway) -> None:
     with toolkit.connect(gateway) as tk, tk.dweets.listen("door") as listening:
         playing = tk.dweets.replay("door", pd.DataFrame(index=pd.DatetimeIndex(["2026-01-01"])))
         playing.wait()
@@ -69,7 +69,7 @@ def test_a_connection_for_another_process_is_made_there(gateway: Gateway) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_fork_opens_connections_of_its_own() -> None:
+def test_forked_process_opens_its_own_connections() -> None:
     callers = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -110,7 +110,7 @@ tk.dweets.latest("kitchen")
     ["ftp://127.0.0.1", "127.0.0.1:8787", "http://", "http://h:x", "http://[::1", "http://u:Zx9@h", "http://h?a=1"]
     + ["http://h\n", " http://h", "http://h/a b", "http://h\0", "http://h\ud800"],
 )
-def test_connect_refuses_a_wrong_url_at_once(url: str) -> None:
+def test_connect_refuses_an_invalid_url_at_once(url: str) -> None:
     with pytest.raises(InvalidArgument, match="a base URL is http://") as refused:
         toolkit.connect(url)
     with pytest.raises(InvalidArgument, match="a base URL is http://"):
@@ -118,14 +118,14 @@ def test_connect_refuses_a_wrong_url_at_once(url: str) -> None:
     assert "Zx9" not in str(refused.value)
 
 
-def test_connect_refuses_a_wrong_url_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_refuses_an_invalid_environment_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLKIT_URL", "ftp://127.0.0.1")
     with pytest.raises(InvalidArgument, match="a base URL is http://"):
         toolkit.connect()
 
 
 @pytest.mark.parametrize("gateway", [8787, {"url": "http://h"}, Gateway])
-def test_connect_refuses_what_is_no_gateway(gateway: Any) -> None:
+def test_connect_refuses_other_objects(gateway: Any) -> None:
     with pytest.raises(InvalidArgument, match="gateway is a Gateway or a str or None, not "):
         toolkit.connect(gateway)
 
@@ -163,14 +163,14 @@ def test_close_ends_open_streams(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("service", ["dweets", "handwriting", "rewards", "identity"])
-def test_a_service_without_its_key_is_still_there(gateway: Gateway, service: str) -> None:
+def test_client_without_its_key_exists(gateway: Gateway, service: str) -> None:
     with toolkit.connect(gateway) as tk:
         assert hasattr(tk, service)
         assert repr(getattr(tk, service)).endswith(f"at {gateway.base_url}>")
     assert hasattr(tk, service)
 
 
-def test_a_missing_key_is_told_at_the_call_that_needs_it(gateway: Gateway) -> None:
+def test_missing_key_is_reported_at_the_call_that_needs_it(gateway: Gateway) -> None:
     with toolkit.connect(gateway.base_url) as tk:
         with pytest.raises(InvalidArgument, match="gatewaykey is missing"):
             tk.rewards.start_session(DEVICE)

@@ -1,4 +1,4 @@
-"""Whoever interrupts a call sees where, and no key: also in a traceback that prints every value it can find."""
+"""An interrupted call shows its place and no key, also in a traceback that prints every value."""
 
 from __future__ import annotations
 

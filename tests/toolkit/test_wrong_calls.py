@@ -1,4 +1,4 @@
-"""Wrong calls of the public API: each gives an error of the toolkit that says what to do, or the right result."""
+"""Wrong calls of the public API: each raises an error that says what to do, or gives the right result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
-        yield World(tk, toolkit.Archive(tmp_path_factory.mktemp("archive")))
+        archive = toolkit.Archive(tmp_path_factory.mktemp("archive"))
+        for thing in ("roof", "attic"):
+            tk.dweets.post(thing, {"celsius": 20.5})
+            archive.add_frame(thing, FRAME)
+        yield World(tk, archive)
 
 
 WRONG: dict[str, tuple[Callable[[World], object], str]] = {
@@ -188,7 +192,7 @@ def payment_ids(payments: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_call_says_what_to_do(name: str, world: World) -> None:
+def test_wrong_call_error_says_what_to_do(name: str, world: World) -> None:
     call, said = WRONG[name]
     with pytest.raises(InvalidArgument, match=said):
         call(world)
@@ -215,7 +219,7 @@ RIGHT: dict[str, Callable[[World], object]] = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_values_of_pandas_and_numpy_are_taken(name: str, world: World) -> None:
+def test_pandas_and_numpy_values_are_accepted(name: str, world: World) -> None:
     RIGHT[name](world)
 
 
@@ -240,7 +244,7 @@ ODD: list[Any] = [
 SLOW = ("collect", "listen", "sweep", "add_frames")
 
 
-def test_a_progress_bar_around_a_generator_is_read_once(world: World) -> None:
+def test_generator_with_progress_bar_is_read_once(world: World) -> None:
     frames = ((f"seen-{number}", FRAME) for number in range(3))
     assert world.archive.add_frames(tqdm(frames, total=3, disable=True)) == 36
 
@@ -275,7 +279,7 @@ def test_every_call_says_which_argument_has_the_wrong_type(part: str, world: Wor
 
 
 @pytest.mark.parametrize("part", ["dweets", "archive", "hands", "rewards", "identity"])
-def test_no_odd_argument_gives_a_raw_error(part: str, world: World) -> None:
+def test_no_unusual_argument_gives_a_raw_error(part: str, world: World) -> None:
     raw = []
     for name, call, parameters in calls_of(getattr(world, part)):
         for odd in ODD if name not in SLOW else ():

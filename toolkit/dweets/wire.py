@@ -53,6 +53,8 @@ MAX_CSV_COLUMNS = 200
 RETENTION_HEADER = "X-Dweet-Retention"
 #: Our own header if a range begins before the oldest dweet that is kept: ``<number deleted>; before=<oldest kept>``.
 GONE_HEADER = "X-Dweet-Gone"
+#: Our own header on the responses about an alert if the gateway has no mail server: mails stay in its outbox.
+MAIL_HEADER, MAIL_KEPT = "X-Dweet-Mail", "kept"
 
 
 class DeletedDweets(NamedTuple):

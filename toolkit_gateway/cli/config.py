@@ -9,6 +9,8 @@ from toolkit.cli.options import environment_option
 
 
 def _read_tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
     from toolkit_gateway.configuration import tables_of
 
     return tables_of(path)

@@ -94,6 +94,7 @@ class DweetService:
         self.streams = LiveStreams(self.things, self.locks)
         self.alerts = Alerts(store, runtime, self.locks)
         delivery = delivery or MailFolder(None)
+        self.keeps_mails = isinstance(delivery, MailFolder)  # for want of a mail server
         self.email_queue = EmailQueue(store.records, delivery, runtime, settings.sender, settings.finished_mails)
         self._archiving: Archiving | None = None
         if settings.archive is not None:

@@ -9,7 +9,9 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +19,7 @@ from msgspec.structs import replace
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, record_of
+from toolkit.system.nearest_name import MISSPELT, nearest_names
 from toolkit_gateway.rewards.batch import DECISIONS_JOURNAL, SESSIONS_JOURNAL, Batch, Session
 from toolkit_gateway.rewards.refusals import refusal
 from toolkit_gateway.rewards.views import View, ViewRepository
@@ -55,6 +58,7 @@ class Ledger:
         self._store = store
         self._runtime = runtime
         self._engine = Engine(rules)
+        self._nearest_moment = lru_cache(1_000)(partial(_nearest_moment, rules))
         self._session_ms = round(rules.session_minutes * 60_000)
         self.views = ViewRepository(store.records)
         self._requests: GroupCommit[LedgerRequest] = GroupCommit(self._process)
@@ -123,7 +127,16 @@ class Ledger:
         record = record_of(decision_id, moment, session and session.id, decision)
         record |= {"trace": decision.trace, "view_id": view and view.id}
         batch.append(DECISIONS_JOURNAL, at, decision_id, record)
-        return RewardResponse(_response_body(at, view, base_url), f"{decision_id}; reason={decision.reason}")
+        header = f"{decision_id}; reason={decision.reason}"
+        if near := self._nearest_moment(moment.moment_id):
+            header += f"{wire.NEAREST_MOMENT}{quote(near)}"
+        return RewardResponse(_response_body(at, view, base_url), header)
+
+
+def _nearest_moment(rules: Configuration, moment_id: str) -> str | None:
+    """Return the moment with rules that `moment_id`, which has none, probably is, misspelt."""
+    near = [] if moment_id in rules.moments else nearest_names(moment_id, rules.moments, likeness=MISSPELT)
+    return near[0] if near else None
 
 
 def _response_body(at: int, view: View | None, base_url: str) -> bytes:

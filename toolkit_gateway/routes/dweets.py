@@ -36,6 +36,8 @@ class DweetRoutes(Routes):
         self.cross_origin = cors
         retention = wire.RETENTION_HEADER.lower().encode("ascii"), b"%d" % service.settings.keep
         self.headers = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"), retention)
+        kept = wire.MAIL_HEADER.lower().encode("ascii"), wire.MAIL_KEPT.encode("ascii")
+        mail: tuple[Header, ...] = (kept,) if service.keeps_mails else ()
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
@@ -52,8 +54,8 @@ class DweetRoutes(Routes):
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
             _operation(wire.UNLOCK, "unlocking", "thing", service.locks.unlock),
             _operation(wire.REMOVE_LOCK, "removing", "lock", service.locks.remove),
-            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set),
-            _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True),
+            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set, headers=mail),
+            _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True, headers=mail),
             _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
 
@@ -148,12 +150,19 @@ class DweetRoutes(Routes):
 
 
 def _operation(
-    endpoint: Endpoint, by: str, the: str, work: Callable[..., Awaitable[object]], *, safe: bool = False
+    endpoint: Endpoint,
+    by: str,
+    the: str,
+    work: Callable[..., Awaitable[object]],
+    *,
+    safe: bool = False,
+    headers: tuple[Header, ...] = (),
 ) -> Route:
     """Return a route that calls `work` with the values of the path and the key, and responds with its result."""
 
     async def answer(request: Request) -> Response:
-        return _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
+        response = _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
+        return replace(response, headers=headers)
 
     return _jsonp(Route(endpoint, answer, safe=safe))
 

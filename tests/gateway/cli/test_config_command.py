@@ -70,7 +70,9 @@ def test_the_example_is_checked_without_an_error(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", [("config", "check"), ("gateway", "--config"), ("lab", "--config")])
-def test_a_wrong_file_is_one_line(command: tuple[str, ...], text: str | None, message: str, tmp_path: Path) -> None:
+def test_invalid_file_is_one_line_of_error(
+    command: tuple[str, ...], text: str | None, message: str, tmp_path: Path
+) -> None:
     file = tmp_path / "wrong.toml"
     if text is not None:
         file.write_text(text, "utf-8")
@@ -82,7 +84,7 @@ def test_a_wrong_file_is_one_line(command: tuple[str, ...], text: str | None, me
     assert HUSH not in done.stderr
 
 
-def test_the_check_refuses_published_keys_for_others(tmp_path: Path) -> None:
+def test_check_refuses_published_keys_on_other_interfaces(tmp_path: Path) -> None:
     file = tmp_path / "open.toml"
     file.write_text('[gateway]\nallow_hosts = ["a.example"]\n[dweets.locks]\na = "change-me-master-key"', "utf-8")
     done = called("config", "check", str(file), code=2)
@@ -94,7 +96,7 @@ def test_the_check_refuses_published_keys_for_others(tmp_path: Path) -> None:
         end(process)
 
 
-def test_a_gateway_has_what_its_file_says_and_options_replace(file: Path, tmp_path: Path) -> None:
+def test_gateway_uses_its_file_and_options_override_it(file: Path, tmp_path: Path) -> None:
     elsewhere = f'folder = "{(tmp_path / "file").as_posix()}"'
     file.write_text(f"[gateway]\nport = 1\n{elsewhere}\ncors = false\n{CONFIG}", "utf-8")
     with started("gateway", "--port=0", f"--data={tmp_path / 'option'}", TOOLKIT_CONFIG=str(file)) as process:
@@ -110,7 +112,7 @@ def test_a_gateway_has_what_its_file_says_and_options_replace(file: Path, tmp_pa
     assert not (tmp_path / "file").exists()
 
 
-def test_a_public_url_is_answered_and_refuses_demo_keys(file: Path) -> None:
+def test_public_url_is_served_without_demo_keys(file: Path) -> None:
     public = "--public-url=https://gateway.example"
     with started("gateway", "--port=0", public) as process:
         url = url_of(process)

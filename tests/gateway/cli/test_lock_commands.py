@@ -1,4 +1,4 @@
-"""`toolkit lock` beside a running gateway, and what it says where its options do not fit."""
+"""`toolkit lock` beside a running gateway, and its errors for options that do not fit together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_running_gateway_knows_a_new_lock_at_once(tmp_path: Path) -> None:
     assert called("lock", "list", f"--data={tmp_path}").stdout == ""
 
 
-def test_revoking_beside_a_running_gateway(tmp_path: Path) -> None:
+def test_lock_is_revoked_beside_a_running_gateway(tmp_path: Path) -> None:
     with Gateway(tmp_path, locks={"door": "key-of-the-door"}) as gateway:
         call = Caller(gateway)
         assert call.get("/lock/kitchen?lock=door&key=key-of-the-door")["this"] == "succeeded"
@@ -48,7 +48,7 @@ def test_revoking_beside_a_running_gateway(tmp_path: Path) -> None:
     assert refused.output == offline.output == "Error: there is no lock 'door'\n"
 
 
-def test_data_counts_more_than_the_store_of_the_environment(tmp_path: Path) -> None:
+def test_data_option_overrides_the_store_variable(tmp_path: Path) -> None:
     elsewhere = "redis://127.0.0.1:9/0"
     with Gateway(tmp_path) as gateway:
         assert ISSUED.fullmatch(lock("new", "--data", str(tmp_path), TOOLKIT_STORE=elsewhere).output)
@@ -56,7 +56,7 @@ def test_data_counts_more_than_the_store_of_the_environment(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("command", [["new"], ["list"], ["revoke", "door"]])
-def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], tmp_path: Path) -> None:
+def test_missing_or_conflicting_store_options_are_named(command: list[str], tmp_path: Path) -> None:
     missing = lock(*command)
     assert missing.exit_code == 2
     assert "give --data, --store or $TOOLKIT_STORE" in missing.output
@@ -67,7 +67,7 @@ def test_a_command_says_which_place_is_missing_or_too_many(command: list[str], t
 
 
 @pytest.mark.parametrize("command", [["list"], ["revoke", "door"]])
-def test_a_folder_of_no_gateway_is_not_made_one(command: list[str], tmp_path: Path) -> None:
+def test_folder_without_a_gateway_is_left_unchanged(command: list[str], tmp_path: Path) -> None:
     said = lock(*command, "--data", str(tmp_path))
     assert (
         said.output == f"Error: the folder {tmp_path} has no data of a gateway: give the folder of a gateway's --data\n"

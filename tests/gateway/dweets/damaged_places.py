@@ -1,4 +1,4 @@
-"""Places where gateways keep everything, whose records a test damages while no gateway runs."""
+"""Stores of gateways, whose records a test damages while no gateway runs."""
 
 from __future__ import annotations
 

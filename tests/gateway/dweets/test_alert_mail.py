@@ -59,7 +59,7 @@ def header_of(content: bytes | str | None, name: str) -> str:
     return str(email.message_from_bytes(content, policy=email.policy.default)[name])
 
 
-def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_mail_arrives_once_and_is_readable(caplog: pytest.LogCaptureFixture) -> None:
     with MailServer() as server, Gateway(smtp=server.url, locks=LOCKS) as gateway, toolkit.connect(gateway) as tk:
         arm(tk, "a@b.example, c@d.example")
         tk.dweets.post("garage", "ü: open\n.\n.hidden line", key=KEY)
@@ -98,7 +98,7 @@ def test_a_mail_is_retried_until_the_server_accepts_it() -> None:
             assert len(server.mails) == 1
 
 
-def test_the_waits_grow() -> None:
+def test_waits_between_retries_grow() -> None:
     waits = Timings().mail_waits
     assert list(waits) == sorted(waits)
     assert waits[0] >= 1
@@ -115,7 +115,7 @@ def test_the_waits_grow() -> None:
         ({"refuse_text": "554 this is spam"}, "failed", "the mail server refused the text with 554"),
     ],
 )
-def test_what_the_server_refuses_for_good_is_tried_once(refusal: dict[str, Any], state: str, error: str) -> None:
+def test_permanently_refused_mail_is_tried_once(refusal: dict[str, Any], state: str, error: str) -> None:
     with MailServer(**refusal) as server:
         with Gateway(smtp=server.url, locks=LOCKS, timings=QUICK) as gateway, toolkit.connect(gateway) as tk:
             arm(tk, "nobody@b.example,a@b.example")
@@ -147,7 +147,7 @@ def test_a_mail_is_given_up_after_five_days(caplog: pytest.LogCaptureFixture) ->
 
 @pytest.mark.parametrize("misbehave", [drip, flood])
 @pytest.mark.parametrize("at", [b"ehlo", b".\r\n"])
-def test_a_server_that_answers_without_end_is_left(at: bytes, misbehave: Callable[[socket.socket], object]) -> None:
+def test_endless_server_response_is_cut_off(at: bytes, misbehave: Callable[[socket.socket], object]) -> None:
     timings = Timings(mail_limit=1.5, mail_waits=(60,))
     with BadServer(at, misbehave) as server:
         with Gateway(smtp=server.url, locks=LOCKS, timings=timings) as gateway, toolkit.connect(gateway) as tk:
@@ -167,7 +167,27 @@ def test_a_mail_is_sent_again_if_no_answer_came() -> None:
             assert states(gateway) == ["waiting"]
 
 
-def test_a_process_ends_while_a_mail_server_holds_it(tmp_path: Path) -> None:
+def test_a_bug_at_one_mail_stops_no_other(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    content_of = Mail.content
+
+    def content(mail: Mail, sender: str) -> bytes:
+        if mail.subject.endswith("one"):
+            raise RuntimeError("a bug")
+        return content_of(mail, sender)
+
+    with MailServer() as server, Gateway(smtp=server.url, locks=LOCKS, timings=QUICK) as gateway:
+        with toolkit.connect(gateway) as tk:
+            arm(tk)
+            with monkeypatch.context() as broken:
+                broken.setattr(Mail, "content", content)
+                post(tk, "one", "two", "three")
+                eventually(lambda: states(gateway) == ["waiting", "sent", "sent"])
+            eventually(lambda: states(gateway) == ["sent"] * 3)
+        assert len(server.mails) == 3
+    assert "the alert mail 'garage:1' is tried again later, because of a bug of the gateway" in caplog.messages
+
+
+def test_process_exits_while_a_mail_server_hangs(tmp_path: Path) -> None:
     with BadServer(b"ehlo", drip) as server:
         with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings={"mail_stop": 0.01}) as process:
             with toolkit.connect(process.base_url) as tk:
@@ -238,7 +258,7 @@ def deliver(url: str) -> Outcome:
     return asyncio.run(run())
 
 
-def test_a_password_goes_to_this_machine_or_over_tls(certificate: ssl.SSLContext) -> None:
+def test_password_is_sent_to_loopback_or_over_tls_only(certificate: ssl.SSLContext) -> None:
     with MailServer() as server:
         refused = deliver(f"smtp://me:secret@{FAR}:{server.port}")
         assert refused.state == "waiting"
@@ -263,14 +283,14 @@ def test_a_password_goes_to_this_machine_or_over_tls(certificate: ssl.SSLContext
         ("smtp://me:schl%C3%BCssel@127.0.0.1:{port}", "UnicodeEncodeError"),
     ],
 )
-def test_a_login_that_fails_leaves_the_mail_waiting(url: str, error: str) -> None:
+def test_failed_login_leaves_the_mail_queued(url: str, error: str) -> None:
     with MailServer(refuse_password=True) as server:
         outcome = deliver(url.format(port=server.port))
         assert outcome == Outcome("waiting", f"the mail server could not be used: {error}")
         assert server.mails == []
 
 
-def test_a_mail_is_sent_if_only_the_end_of_the_connection_fails() -> None:
+def test_mail_counts_as_sent_if_only_the_quit_fails() -> None:
     async def run() -> Outcome:
         delivery = SmtpDelivery(Secret(server.url), 60)
         delivering = asyncio.ensure_future(delivery.deliver(MAIL, "a@b.example"))

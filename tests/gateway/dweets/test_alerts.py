@@ -58,7 +58,7 @@ class Alarm:
         return [subject.removeprefix(f"Alert of {self.thing}: ") for subject in found]
 
 
-def test_the_answers_whole(demo: Gateway) -> None:
+def test_alert_responses_byte_for_byte(demo: Gateway) -> None:
     condition = (
         "if(dweet.alertValue > 10) return 'TEST: Greater than 10'; "
         "if(dweet.alertValue < 10) return 'TEST: Less than 10';"
@@ -100,7 +100,7 @@ def test_the_answers_whole(demo: Gateway) -> None:
     assert len(operator_of(demo).outbox()) == 1
 
 
-def test_one_mail_when_it_opens_or_its_message_changes(gateway: Gateway) -> None:
+def test_mail_is_sent_on_trigger_or_changed_message(gateway: Gateway) -> None:
     alarm = Alarm(gateway, HOT)
     for celsius, subjects in (
         (10, []),
@@ -117,7 +117,7 @@ def test_one_mail_when_it_opens_or_its_message_changes(gateway: Gateway) -> None
     assert alarm.status()["alerts_sent_today"] == 3
 
 
-def test_true_is_met_and_everything_else_is_not(gateway: Gateway) -> None:
+def test_condition_is_met_by_true_or_a_message_only(gateway: Gateway) -> None:
     alarm = Alarm(gateway, "return eval(dweet)")
     for source in (
         "false",
@@ -156,14 +156,14 @@ def test_an_alert_of_an_expression_triggers(gateway: Gateway, condition: str) ->
     assert alarm.status()["open"] is False
 
 
-def test_texts_of_all_lengths_however_they_were_put_together(gateway: Gateway) -> None:
+def test_messages_of_all_lengths_and_encodings(gateway: Gateway) -> None:
     alarm = Alarm(gateway, "return 'ü' + dweet.map(text => text + '!').join('-')")
     for length in (1, 100, 300, 900, 5_000, 20_000):
         alarm.post(["x" * length, "y"])
         assert alarm.status()["message"] == f"ü{'x' * length}!-y!"[:1000]
 
 
-def test_a_condition_cannot_change_how_it_is_judged(gateway: Gateway) -> None:
+def test_condition_cannot_tamper_with_its_evaluation(gateway: Gateway) -> None:
     tamper = (
         "String.prototype.slice = String.prototype.toWellFormed = () => 'tampered'; Function.prototype.call = null;"
     )
@@ -194,7 +194,7 @@ def test_a_condition_comes_back_byte_for_byte(call: Caller, thing: str, tail: st
     assert call.get(f"/get/alert/for/{thing}?key={key}")["with"]["condition"] == condition
 
 
-def test_a_plus_is_a_space_only_where_nothing_else_compiles(gateway: Gateway) -> None:
+def test_plus_is_a_space_only_if_nothing_else_compiles(gateway: Gateway) -> None:
     alarm = Alarm(gateway, "return true")
     alarm.call.get(f"/alert/a@b.example/when/oven/if(dweet.a+>+1)+return+'x+y'?key={alarm.key}")
     alarm.post({"a": 2})
@@ -220,7 +220,7 @@ def test_a_plus_is_a_space_only_where_nothing_else_compiles(gateway: Gateway) ->
         ),
     ],
 )
-def test_what_is_no_condition_is_refused(call: Caller, thing: str, condition: str, fault: str) -> None:
+def test_invalid_condition_is_refused(call: Caller, thing: str, condition: str, fault: str) -> None:
     _, key, _ = call.locked(thing)
     answer = call.get(f"/alert/a@b.example/when/{thing}/{condition}?key={key}")
     assert (answer["this"], answer["with"]) == ("failed", 400)
@@ -236,21 +236,21 @@ def test_what_is_no_condition_is_refused(call: Caller, thing: str, condition: st
         "a@[1.2.3.4]", "j%C3%BCrgen@b.c", "%FF@b.c", "x" * 65 + "@b.c", ",".join(f"a{n}@b.c" for n in range(21)),
     ],
 )  # fmt: skip
-def test_recipients_that_cannot_be(call: Caller, thing: str, who: str) -> None:
+def test_invalid_recipients_are_refused(call: Caller, thing: str, who: str) -> None:
     _, key, _ = call.locked(thing)
     answer = call.get(f"/alert/{who.replace(' ', '%20')}/when/{thing}/return%20true?key={key}")
     text = "who must be a comma-separated list of e-mail addresses"
     assert answer == {"this": "failed", "with": 400, "because": text}
 
 
-def test_twenty_recipients_are_told(gateway: Gateway) -> None:
+def test_twenty_recipients_are_mailed(gateway: Gateway) -> None:
     who = [f"person.{n}+tag_x@mail-{n}.example" for n in range(20)]
     alarm = Alarm(gateway, "return true", who=quote(", ".join(who)))
     alarm.post(1)
     assert operator_of(gateway).outbox()["to"].tolist() == [", ".join(who)]
 
 
-def test_an_alert_needs_a_lock_and_goes_with_it(call: Caller, thing: str) -> None:
+def test_alert_needs_a_lock_and_ends_with_it(call: Caller, thing: str) -> None:
     for target in (
         f"/alert/a@b.c/when/{thing}/return%20true?key=k",
         f"/get/alert/for/{thing}?key=k",
@@ -268,7 +268,7 @@ def test_an_alert_needs_a_lock_and_goes_with_it(call: Caller, thing: str) -> Non
     assert thing not in operator_of(call.gateway).outbox()["thing"].tolist()
 
 
-def test_at_most_a_hundred_a_day(demo: Gateway) -> None:
+def test_at_most_100_mails_a_day(demo: Gateway) -> None:
     alarm = Alarm(demo, "return String(dweet)")
     body = b"\n".join(b"%d" % n for n in range(150))
     alarm.call("POST", f"/dweets/for/oven?key={alarm.key}", body)
@@ -286,7 +286,7 @@ def test_at_most_a_hundred_a_day(demo: Gateway) -> None:
     assert alarm.status()["alerts_sent_today"] == 1
 
 
-def test_the_hundred_a_day_are_counted_for_the_lock(gateway: Gateway) -> None:
+def test_daily_mail_limit_is_counted_per_lock(gateway: Gateway) -> None:
     """It gets no other hundred with another alert, by an unlock, or on another thing."""
     alarm = Alarm(gateway, "return String(dweet)")
     alarm.post(1, 2, 3)
@@ -327,7 +327,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_condition_that_fails_delays_and_loses_no_dweet(gateway: Gateway, kind: str) -> None:
+def test_failing_condition_delays_and_loses_no_dweet(gateway: Gateway, kind: str) -> None:
     condition, said = FAULTS[kind]
     alarm = Alarm(gateway, f"if (dweet === 'bad') {{ {condition} }} return dweet === 'good'")
     began = time.process_time()
@@ -350,7 +350,7 @@ def test_a_condition_that_fails_delays_and_loses_no_dweet(gateway: Gateway, kind
     assert [dweet["content"] for dweet in latest] == ["bad", "good", "bad"]
 
 
-def test_an_alert_that_always_loops_is_stopped_and_others_work() -> None:
+def test_looping_alert_is_stopped_and_others_work() -> None:
     with Gateway(timings=Timings(settle=60.0, condition_seconds=(0.02, 0.1))) as gateway:
         alarm = Alarm(gateway, "while (true) {} return true")
         other = Alarm(gateway, "return true", thing="kitchen", who="c@d.example")
@@ -370,7 +370,7 @@ def test_an_alert_that_always_loops_is_stopped_and_others_work() -> None:
         assert alarm.status()["message"] == "again"
 
 
-def test_an_alert_interrupted_by_a_slow_machine_still_triggers() -> None:
+def test_alert_interrupted_by_a_slow_machine_triggers() -> None:
     with Gateway(timings=Timings(settle=60.0, condition_seconds=(1e-6, 60.0))) as gateway:
         alarm = Alarm(gateway, "for (let n = 0; n < 1e6; n++); return dweet > 1 && String(dweet)")
         alarm.post(1)
@@ -388,7 +388,7 @@ def test_an_alert_interrupted_by_a_slow_machine_still_triggers() -> None:
         "return typeof source + typeof globalThis.source + typeof setTimeout + typeof Worker + typeof XMLHttpRequest",
     ],
 )
-def test_a_condition_finds_no_host(call: Caller, thing: str, condition: str) -> None:
+def test_condition_has_no_access_to_the_host(call: Caller, thing: str, condition: str) -> None:
     _, key, _ = call.locked(thing)
     call.get(f"/alert/a@b.c/when/{thing}/{quote(condition, safe='')}?key={key}")
     call.post(thing, 1, f"?key={key}")
@@ -413,7 +413,7 @@ def test_a_long_message_is_cut(gateway: Gateway) -> None:
     assert len(alarm.subjects()[0]) <= 200
 
 
-def test_an_alert_set_anew_begins_anew_with_dweets_from_then_on(gateway: Gateway) -> None:
+def test_reset_alert_sees_only_later_dweets(gateway: Gateway) -> None:
     alarm = Alarm(gateway, "return 'first'")
     alarm.post(1)
     assert alarm.subjects() == ["first"]
@@ -429,7 +429,7 @@ def test_an_alert_set_anew_begins_anew_with_dweets_from_then_on(gateway: Gateway
     assert alarm.subjects() == ["first", "second"]
 
 
-def test_a_batch_is_judged_dweet_by_dweet(gateway: Gateway) -> None:
+def test_each_dweet_of_a_batch_is_evaluated(gateway: Gateway) -> None:
     alarm = Alarm(gateway, "return dweet % 1000 === 7 && String(dweet)")
     for start in range(0, 5000, 1000):
         body = b"\n".join(b"%d" % n for n in range(start, start + 1000))
@@ -480,7 +480,7 @@ def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "outbox").iterdir())) == 11
 
 
-def test_mails_of_a_durable_gateway_are_files_to_read(tmp_path: Path) -> None:
+def test_mails_of_a_durable_gateway_are_files(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
         alarm = Alarm(gateway, "return 'ü: ' + dweet", thing="öfen/1", who="a@b.example,c@d.example")
         alarm.post("x" * 2000, "y")

@@ -1,4 +1,4 @@
-"""Who has the next turn in the process of the conditions."""
+"""The order in which waiting conditions are evaluated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def with_conditions(work: Callable[[Conditions], Awaitable[None]]) -> None:
 
 
 @pytest.mark.parametrize("owners", [1, 5])
-def test_looping_alerts_delay_another_by_a_turn_of_each_owner(owners: int) -> None:
+def test_looping_alerts_delay_others_by_one_turn_per_owner(owners: int) -> None:
     """However many alerts mail the same recipients, they have one turn of many."""
 
     async def work(conditions: Conditions) -> None:
@@ -56,7 +56,7 @@ def test_looping_alerts_delay_another_by_a_turn_of_each_owner(owners: int) -> No
     with_conditions(work)
 
 
-def test_conditions_that_wait_are_cancelled_at_the_end() -> None:
+def test_queued_conditions_are_cancelled_at_close() -> None:
     async def work(conditions: Conditions) -> None:
         owners = [[f"{number}@b.example"] for number in range(4)]
         waiting = [asyncio.ensure_future(evaluate(conditions, owner, "while (1) {}", [b"1"])) for owner in owners]

@@ -1,4 +1,4 @@
-"""Damaged records of alerts and mails: each is reported and skipped, and costs the others nothing."""
+"""Damaged records of alerts and mails are reported and skipped, and do not affect others."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ MAIL_DAMAGES: dict[str, bytes] = {
     "of another mail": other(STORED, id="kitchen:1"),
     "before all time": other(STORED, at=-1),
     "after all time": other(STORED, at=10**17),
+    "due after all time": other(STORED, due=10**400),
+    "fewer attempts than none": other(STORED, attempts=-100),
     "a number too many": other(STORED, attempts="many"),
 }
 
@@ -130,7 +132,7 @@ def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.L
     assert place.records()[MAIL.key] == MAIL_DAMAGES[name]
 
 
-def test_a_mail_in_a_state_of_another_version_is_finished(place: Place) -> None:
+def test_mail_in_an_unknown_state_is_finished(place: Place) -> None:
     states = {"garage:1": "uncertain", "garage:2": "waiting", "garage:3": "waiting"}
     mails = [replace(MAIL, id=mail, at=number, state=state) for number, (mail, state) in enumerate(states.items())]
     place.change({mail.key: encode_record(mail) for mail in mails})

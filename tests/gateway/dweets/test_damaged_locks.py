@@ -1,4 +1,4 @@
-"""Damaged records of locks: their things stay shut, all others work, and revoking the lock frees them."""
+"""Damaged records of locks: their things stay locked, all others work, and revoking the lock frees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile conditions in a separate gateway process: it serves, other alerts trigger, and signals end it."""
+"""Hostile conditions in a separate gateway process: it serves, other alerts trigger, and signals stop it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def message(running: Running, thing: str, begins: str) -> Callable[[], bool]:
 
 
 @kinds("memory bomb", "join")
-def test_a_hostile_alert_is_stopped_and_stops_nobody_else(command: Command, kind: str) -> None:
+def test_hostile_alert_is_stopped_and_others_work(command: Command, kind: str) -> None:
     with command as running:
         locked(running)
         assert running.set("kitchen", "dweet > 1 && String(dweet)")["this"] == "succeeded"
@@ -109,7 +109,7 @@ def test_a_hostile_alert_is_stopped_and_stops_nobody_else(command: Command, kind
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_200_hostile_alerts_of_one_owner_delay_nobody(tmp_path: Path) -> None:
+def test_many_hostile_alerts_of_one_owner_delay_no_other(tmp_path: Path) -> None:
     names = [f"hostile-{number}" for number in range(200)]
     locks = [f"--lock={name}-lock={KEY}" for name in [*names, "kitchen"]]
     with started("gateway", "--port=0", f"--data={tmp_path}", *locks) as process:
@@ -151,7 +151,7 @@ def test_a_gateway_with_a_hostile_alert_ends_and_starts(command: Command, tmp_pa
             end(again.process)
 
 
-def test_a_killed_child_is_replaced_and_no_alert_is_stopped(command: Command) -> None:
+def test_killed_child_is_replaced_and_no_alert_is_stopped(command: Command) -> None:
     with command as running:
         locked(running)
         running.set("oven", SLOW)

@@ -1,4 +1,4 @@
-"""How the gateway copies journals into an archive: what it reads again, what it skips, and what a failure leaves."""
+"""How the gateway copies journals into an archive: what it reads again, what it skips, and how it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.toolkit.archive.archive_rows_made import SECOND, START, archived, numbers, rows
+from tests.toolkit.archive.archive_rows import SECOND, START, archived, numbers, rows
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import missing_between, thing_files
 from toolkit.errors import ArchiveUnusable, StoreUnavailable

@@ -1,4 +1,4 @@
-"""Outside judge of the live stream: chunk frames and server-sent events as bytes, resuming, and slow listeners."""
+"""Live streams byte for byte: chunks, server-sent events, resuming, and slow listeners."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dweet_in(chunk: bytes) -> Any:
     return record["content"]
 
 
-def test_a_frame_whole(demo: Gateway) -> None:
+def test_one_frame_byte_for_byte(demo: Gateway) -> None:
     call = Caller(demo)
     with call.stream("/listen/for/dweets/from/kitchen") as stream:
         head = stream.head.split("\r\n")
@@ -47,14 +47,14 @@ def test_a_frame_whole(demo: Gateway) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 50, 100, 150, 200, 255, 256, 500, 1000, 1900, 3900, 4000, 8000, 60_000])
-def test_frames_of_all_sizes(call: Caller, thing: str, size: int) -> None:
+def test_frames_of_all_sizes_are_read(call: Caller, thing: str, size: int) -> None:
     with call.stream(f"/listen/for/dweets/from/{thing}") as stream:
         for content in ("x" * size, "ü" * (size // 6), '"\\' * (size // 4), size):
             call.post(thing, content)
             assert dweet_in(stream.chunk()) == content
 
 
-def test_the_length_of_a_frame_begins_with_a_zero_at_every_size() -> None:
+def test_frame_length_begins_with_a_zero_at_every_size() -> None:
     for size in range(0, 70_000, 137):
         length, text, _ = encode_frame(1, b'"%b"' % (b"x" * size)).split(b"\r\n")
         assert re.fullmatch(rb"0[0-9a-f]{3,}", length)
@@ -85,7 +85,7 @@ def test_a_listener_hears_its_own_thing_only(call: Caller, thing: str) -> None:
         assert dweet_in(stream.chunk()) == "here"
 
 
-def test_since_a_sequence_number_a_transaction_or_a_time(demo: Gateway) -> None:
+def test_stream_resumes_by_number_transaction_or_time(demo: Gateway) -> None:
     call = Caller(demo)
     receipts = [call.post("kitchen", number)["with"] for number in range(700)]
 
@@ -106,7 +106,7 @@ def test_since_a_sequence_number_a_transaction_or_a_time(demo: Gateway) -> None:
 
 
 @pytest.mark.parametrize("since", ["700", "123456789", "999999999999999999", "2030-01-01T00:00:00.000Z"])
-def test_since_now_or_later_is_only_what_is_new(call: Caller, thing: str, since: str) -> None:
+def test_since_now_or_later_gives_new_dweets_only(call: Caller, thing: str, since: str) -> None:
     call.post(thing, "old")
     with call.stream(f"/listen/for/dweets/from/{thing}?since={since}") as stream:
         call.post(thing, "new")
@@ -117,13 +117,13 @@ def test_since_now_or_later_is_only_what_is_new(call: Caller, thing: str, since:
     "since",
     ["never", "-1", "1.5", "%FF", "%00", "00000000-0000-4000-8000-000000000000", "9" * 19, "2026-13-01T00:00:00.000Z"],
 )
-def test_since_something_unknown(call: Caller, thing: str, since: str) -> None:
+def test_unknown_since_value_is_refused(call: Caller, thing: str, since: str) -> None:
     call.post(thing, 1)
     reply = call("GET", f"/listen/for/dweets/from/{thing}?since={since}")
     assert (reply.status, json.loads(reply.body)["with"]) == (200, 404)
 
 
-def test_nothing_is_missed_or_told_twice_while_others_post(call: Caller, thing: str) -> None:
+def test_resuming_during_posts_neither_misses_nor_repeats(call: Caller, thing: str) -> None:
     def post() -> None:
         for start in range(0, 3000, 10):
             body = b"\n".join(b"%d" % n for n in range(start, start + 10))
@@ -140,7 +140,7 @@ def test_nothing_is_missed_or_told_twice_while_others_post(call: Caller, thing: 
     assert seen == list(range(3000))
 
 
-def test_server_sent_events(demo: Gateway) -> None:
+def test_dweets_as_server_sent_events(demo: Gateway) -> None:
     call = Caller(demo)
     call.post("kitchen", "before")
     with call.stream("/listen/for/dweets/from/kitchen", "Accept: text/event-stream\r\n") as stream:
@@ -158,18 +158,14 @@ def test_server_sent_events(demo: Gateway) -> None:
         assert stream.chunk() == b"id: 0\n\n", "what the URL says counts"
 
 
-def test_an_idle_stream_of_events_shows_that_it_lives(
-    call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_event_stream_sends_keep_alives(call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "heartbeat_seconds", 0.05)
     with call.stream(f"/listen/for/dweets/from/{thing}", "Accept: text/event-stream\r\n") as stream:
         assert stream.chunk() == b"id: 0\n\n"
         assert [stream.chunk() for _ in range(2)] == [b":\n\n"] * 2
 
 
-def test_a_stream_of_frames_stays_silent_when_nothing_happens(
-    call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_idle_frame_stream_sends_nothing(call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "heartbeat_seconds", 0.01)
     with call.stream(f"/listen/for/dweets/from/{thing}") as stream:
         for number in range(3):
@@ -193,7 +189,7 @@ def posted_unread(call: Caller) -> RawStream:
     return stream
 
 
-def test_what_is_queued_leaves_before_the_gateway_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_dweets_are_sent_before_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "stream_bytes", 64_000_000)
     monkeypatch.setattr(LIMITS, "end_seconds", 60.0)
     monkeypatch.setattr(LIMITS, "grace_seconds", 60)
@@ -206,7 +202,7 @@ def test_what_is_queued_leaves_before_the_gateway_stops(monkeypatch: pytest.Monk
         stopping.join(60)
 
 
-def test_a_stalled_listener_does_not_hold_up_the_stop(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_listener_does_not_delay_the_stop(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "stream_bytes", 64_000_000)
     monkeypatch.setattr(LIMITS, "end_seconds", 0.1)
     monkeypatch.setattr(LIMITS, "grace_seconds", 3600)
@@ -215,9 +211,7 @@ def test_a_stalled_listener_does_not_hold_up_the_stop(gateway: Gateway, monkeypa
         assert 0 < len(list(stalled.chunks_until_cut_off())) < 400
 
 
-def test_a_stalled_listener_slows_nobody_is_cut_off_and_can_resume(
-    call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stalled_listener_is_cut_off_and_can_resume(call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "stream_bytes", 2_000_000)
     stalled, lively = (call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(2))
     body = b"\n".join(b'"%b"' % (b"x" * 50_000) for _ in range(20))
@@ -242,7 +236,7 @@ def test_a_stalled_listener_slows_nobody_is_cut_off_and_can_resume(
         assert len([dweet_in(resumed.chunk()) for _ in range(401 - received)]) == 401 - received
 
 
-def test_a_stream_of_an_old_http_version_is_served(call: Caller, thing: str) -> None:
+def test_stream_over_http_1_0_is_served(call: Caller, thing: str) -> None:
     call.post(thing, 1)
     request = f"GET /get/latest/dweet/for/{thing} HTTP/1.0\r\n\r\n"
     answer = raw_exchange(call.base_url, request.encode())

@@ -1,4 +1,4 @@
-"""Callers lock, unlock, post and set alerts in any order, at any gateway of a store; a model says what must happen."""
+"""Random calls lock, unlock, post and set alerts at any gateway of a store; a model predicts each answer."""
 
 from __future__ import annotations
 
@@ -224,10 +224,10 @@ def walk(place: Place, examples: int) -> None:
     run_state_machine_as_test(lambda: AnyOrder(place), settings=depth)  # type: ignore[no-untyped-call]
 
 
-def test_no_order_of_calls_leaves_the_rules_of_locks(place: Place) -> None:
+def test_random_calls_follow_the_rules_of_locks(place: Place) -> None:
     walk(place, 25)
 
 
 @pytest.mark.long
-def test_no_long_order_of_calls_leaves_the_rules_of_locks(place: Place) -> None:
+def test_long_random_calls_follow_the_rules_of_locks(place: Place) -> None:
     walk(place, 300)

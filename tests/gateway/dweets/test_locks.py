@@ -1,4 +1,4 @@
-"""Locks over HTTP: the table of states walked, read keys and master keys, and what a lock shuts."""
+"""Locks over HTTP: every row of the state table, read keys and master keys, and what a lock blocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_step_of_the_table_is_tested() -> None:
 
 
 @pytest.mark.parametrize("row", sorted(EXPECTED, key=str), ids=lambda row: f"{row[0]}-{row[1]}-{row[2].name}")
-def test_each_step_over_http(call: Caller, thing: str, row: tuple[str, str, KeyMatch]) -> None:
+def test_each_step_of_the_table_over_http(call: Caller, thing: str, row: tuple[str, str, KeyMatch]) -> None:
     state, operation, fit = row
     lock, master, _ = call.lock()
     if state == "locked":
@@ -87,7 +87,7 @@ def is_locked(call: Caller, thing: str) -> bool:
 
 
 @pytest.mark.parametrize("lock", ["", "nothing", "%00", "%FF", "x" * 300, "a%2Fb", "%C3%BC"])
-def test_a_lock_that_nobody_issued(call: Caller, thing: str, lock: str) -> None:
+def test_lock_that_was_never_issued_is_refused(call: Caller, thing: str, lock: str) -> None:
     failed = {"this": "failed", "with": 403, "because": "this lock doesn't exist or the key doesn't fit"}
     assert call.get(f"/lock/{thing}?lock={lock}&key=k") == failed
     assert call.get(f"/lock/{thing}?key=k") == failed
@@ -154,7 +154,7 @@ def test_a_key_on_an_unlocked_thing_is_ignored(call: Caller, thing: str) -> None
     assert call.get(f"/get/latest/dweet/for/{thing}?key=whatever")["this"] == "succeeded"
 
 
-def test_lock_is_on_one_thing_until_it_is_taken_off(call: Caller, thing: str) -> None:
+def test_lock_is_on_one_thing_until_unlocked(call: Caller, thing: str) -> None:
     lock, master, _ = call.locked(thing)
     for number, way_out in enumerate([f"/unlock/{{}}?key={master}", f"/remove/lock/{lock}?key={master}"] * 2):
         other = f"{thing}-{number}"
@@ -179,7 +179,7 @@ def test_streams_opened_before_the_lock_end_with_it(call: Caller, thing: str) ->
         assert b"secret" in stream.chunk()
 
 
-def test_of_many_at_once_one_gets_the_lock(call: Caller, thing: str) -> None:
+def test_one_of_many_concurrent_callers_gets_the_lock(call: Caller, thing: str) -> None:
     lock, master, _ = call.lock()
     answers: list[Any] = []
     start = threading.Barrier(8)
@@ -215,7 +215,7 @@ def test_locks_outlive_the_gateway(tmp_path: Path) -> None:
         assert not is_locked(call, "kitchen")
 
 
-def test_locks_given_at_the_start(tmp_path: Path) -> None:
+def test_locks_given_to_the_gateway_are_issued(tmp_path: Path) -> None:
     for _ in range(2):
         with Gateway(tmp_path, locks={"garage-lock": "master-of-the-garage"}) as gateway:
             call = Caller(gateway)

@@ -1,4 +1,4 @@
-"""What arrives at a mail server where devices and names of things attack it: read from the bytes on the wire."""
+"""Mails byte for byte at a mail server, with hostile texts of devices and hostile names of things."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def armed(call: Caller, thing: str, condition: str = "return dweet") -> str:
 
 
 @pytest.mark.parametrize("to", ["server", "folder"])
-def test_no_text_of_a_device_becomes_a_header(to: str, tmp_path: Path) -> None:
+def test_device_text_never_becomes_a_mail_header(to: str, tmp_path: Path) -> None:
     with MailServer() as server, Gateway(tmp_path, smtp=server.url if to == "server" else None) as gateway:
         call = Caller(gateway)
         key = armed(call, "oven")
@@ -117,7 +117,7 @@ def test_no_text_of_a_device_becomes_a_header(to: str, tmp_path: Path) -> None:
     "thing",
     [HEADERS_IN_WORD, BCC_IN_BASE64, "a\u2028Bcc: evil@x.example", "ü" * 100, "?= =?", '"x" <evil@x.example>, y'],
 )
-def test_no_name_of_a_thing_becomes_a_header(thing: str) -> None:
+def test_thing_name_never_becomes_a_mail_header(thing: str) -> None:
     with MailServer() as server, Gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
         key = armed(call, quote(thing, safe=""))
@@ -131,7 +131,7 @@ def test_no_name_of_a_thing_becomes_a_header(thing: str) -> None:
     assert body.decode().replace("\r\n", "\n") == kept
 
 
-def test_half_a_character_in_a_message_is_mailed_as_a_mark() -> None:
+def test_lone_surrogate_is_mailed_as_replacement_character() -> None:
     with MailServer() as server, Gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
         key = armed(call, "oven", "return 'a' + String.fromCharCode(0xd83d) + 'b' + String.fromCharCode(0xdc0a)")
@@ -165,7 +165,7 @@ TEXTS = st.text() | st.lists(st.sampled_from(PARTS)).map("".join)
 
 @given(message=TEXTS, text=TEXTS, thing=TEXTS)
 @example(message="\ufffd", text="\r.\r", thing="=?")
-def test_any_text_is_read_back_as_it_was(message: str, text: str, thing: str) -> None:
+def test_any_mailed_text_is_read_back_unchanged(message: str, text: str, thing: str) -> None:
     mail = Mail.for_alert(thing, 1, 1_000, ["a@b.example", "c@d.example"], message, text)
     content = mail.content("alerts@gateway.invalid")
     assert subject_in(content) == mail.subject
@@ -189,7 +189,7 @@ BAD_ADDRESSES = [
 
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES, ids=ascii)
-def test_an_address_that_could_be_read_otherwise_is_refused(address: str) -> None:
+def test_ambiguous_address_is_refused(address: str) -> None:
     for who in (address, f"a@b.example,{address}"):
         with pytest.raises(MalformedRequest, match="^who must be a comma-separated list of e-mail addresses$"):
             wire.checked_recipients(who)
@@ -205,7 +205,7 @@ ADDRESSES = st.builds(
 ).filter(lambda address: "=?" not in address)
 
 
-def test_the_envelope_has_exactly_the_addresses_that_were_given() -> None:
+def test_envelope_has_exactly_the_given_addresses() -> None:
     @given(st.lists(ADDRESSES, min_size=1, max_size=20))
     def check(addresses: list[str]) -> None:
         assert wire.checked_recipients(",".join(addresses)) == addresses
@@ -225,7 +225,7 @@ def test_the_envelope_has_exactly_the_addresses_that_were_given() -> None:
     assert sorted(mail.rcpt_tos for mail in arrived) == sorted(wanted)
 
 
-def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_stored_mail_to_an_invalid_address_is_not_sent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     good = Mail("oven:0", 1_000, "oven", ["a@b.example"], "s", "t")
     bad = [
         replace(good, id=f"oven:{number}", at=1_000 + number, to=["a@b.example", address])
@@ -249,7 +249,7 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path, caplog: pyte
     assert any("'a@x..co' is not an e-mail address" in complaint for complaint in complaints)
 
 
-def test_only_the_owner_may_read_kept_mails(tmp_path: Path) -> None:
+def test_only_the_owner_may_read_stored_mails(tmp_path: Path) -> None:
     folder = tmp_path / "outbox"
     mail = Mail("oven:1", 1_000, "oven", ["a@b.example"], "subject", "a secret")
     before = os.umask(0)

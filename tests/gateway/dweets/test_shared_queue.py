@@ -1,4 +1,4 @@
-"""Two gateways on one store: which of them evaluates, sends and takes over, and that neither relies on late news."""
+"""Two gateways on one store: which one evaluates, sends and takes over, also when notifications are late."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def states(service: DweetService) -> list[str]:
 # -- evaluating ----------------------------------------------------------------------------------------------
 
 
-def test_two_that_evaluate_one_alert_queue_each_mail_once() -> None:
+def test_two_gateways_queue_each_alert_mail_once() -> None:
     """Each dweet changes the message, so at each of them one of the two loses."""
 
     async def run(server: MailServer) -> None:
@@ -147,7 +147,7 @@ class LateStore:
         self.ephemeral = store.ephemeral
 
 
-def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
+def test_alert_evaluates_dweets_not_yet_delivered() -> None:
     async def run() -> None:
         async with store_at() as store:
             poster: Any = LateStore(store)
@@ -167,7 +167,7 @@ def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
     asyncio.run(run())
 
 
-def test_an_alert_set_again_elsewhere_is_evaluated_as_it_is_now() -> None:
+def test_alert_changed_elsewhere_is_evaluated_as_changed() -> None:
     async def run() -> list[str]:
         async with store_at() as store:
             idle: Any = LateStore(store)
@@ -207,7 +207,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("by", ["number", "transaction"])
-def test_a_stream_resumes_exactly_at_a_gateway_that_hears_late(by: str) -> None:
+def test_stream_resumes_exactly_at_a_lagging_gateway(by: str) -> None:
     async def run() -> list[Any]:
         async with store_at() as store:
             late: Any = LateStore(store)
@@ -229,7 +229,7 @@ def test_a_stream_resumes_exactly_at_a_gateway_that_hears_late(by: str) -> None:
     assert asyncio.run(run()) == [4, 5, 6]
 
 
-def test_a_lock_set_at_one_gateway_ends_the_streams_at_both() -> None:
+def test_lock_set_at_one_gateway_ends_streams_at_both() -> None:
     async def run() -> None:
         async with store_at() as store, services(store, store) as (first, second):
             readers = [Reader(), Reader()]
@@ -245,7 +245,7 @@ def test_a_lock_set_at_one_gateway_ends_the_streams_at_both() -> None:
     asyncio.run(run())
 
 
-def test_two_gateways_that_start_issue_a_given_lock_once() -> None:
+def test_two_starting_gateways_issue_a_given_lock_once() -> None:
     async def run() -> int:
         async with store_at() as store, services(store, store) as (first, second):
             await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
@@ -312,7 +312,7 @@ async def has_states(store: EmbeddedStore, *wanted: str) -> bool:
     return [mail.state for mail in await in_store(store)] == list(wanted)
 
 
-def test_two_gateways_never_send_a_mail_at_the_same_time() -> None:
+def test_two_gateways_never_send_one_mail_concurrently() -> None:
     async def run() -> None:
         held, other = Delivery(is_held=True), Delivery()
         async with store_at() as store, queues(store, held) as _:
@@ -373,7 +373,7 @@ def test_a_mail_sent_again_has_the_same_message_id() -> None:
         assert b"Message-ID: <" in first
 
 
-def test_the_outcome_of_a_lost_claim_is_not_written() -> None:
+def test_outcome_after_a_lost_lease_is_not_written() -> None:
     """Another gateway has claimed the mail: what the first one says of it comes too late."""
 
     async def run() -> None:
@@ -415,7 +415,7 @@ def test_back_off_grows_and_outlives_a_restart() -> None:
     asyncio.run(run())
 
 
-def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
+def test_store_write_after_delivery_is_retried() -> None:
     """What became of a mail is not forgotten, and the mail is not sent again."""
 
     async def run() -> None:
@@ -442,7 +442,7 @@ def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(("goes_on", "seconds", "state"), [(True, 60.0, "sent"), (False, 0.01, "waiting")])
-def test_a_stop_waits_for_a_delivery_for_some_time(goes_on: bool, seconds: float, state: str) -> None:
+def test_stop_waits_a_limited_time_for_a_delivery(goes_on: bool, seconds: float, state: str) -> None:
     """If it does not end, the mail keeps its lease, so the next gateway sends it once the lease has ended."""
 
     async def run() -> None:

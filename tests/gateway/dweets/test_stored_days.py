@@ -1,4 +1,4 @@
-"""Stored days and CSV: what a busy day costs the gateway, and cells that a spreadsheet would execute."""
+"""Stored days and CSV: the memory of a busy day, and cells that a spreadsheet would execute."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def running() -> Iterator[Gateway]:
         yield gateway
 
 
-def test_a_busy_day_comes_whole_and_newest_first(running: Gateway) -> None:
+def test_busy_day_is_complete_and_newest_first(running: Gateway) -> None:
     headers, body = whole(running, stored("busy"))
     answer = json.loads(body)
     assert (headers["transfer-encoding"], headers["content-type"]) == ("chunked", "application/json")
@@ -67,7 +67,7 @@ def test_a_busy_day_comes_whole_and_newest_first(running: Gateway) -> None:
     assert answer == {"this": "succeeded", "by": "getting", "the": "dweets"}
 
 
-def test_a_busy_day_reaches_http_1_0_and_a_script(running: Gateway) -> None:
+def test_busy_day_is_complete_over_http_1_0_and_jsonp(running: Gateway) -> None:
     raw = raw_exchange(running.base_url, f"GET {stored('busy')} HTTP/1.0\r\n\r\n".encode())
     assert len(json.loads(raw.partition(b"\r\n\r\n")[2])["with"]) == 400
     headers, body = whole(running, stored("busy") + "&callback=take")
@@ -84,7 +84,7 @@ def test_a_busy_day_as_csv_is_oldest_first(running: Gateway) -> None:
     assert [int(row[1]) for row in rows[1:]] == list(range(400))
 
 
-def test_a_csv_ends_with_what_was_there_when_it_began() -> None:
+def test_csv_ends_with_the_newest_dweet_at_its_start() -> None:
     """A name that comes while a caller reads has no column: its value would be missing in the row."""
     with Gateway(clock=SteppedClock(DEMO_START, timedelta(milliseconds=1))) as gateway, socket.socket() as reader:
         for _ in range(4):
@@ -108,7 +108,7 @@ def test_a_head_of_a_busy_day_has_no_body(running: Gateway) -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
-def test_callers_who_do_not_read_hold_little(running: Gateway, kind: str) -> None:
+def test_callers_that_do_not_read_use_little_memory(running: Gateway, kind: str) -> None:
     """On the first build each of them held the whole day: 64 of them 1.5 GB."""
     address = urlsplit(running.base_url)
     process = psutil.Process(os.getpid())
@@ -129,7 +129,7 @@ def test_callers_who_do_not_read_hold_little(running: Gateway, kind: str) -> Non
         assert process.memory_info().rss - before < 100 * MB
 
 
-def test_a_caller_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "write_seconds", 0.5)
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(clock=clock) as gateway, socket.socket() as caller:
@@ -149,7 +149,7 @@ def test_a_caller_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
         wait_until(lambda: not is_open(), "it is still held")
 
 
-def test_a_stop_never_makes_half_a_day_look_whole() -> None:
+def test_a_stop_never_makes_a_partial_day_look_complete() -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(clock=clock) as gateway, socket.socket() as caller:
         for _ in range(8):
@@ -186,7 +186,7 @@ def test_a_csv_has_at_most_200_columns(running: Gateway) -> None:
     assert len(json.loads(whole(running, stored("wide"))[1])["with"]) == 201
 
 
-def test_a_million_columns_stop_nobody(running: Gateway) -> None:
+def test_csv_of_a_million_columns_blocks_no_caller(running: Gateway) -> None:
     """Two posts and one GET held everybody up for 28 seconds, in 1.6 GB."""
     for half in range(2):
         batch(running, "names", [{f"{half}-{row}-{n}": 1 for n in range(8)} for row in range(5_000)])
@@ -200,7 +200,7 @@ def test_a_million_columns_stop_nobody(running: Gateway) -> None:
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
 
 
-def test_formulas_become_texts_and_numbers_stay_numbers(running: Gateway) -> None:
+def test_csv_formulas_become_text_and_numbers_stay(running: Gateway) -> None:
     batch(running, "cells", [{"=name": text, "n": -1.50, "e": -2e-7, "list": ["=1"]} for text in FORMULAS])
     batch(running, "cells", [{"=name": text, "n": 1} for text in ("a=b", "'=quoted", "5-3", "", " =1")])
     _, body = whole(running, stored("cells", "csv"))
@@ -210,7 +210,7 @@ def test_formulas_become_texts_and_numbers_stay_numbers(running: Gateway) -> Non
     assert {tuple(row[2:]) for row in rows[:6]} == {("-1.5", "-2e-07", '["=1"]')}
 
 
-def test_a_csv_keeps_numbers_and_texts_as_they_came(call: Caller, thing: str) -> None:
+def test_csv_keeps_numbers_and_text_unchanged(call: Caller, thing: str) -> None:
     content = '{"n": 1.50, "big": 12345678901234567890, "text": "a\\u00e9\\"\\n", "no": null, "yes": true, "n": 2.50}'
     day = json.loads(call("POST", f"/dweet/for/{thing}", content.encode()).body)["with"]["created"][:10]
     body = call("GET", f"/get/stored/dweets/for/{thing}?date={day}&responseType=csv").body.decode()

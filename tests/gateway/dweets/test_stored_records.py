@@ -1,4 +1,4 @@
-"""Records as another version of the gateway writes them: read by their fields, changed by their bytes."""
+"""Records that another version of the gateway wrote: read by their fields, compared by their bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def otherwise(record: bytes, *left_out: str) -> bytes:
     return json.dumps({name: fields[name] for name in sorted(fields) if name not in left_out}, indent=1).encode()
 
 
-def test_locks_written_otherwise_are_changed(place: Place) -> None:
+def test_locks_of_another_encoding_are_changed(place: Place) -> None:
     place.change({key: otherwise(value) for key, value in place.records().items()})
     with place.gateway() as gateway:
         call = Caller(gateway)
@@ -44,7 +44,7 @@ def test_locks_written_otherwise_are_changed(place: Place) -> None:
         assert Caller(gateway).get("/lock/kitchen?lock=kitchen-lock&key=key")["this"] == "succeeded"
 
 
-def test_alerts_written_otherwise_are_evaluated(place: Place) -> None:
+def test_alerts_of_another_encoding_are_evaluated(place: Place) -> None:
     stored = place.records()["alert:kitchen"]
     place.change({"alert:kitchen": otherwise(stored, "is_open", "message", "since")})
     with place.gateway() as gateway:
@@ -56,7 +56,7 @@ def test_alerts_written_otherwise_are_evaluated(place: Place) -> None:
         assert len(operator_of(gateway).outbox()) == 3
 
 
-def test_mails_written_otherwise_are_sent_once(tmp_path: Path) -> None:
+def test_mails_of_another_encoding_are_sent_once(tmp_path: Path) -> None:
     place = Place("folder", tmp_path)
     mail = Mail("kitchen:1", 1_000, "kitchen", ["a@b.example"], "subject", "text")
     place.change({mail.key: otherwise(encode_record(mail), "lease", "due", "attempts", "error", "state")})

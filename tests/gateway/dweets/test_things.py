@@ -1,4 +1,4 @@
-"""Cached things: the bound of their memory counts everything, and what is read while it is posted to is complete."""
+"""Cached things: the memory bound counts everything, and reads during posts are complete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def count_of(thing: CachedThing) -> int:
 
 
 @pytest.mark.parametrize(("things", "entries", "length"), [(1_500, 1, 1), (625, 20, 500), (15, 500, 500)])
-def test_the_bound_of_cached_things_counts_everything(things: int, entries: int, length: int) -> None:
+def test_cache_bound_counts_all_memory_of_things(things: int, entries: int, length: int) -> None:
     async def work(store: Store) -> None:
         for number in range(things):
             await store.journals.append(journal_of(f"thing {number}"), drafts(entries, 150))
@@ -65,7 +65,7 @@ def test_the_bound_of_cached_things_counts_everything(things: int, entries: int,
     with_store(work)
 
 
-def test_what_is_posted_while_a_thing_is_read_is_there_once() -> None:
+def test_dweets_posted_during_a_read_appear_once() -> None:
     async def work(store: Store) -> None:
         things = Things(store.journals)
         for number in range(20):
@@ -82,7 +82,7 @@ def test_what_is_posted_while_a_thing_is_read_is_there_once() -> None:
     with_store(work)
 
 
-def test_one_who_gives_up_does_not_disturb_the_others() -> None:
+def test_cancelled_reader_does_not_affect_others() -> None:
     async def work(store: Store) -> None:
         await store.journals.append(journal_of("a"), drafts(3, 1))
         things = Things(store.journals)
@@ -93,7 +93,7 @@ def test_one_who_gives_up_does_not_disturb_the_others() -> None:
     with_store(work)
 
 
-def test_a_failed_read_is_told_to_all_and_tried_again() -> None:
+def test_failed_read_raises_for_all_and_is_retried() -> None:
     async def work(store: Store) -> None:
         await store.journals.append(journal_of("a"), drafts(3, 1))
         things, read = Things(store.journals), store.journals.last
@@ -157,7 +157,7 @@ def test_listened_things_stay_within_the_bound() -> None:
     with_store(work)
 
 
-def test_a_stream_begins_at_a_time_without_reading_all_at_once() -> None:
+def test_stream_since_a_time_reads_in_pieces() -> None:
     async def work(store: Store) -> None:
         await store.journals.append(journal_of("a"), drafts(3_000, 10_000))
         locks = Locks(store.records)
@@ -190,7 +190,7 @@ class SlowReader:
         pass
 
 
-def test_a_slow_reader_of_missed_dweets_holds_one_piece() -> None:
+def test_slow_reader_of_missed_dweets_holds_one_piece() -> None:
     async def work(store: Store) -> None:
         await store.journals.append(journal_of("a"), drafts(700, 60_000))
         locks, things = Locks(store.records), Things(store.journals)
@@ -209,7 +209,7 @@ def test_a_slow_reader_of_missed_dweets_holds_one_piece() -> None:
     with_store(work)
 
 
-def test_many_resumes_read_only_some_at_a_time() -> None:
+def test_concurrent_resumes_read_a_few_at_a_time() -> None:
     async def work(store: Store) -> None:
         await store.journals.append(journal_of("a"), drafts(600, 1))
         locks, things = Locks(store.records), Things(store.journals)

@@ -33,7 +33,7 @@ def demo_call(demo: Gateway) -> Caller:
     return Caller(demo)
 
 
-def test_a_post_whole(demo: Gateway) -> None:
+def test_post_response_byte_for_byte(demo: Gateway) -> None:
     body = b'{"temp": 21.50,"note":"it\'s"}'
     head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
@@ -54,7 +54,7 @@ def test_a_post_whole(demo: Gateway) -> None:
     assert b"server" not in headers
 
 
-def test_reading_whole(demo_call: Caller) -> None:
+def test_read_responses_byte_for_byte(demo_call: Caller) -> None:
     for number in range(3):
         demo_call("POST", "/dweet/for/kitchen", b'{"n": %d}' % number)
     records = [
@@ -66,7 +66,7 @@ def test_reading_whole(demo_call: Caller) -> None:
     assert demo_call("GET", "/get/dweets/for/kitchen").body == start + newest_first + b"]}"
 
 
-def test_quietly(call: Caller, thing: str) -> None:
+def test_quiet_post_answers_204(call: Caller, thing: str) -> None:
     for method, target, body in (
         ("POST", f"/dweet/quietly/for/{thing}", b'{"n":1}'),
         ("GET", f"/dweet/quietly/for/{thing}?n=2", b""),
@@ -87,7 +87,7 @@ def test_a_refused_quiet_dweet_says_why(call: Caller, thing: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
-def test_a_thing_without_a_name_gets_a_readable_one(call: Caller, method: str) -> None:
+def test_thing_without_a_name_gets_a_readable_one(call: Caller, method: str) -> None:
     target, body = ("/dweet", b'{"n":1}') if method == "POST" else ("/dweet?n=1", b"")
     answer = json.loads(call(method, target, body).body)
     assert (answer["this"], answer["by"], answer["the"]) == ("succeeded", "dweeting", "dweet")
@@ -98,7 +98,7 @@ def test_a_thing_without_a_name_gets_a_readable_one(call: Caller, method: str) -
 
 
 @pytest.mark.parametrize("target", ["/get/latest/dweet/for/nobody", "/get/dweets/for/nobody"])
-def test_an_unknown_thing(call: Caller, target: str) -> None:
+def test_unknown_thing_is_not_found(call: Caller, target: str) -> None:
     reply = call("GET", target)
     assert (reply.status, reply.body) == (200, NOT_FOUND)
 
@@ -155,7 +155,7 @@ def test_a_dweet_by_get(call: Caller, thing: str, query: str, content: bytes) ->
         assert b',"content":' + content + b',"transaction":"' in form.body
 
 
-def test_jsonp(call: Caller, thing: str) -> None:
+def test_jsonp_wraps_the_response(call: Caller, thing: str) -> None:
     call("POST", f"/dweet/for/{thing}", '{"a":"\u2028)"}'.encode())
     plain = call("GET", f"/get/latest/dweet/for/{thing}").body
     for name in ("show", "a.b_c$[0]", "jQuery_123"):
@@ -173,7 +173,7 @@ def test_jsonp(call: Caller, thing: str) -> None:
         "/alert/a@b.c/when/{0}/return%20true?key=k", "/get/alert/for/{0}?key=k", "/remove/alert/for/{0}?key=k",
     ],
 )  # fmt: skip
-def test_every_get_answers_jsonp_also_when_it_fails(call: Caller, thing: str, target: str) -> None:
+def test_every_get_answers_jsonp_also_on_failure(call: Caller, thing: str, target: str) -> None:
     target = target.format(thing)
     reply = call("GET", target + ("&" if "?" in target else "?") + "callback=show")
     inner = re.fullmatch(rb"/\*\*/show\((.*)\);", reply.body, re.DOTALL)
@@ -183,18 +183,18 @@ def test_every_get_answers_jsonp_also_when_it_fails(call: Caller, thing: str, ta
 
 
 @pytest.mark.parametrize("name", ["", "1a", "alert(1)//", "a%C3%A9", "a%00", "a%0Ab", "a%20b", "x" * 65, "%FF"])
-def test_a_callback_that_is_no_name_is_refused_and_nothing_is_done(call: Caller, thing: str, name: str) -> None:
+def test_invalid_callback_is_refused_without_effect(call: Caller, thing: str, name: str) -> None:
     reply = call("GET", f"/dweet/for/{thing}?a=1&callback={name}")
     assert json.loads(reply.body)["with"] == 400
     assert reply.headers["content-type"] == "application/json"
     assert call.get(f"/get/latest/dweet/for/{thing}")["with"] == 404
 
 
-def test_a_parameter_that_only_ends_in_callback_is_content(call: Caller, thing: str) -> None:
+def test_parameter_ending_in_callback_is_content(call: Caller, thing: str) -> None:
     assert call.get(f"/dweet/for/{thing}?mycallback=1")["with"]["content"] == {"mycallback": 1}
 
 
-def test_browsers_of_other_origins_may_call(call: Caller) -> None:
+def test_cross_origin_calls_are_allowed(call: Caller) -> None:
     reply = call(
         "OPTIONS", "/dweet/for/kitchen", headers="Origin: http://a.b\r\nAccess-Control-Request-Method: POST\r\n"
     )
@@ -224,7 +224,7 @@ def test_head_of_a_stream_ends_at_once(call: Caller, thing: str) -> None:
     assert (reply.status, reply.body) == (200, b"")
 
 
-def test_head_never_acts(call: Caller, thing: str) -> None:
+def test_head_request_has_no_effect(call: Caller, thing: str) -> None:
     lock, master, _ = call.locked(thing)
     assert call.get(f"/alert/a@b.example/when/{thing}/return%201?key={master}")["this"] == "succeeded"
     other, free, free_master, _ = f"{thing}-other", *call.lock()
@@ -258,7 +258,7 @@ def test_head_never_acts(call: Caller, thing: str) -> None:
         ("GET", "/dweets/for/kitchen", "POST"),
     ],
 )
-def test_another_method_is_told_which_ones_there_are(call: Caller, method: str, target: str, allow: str) -> None:
+def test_wrong_method_gets_405_with_allow(call: Caller, method: str, target: str, allow: str) -> None:
     reply = call(method, target)
     assert reply.status == 405
     assert reply.headers["allow"] == allow
@@ -275,13 +275,13 @@ def test_another_method_is_told_which_ones_there_are(call: Caller, method: str, 
         "/unlock/", "/?a=1",
     ],
 )  # fmt: skip
-def test_an_unknown_path(call: Caller, target: str) -> None:
+def test_unknown_path_is_404(call: Caller, target: str) -> None:
     reply = call("GET", target)
     assert (reply.status, reply.body) == (404, NOT_FOUND)
 
 
 @pytest.mark.parametrize("host", ["dweet.io", "dweet.io:80", "127.0.0.1:1"])
-def test_the_gateway_as_the_proxy_of_an_old_client(call: Caller, thing: str, host: str) -> None:
+def test_gateway_serves_an_old_client_as_proxy(call: Caller, thing: str, host: str) -> None:
     reply = call("POST", f"http://{host}/dweet/for/{thing}", b'{"n":1}')
     assert json.loads(reply.body)["this"] == "succeeded"
     reply = call("GET", f"http://{host}/get/latest/dweet/for/{thing}?callback=f")
@@ -317,13 +317,13 @@ def test_names_are_decoded_once(call: Caller, raw: str, name: str) -> None:
         "/unlock/{}?key=k", "/get/alert/for/{}?key=k", "/alert/a@b.c/when/{}/return%20true?key=k",
     ],
 )  # fmt: skip
-def test_names_that_cannot_be(call: Caller, target: str, raw: str) -> None:
+def test_invalid_thing_names_are_refused(call: Caller, target: str, raw: str) -> None:
     reply = call("GET", target.format(raw))
     text = b"a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
     assert (reply.status, reply.body) == (200, b'{"this":"failed","with":400,"because":"%b"}' % text)
 
 
-def test_the_last_five_hundred(call: Caller, thing: str) -> None:
+def test_history_is_the_last_500_dweets(call: Caller, thing: str) -> None:
     for start in range(0, 1200, 400):
         body = b"\n".join(b'{"n":%d}' % n for n in range(start, start + 400))
         answer = json.loads(call("POST", f"/dweets/for/{thing}", body).body)
@@ -335,7 +335,7 @@ def test_the_last_five_hundred(call: Caller, thing: str) -> None:
     assert list(history[0]) == ["thing", "created", "content"]
 
 
-def test_a_batch_is_taken_whole_or_not_at_all(call: Caller, thing: str) -> None:
+def test_batch_is_accepted_entirely_or_refused(call: Caller, thing: str) -> None:
     answer = json.loads(call("POST", f"/dweets/for/{thing}", b'1\n\n 2 \r\n{"a":\n3').body)
     assert answer == {"this": "failed", "with": 400, "because": "line 4: the body is not valid JSON"}
     answer = json.loads(call("POST", f"/dweets/for/{thing}", b'1\n"' + b"x" * 65536 + b'"').body)
@@ -389,18 +389,18 @@ def test_stored_dweets_by_day_and_hour(demo_call: Caller) -> None:
         ("date=2026-01-01&responseType=xml", "responseType must be csv or json"),
     ],
 )
-def test_stored_dweets_asked_for_wrongly(call: Caller, thing: str, query: str, because: str) -> None:
+def test_invalid_stored_dweets_request_is_refused(call: Caller, thing: str, query: str, because: str) -> None:
     answer = call.get(f"/get/stored/dweets/for/{thing}?{query}")
     assert answer == {"this": "failed", "with": 400, "because": because}
 
 
 @pytest.mark.parametrize("date", ["0001-01-01", "9999-12-31"])
-def test_stored_dweets_at_the_ends_of_time(call: Caller, thing: str, date: str) -> None:
+def test_stored_dweets_at_the_ends_of_the_calendar(call: Caller, thing: str, date: str) -> None:
     assert call.get(f"/get/stored/dweets/for/{thing}?date={date}")["with"] == []
     assert call.get(f"/get/stored/dweets/for/{thing}?date={date}&hour=23")["with"] == []
 
 
-def test_stats_tell_the_public_things(demo_call: Caller) -> None:
+def test_stats_list_the_public_things(demo_call: Caller) -> None:
     assert demo_call("GET", "/get/stats").body == (
         b'{"this":"succeeded","by":"getting","the":"stats","with":{"active_things":[]}}'
     )
@@ -414,9 +414,7 @@ def test_stats_tell_the_public_things(demo_call: Caller) -> None:
     )
 
 
-def test_stats_have_room_for_public_things_however_many_are_locked(
-    demo_call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locked_things_do_not_crowd_out_public_stats(demo_call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dweets, "MAX_ACTIVE_THINGS", 3)
     call = demo_call
     for number in range(4):
@@ -428,7 +426,7 @@ def test_stats_have_room_for_public_things_however_many_are_locked(
     assert [each["thing"] for each in stats] == ["public-3", "public-2", "public-1"]
 
 
-def test_stats_are_read_from_memory_and_show_no_locked_thing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stats_are_cached_and_show_no_locked_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway, services = gateway_and_services()
     with gateway:
         call = Caller(gateway)
@@ -474,7 +472,7 @@ def test_stats_list_the_things_active_last(monkeypatch: pytest.MonkeyPatch) -> N
         assert active(call)[0] == "public-1"
 
 
-def test_stats_know_what_was_posted_before_the_start(tmp_path: Path) -> None:
+def test_stats_count_dweets_from_before_the_start(tmp_path: Path) -> None:
     for number in range(3):
         with Gateway(tmp_path) as gateway:
             call = Caller(gateway)
@@ -482,7 +480,7 @@ def test_stats_know_what_was_posted_before_the_start(tmp_path: Path) -> None:
             assert active(call) == [f"thing-{each}" for each in range(number, -1, -1)]
 
 
-def test_stats_know_what_was_posted_to_another_gateway() -> None:
+def test_stats_count_dweets_of_another_gateway() -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with ExitStack() as stack:
         url = fresh_url()
@@ -501,7 +499,7 @@ def test_stats_know_what_was_posted_to_another_gateway() -> None:
         assert active(first) == active(second) == ["b", "d", "a"]
 
 
-def test_a_dweet_as_deep_as_json_may_be_spoils_nothing_for_others(call: Caller, thing: str) -> None:
+def test_deepest_possible_dweet_does_not_affect_others(call: Caller, thing: str) -> None:
     deep = b"[" * 1_020 + b"]" * 1_020
     answer = call("POST", f"/dweet/for/{thing}", deep).body
     assert b'"succeeded"' in answer
@@ -515,7 +513,7 @@ def test_a_dweet_as_deep_as_json_may_be_spoils_nothing_for_others(call: Caller, 
         assert json.loads(csv.body)["because"] == "a dweet is nested too deeply for CSV: ask for json"
 
 
-def test_posts_of_one_thing_may_be_limited() -> None:
+def test_posts_of_one_thing_can_be_rate_limited() -> None:
 
     clock = SteppedClock(DEMO_START, timedelta(0))
     with Gateway(config={"dweets": {"rate": 2}}, clock=clock) as gateway:

@@ -1,4 +1,4 @@
-"""A render worker for tests: a text may take little memory."""
+"""A render worker for tests, with a low memory limit for each text."""
 
 from __future__ import annotations
 

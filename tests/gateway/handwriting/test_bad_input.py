@@ -1,4 +1,4 @@
-"""The table of bad input: one row each, with the texts that old clients match."""
+"""The table of invalid input: one row each, with the texts that old clients match."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ ONE_ERROR = [
 
 
 @pytest.mark.parametrize(("kind", "given", "error"), ONE_ERROR)
-def test_one_error(service: Service, kind: str, given: dict[str, str], error: str) -> None:
+def test_each_invalid_parameter_has_its_error(service: Service, kind: str, given: dict[str, str], error: str) -> None:
     reply = service.render(kind, **given)
     assert reply.status == 400
     assert errors_of(reply) == [{"field": error.split(" ")[0], "error": error}]
@@ -91,30 +91,30 @@ STRICT = [
 
 
 @pytest.mark.parametrize(("kind", "colour", "error"), STRICT)
-def test_callers_with_basic_meet_the_service_of_2016(service: Service, kind: str, colour: str, error: str) -> None:
+def test_basic_authentication_keeps_the_rules_of_2016(service: Service, kind: str, colour: str, error: str) -> None:
     reply = service.render(kind, basic=True, handwriting_color=colour)
     assert (reply.status, errors_of(reply)) == (400, [{"field": "handwriting_color", "error": error}])
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf"])
 @pytest.mark.parametrize("colour", ["#1B3a8f", "1b3a8f", "(1, 0.5, 0, 0.2)", "(0,0,0,1)"])
-def test_callers_with_apikey_use_any_colour(service: Service, kind: str, colour: str) -> None:
+def test_apikey_callers_may_use_any_css_colour(service: Service, kind: str, colour: str) -> None:
     assert service.render(kind, handwriting_color=colour, width="60px", height="40px").status == 200
 
 
-def test_a_refused_side_makes_no_margin_too_large(service: Service) -> None:
+def test_refused_margin_side_causes_no_second_error(service: Service) -> None:
     for room in ({"margin": "300px"}, {"min_padding": "300px"}):
         reply = service.render(width="9001px", height="9px9", **room)
         assert [error["field"] for error in errors_of(reply)] == ["width", "height"]
 
 
-def test_all_errors_come_at_once(service: Service) -> None:
+def test_all_errors_are_listed_together(service: Service) -> None:
     reply = service.render(handwriting_size="-5px", width="5gophers", height="80%")
     assert {error["field"] for error in errors_of(reply)} == {"handwriting_size", "width", "height"}
     assert len(errors_of(service.get("/render/png"))) == 2
 
 
-def test_missing_characters_come_with_all_other_errors(service: Service) -> None:
+def test_missing_characters_are_listed_with_other_errors(service: Service) -> None:
     reply = service.render(text="aकbखक", width="double wide")
     assert errors_of(reply) == [
         {"field": "width", "error": 'width unable to parse: "double wide"'},
@@ -147,19 +147,19 @@ LISTING = [
 
 
 @pytest.mark.parametrize(("query", "field", "error"), LISTING)
-def test_a_listing_that_cannot_be(service: Service, query: str, field: str, error: str) -> None:
+def test_invalid_listing_parameters_are_refused(service: Service, query: str, field: str, error: str) -> None:
     reply = service.get("/handwritings", f"apikey=k&{query}")
     assert (reply.status, errors_of(reply)) == (400, [{"field": field, "error": error}])
 
 
 @pytest.mark.parametrize("path", ["/handwritings", "/render/png", f"/handwritings/{MOLLY}"])
 @pytest.mark.parametrize("query", ["apikey=%zz", "apikey=k&text=100%", "a=%f"])
-def test_broken_percent_encoding(service: Service, path: str, query: str) -> None:
+def test_broken_percent_encoding_is_refused(service: Service, path: str, query: str) -> None:
     reply = service.get(path, query)
     assert (reply.status, errors_of(reply)) == (400, [{"error": "query string is malformed"}])
 
 
-def test_first_of_repeated_parameters_counts_unknown_do_not(service: Service) -> None:
+def test_first_of_repeated_parameters_counts(service: Service) -> None:
     reply = service.get("/handwritings", "apikey=k&limit=1&limit=5&colour=red")
     assert (reply.status, len(json.loads(reply.body))) == (200, 1)
 
@@ -177,7 +177,9 @@ def test_first_of_repeated_parameters_counts_unknown_do_not(service: Service) ->
         ("OPTIONS", "/render/pdf", 405, "method not allowed"),
     ],
 )
-def test_other_paths_and_methods(service: Service, method: str, path: str, status: int, error: str) -> None:
+def test_unknown_paths_and_methods_are_refused(
+    service: Service, method: str, path: str, status: int, error: str
+) -> None:
     reply = service.get(path, method=method, headers="Accept: image/png\r\n")
     assert (reply.status, errors_of(reply)) == (status, [{"error": error}])
     assert reply.headers.get("allow") == ("GET, HEAD" if status == 405 else None)

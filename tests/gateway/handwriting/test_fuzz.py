@@ -1,4 +1,4 @@
-"""Any parameters: never a 500, never more than the limit of work or 500 MB."""
+"""Random parameters never cause a 500, nor more than the limit of work or 500 MB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.handwriting.test_beside_the_loop import children
+from tests.gateway.handwriting.test_render_processes import children
 from tests.handwriting_service import Service, errors_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, PAPERS, PENS, RENDER_PARAMETERS
 from toolkit_gateway import Gateway
@@ -85,7 +85,9 @@ def check(service: Service, kind: str, given: dict[str, str]) -> None:
 # The same examples every time: what is found at depth is written down below.
 @settings(max_examples=8, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kind=KINDS, full=FULL)
-def test_any_parameters(service: Service, running: Gateway, kind: str, full: dict[str, str]) -> None:
+def test_any_parameters_get_a_page_or_an_error(
+    service: Service, running: Gateway, kind: str, full: dict[str, str]
+) -> None:
     check(service, kind, full)
     assert peak_megabytes(running) < MEGABYTES
 
@@ -94,14 +96,16 @@ def test_any_parameters(service: Service, running: Gateway, kind: str, full: dic
 @pytest.mark.timeout(3600)
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kind=KINDS, full=FULL)
-def test_any_parameters_at_depth(service: Service, running: Gateway, kind: str, full: dict[str, str]) -> None:
+def test_any_parameters_at_depth_get_a_page_or_an_error(
+    service: Service, running: Gateway, kind: str, full: dict[str, str]
+) -> None:
     check(service, kind, full)
     assert peak_megabytes(running) < MEGABYTES
 
 
 @settings(max_examples=100, deadline=None)
 @given(query=st.text(st.characters(codec="ascii", exclude_characters=" #\r\n\x00", min_codepoint=33), max_size=60))
-def test_any_query_string(service: Service, query: str) -> None:
+def test_any_query_string_gets_a_page_or_an_error(service: Service, query: str) -> None:
     assert service.get("/handwritings", f"apikey=k&{query}").status in (200, 400)
     assert service.get("/render/png", query).status in (400, 401)
 
@@ -140,7 +144,9 @@ WORST_AND_LONG = [
 @pytest.mark.parametrize(
     ("kind", "given"), [*WORST, *(pytest.param(*row, marks=pytest.mark.long) for row in WORST_AND_LONG)]
 )
-def test_the_worst_we_know(service: Service, running: Gateway, kind: str, given: dict[str, str]) -> None:
+def test_most_expensive_known_pages_stay_within_memory(
+    service: Service, running: Gateway, kind: str, given: dict[str, str]
+) -> None:
     forget_peaks()
     check(service, kind, given)
     assert 20 < peak_megabytes(running) < MEGABYTES

@@ -1,4 +1,4 @@
-"""Who may call, and how often."""
+"""Keys of callers and their rate limits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def closed():
         ("", "Authorization: Bearer letters-key\r\n", 401),
     ],
 )
-def test_only_configured_keys_are_taken(closed: Service, query: str, headers: str, status: int) -> None:
+def test_only_configured_keys_are_accepted(closed: Service, query: str, headers: str, status: int) -> None:
     reply = closed.get("/handwritings", query, headers=headers)
     assert reply.status == status
     if status == 401:
@@ -59,14 +59,14 @@ def test_only_configured_keys_are_taken(closed: Service, query: str, headers: st
         assert "x-ratelimit-limit" not in reply.headers
 
 
-def test_without_configured_keys_any_is_taken_but_not_none(service: Service) -> None:
+def test_without_configured_keys_any_key_is_accepted(service: Service) -> None:
     assert service.get("/handwritings", "apikey=whatever").status == 200
     assert service.get("/handwritings", "", headers=basic("who:ever")).status == 200
     assert service.get("/handwritings", "").status == 401
     assert service.get("/handwritings", "apikey=").status == 401
 
 
-def test_a_client_with_a_wrong_key_is_told_without_it(closed: Service) -> None:
+def test_wrong_key_error_does_not_show_the_key(closed: Service) -> None:
     with toolkit.connect(closed.base_url, credentials={"apikey": "my-own-wrong-key"}) as tk:
         with pytest.raises(KeyRejected, match="unauthorized: use .*apikey.* or set .TOOLKIT_APIKEY") as caught:
             tk.handwriting.available()
@@ -84,7 +84,7 @@ def test_the_command_sends_its_key_to_its_gateway_only(closed: Service, tmp_path
     assert "$TOOLKIT_APIKEY together with $TOOLKIT_URL" in said
 
 
-def test_the_bucket_of_a_key_runs_dry_and_fills_again() -> None:
+def test_rate_limit_of_a_key_empties_and_refills() -> None:
     limits = {"burst": 2, "calls_a_second": 0.001}
     with Gateway(config={"handwriting": limits}) as gateway, toolkit.connect(gateway) as tk:
         replies = [raw_call(gateway.base_url, "GET", "/handwritings?limit=1&apikey=a") for _ in range(3)]
@@ -102,19 +102,19 @@ def test_the_bucket_of_a_key_runs_dry_and_fills_again() -> None:
         assert 0 < caught.value.retry_after <= 1000
 
 
-def test_a_dry_bucket_fills_again() -> None:
+def test_empty_rate_limit_refills() -> None:
     with Gateway(config={"handwriting": {"burst": 1, "calls_a_second": 2.0}}) as gateway:
         target = "/handwritings?limit=1&apikey=a"
         eventually(lambda: raw_call(gateway.base_url, "GET", target).status == 429)
         eventually(lambda: raw_call(gateway.base_url, "GET", target).status == 200)
 
 
-def test_errors_are_counted_and_tell_what_is_left(service: Service) -> None:
+def test_errors_count_and_name_the_remaining_calls(service: Service) -> None:
     reply = service.get("/handwritings", "apikey=k&limit=0")
     assert (reply.status, reply.headers["x-ratelimit-limit"]) == (400, "1000000")
 
 
-def test_strangers_do_not_fill_the_memory() -> None:
+def test_unknown_keys_use_bounded_memory() -> None:
     now = 0.0
     limit = RateLimit(1, 1.0, lambda: now)
     for number in range(60_000):

@@ -118,7 +118,7 @@ def test_pages_are_full_clear_and_searchable_in_order(title: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("hand", list(catalogue().values())[::4], ids=lambda hand: hand.title)
-def test_a_letter_of_3000_words_in_thirty_hands(hand: Handwriting) -> None:
+def test_letter_of_3000_words_in_30_hands(hand: Handwriting) -> None:
     assert check_letter(of(hand, 3000)) == []
 
 
@@ -130,7 +130,7 @@ def test_a_page_never_begins_with_an_empty_line() -> None:
         assert lines[0] or lines[:4] == ["", "", "", "Dear Ada"]
 
 
-def test_line_variance_never_brings_lines_of_a_letter_nearer() -> None:
+def test_line_variance_keeps_lines_of_a_letter_apart() -> None:
     parameters = of(handwriting("Winters"), 300)
     exact, varied = (
         np.diff(next(pages_of(replace(parameters, line_spacing_variance=variance))).baseline) for variance in (0.0, 0.5)
@@ -140,7 +140,7 @@ def test_line_variance_never_brings_lines_of_a_letter_nearer() -> None:
     assert varied.max() > 1.2 * exact[0]
 
 
-def test_one_long_line_beside_short_ones_costs_little_memory() -> None:
+def test_one_long_line_among_short_ones_uses_little_memory() -> None:
     parameters = replace(of(handwriting("Molly"), 1), handwriting_size=0.1, text="a\n" * 1000 + "m" * 1500)
     tracemalloc.start()
     try:
@@ -213,7 +213,7 @@ def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -
         ({"line_spacing": 9}, "line_spacing must be between"),
     ],
 )
-def test_letters_that_cannot_be_are_refused(hands: toolkit.Connection, given: dict[str, object], said: str) -> None:
+def test_invalid_letters_are_refused(hands: toolkit.Connection, given: dict[str, object], said: str) -> None:
     with pytest.raises((InvalidArgument, InvalidParameters), match=said):
         hands.handwriting.letter(**{"text": "Dear Ada", "hand": "Molly", **given})
 
@@ -221,7 +221,7 @@ def test_letters_that_cannot_be_are_refused(hands: toolkit.Connection, given: di
 @pytest.mark.parametrize(("page", "dpi", "said"), [(0, 72, "between 1 and 1"), (2, 72, "between 1 and 1"),
                                                    (1, 0, "dpi is"), (1, 5000, "dpi is"), (1, float("nan"), "dpi is"),
                                                    (1, 770, "dpi is between 1 and 769 for this page")])  # fmt: skip
-def test_pictures_that_cannot_be_are_refused(hands: toolkit.Connection, page: int, dpi: float, said: str) -> None:
+def test_invalid_pictures_are_refused(hands: toolkit.Connection, page: int, dpi: float, said: str) -> None:
     letter = hands.handwriting.letter("Dear Ada", "Molly")
     with pytest.raises(InvalidArgument, match=said):
         letter.picture(page, dpi=dpi)
@@ -243,7 +243,7 @@ def test_pictures_that_cannot_be_are_refused(hands: toolkit.Connection, page: in
         ("png", "&page_number=x", b'{"text": "a"}', 400, 'page_number unable to parse: "x"'),
     ],
 )
-def test_wrong_letters_on_the_wire(
+def test_invalid_letter_requests_are_refused(
     service: Service, kind: str, query: str, body: bytes, status: int, said: str
 ) -> None:
     target = f"/render/letter/{kind}?apikey=k&handwriting_id={MOLLY}{query}"
@@ -251,7 +251,7 @@ def test_wrong_letters_on_the_wire(
     assert (reply.status, errors_of(reply)[0]["error"]) == (status, said)
 
 
-def test_a_letter_on_the_wire_tells_its_pages(service: Service) -> None:
+def test_letter_response_counts_its_pages(service: Service) -> None:
     target = f"/render/letter/svg?apikey=k&handwriting_id={MOLLY}&width=300px&height=100px&page_number=2"
     reply = raw_call(service.base_url, "POST", target, json.dumps({"text": "one two three\n" * 9}).encode())
     assert reply.status == 200
@@ -279,7 +279,7 @@ def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, ob
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letter_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.frugal_worker"
     )
@@ -291,7 +291,7 @@ def test_a_letter_that_takes_too_much_memory_is_refused(monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_a_pdf_of_one_word_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pdf_of_one_word_uses_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.frugal_worker"
     )
@@ -300,7 +300,7 @@ def test_a_pdf_of_one_word_takes_little_memory(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.long
-def test_a_large_letter_has_the_same_memory_after_120_hands(service: Service) -> None:
+def test_large_letter_fits_the_memory_after_120_hands(service: Service) -> None:
     for hand in catalogue():
         assert service.render(handwriting_id=hand, text="The quick brown fox. " * 20, natural="true").status == 200
     target = f"/render/letter/pdf?apikey=k&handwriting_id={hand}&handwriting_size=12px&width=595px&height=842px"

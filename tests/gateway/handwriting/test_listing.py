@@ -1,4 +1,4 @@
-"""The listing and single records."""
+"""The listing of handwritings and single records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_whole_listing_is_sorted_by_id(service: Service) -> None:
 
 @pytest.mark.parametrize("order_by", wire.HANDWRITING_FIELDS)
 @pytest.mark.parametrize("order_dir", ["asc", "desc"])
-def test_pages_of_any_order_make_the_whole(service: Service, order_by: str, order_dir: str) -> None:
+def test_pages_of_any_order_make_the_full_listing(service: Service, order_by: str, order_dir: str) -> None:
     order = f"order_by={order_by}&order_dir={order_dir}"
     whole, pages = listed(service, order), []
     while page := listed(service, f"{order}&limit=50&offset={len(pages)}"):
@@ -40,7 +40,7 @@ def test_pages_of_any_order_make_the_whole(service: Service, order_by: str, orde
     assert folded == sorted(folded, reverse=order_dir == "desc")
 
 
-def test_ties_are_in_the_order_of_ids(service: Service) -> None:
+def test_equal_values_are_ordered_by_id(service: Service) -> None:
     for order_dir in ("asc", "desc"):
         records = listed(service, f"order_by=rating_cursivity&order_dir={order_dir}")
         ties = [(a["id"], b["id"]) for a, b in zip(records, records[1:], strict=False)
@@ -49,11 +49,11 @@ def test_ties_are_in_the_order_of_ids(service: Service) -> None:
         assert all(first < second for first, second in ties)
 
 
-def test_an_offset_past_the_end_gives_nothing(service: Service) -> None:
+def test_offset_past_the_end_gives_an_empty_page(service: Service) -> None:
     assert listed(service, "offset=100000") == []
 
 
-def test_one_record(service: Service) -> None:
+def test_one_handwriting_is_read_by_id(service: Service) -> None:
     reply = service.get(f"/handwritings/{MOLLY}")
     assert json.loads(reply.body) == next(record for record in listed(service) if record["id"] == MOLLY)
 

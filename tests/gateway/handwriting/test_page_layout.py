@@ -1,4 +1,4 @@
-"""Pages, margins, alignment, CSS colours and backgrounds, and what they say of wrong values."""
+"""Pages, margins, alignment, CSS colours and backgrounds, and the errors of invalid values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_middle_is_between_the_margins(page_of) -> None:
     assert too_long.cut_line is not None
 
 
-def test_a_margin_of_the_wire_is_one_distance_or_four(service: Service) -> None:
+def test_margin_is_one_distance_or_four(service: Service) -> None:
     four = service.render("svg", margin="10px, 1in,2cm,0.5in", width="300px", height="auto", random_seed="7")
     assert four.status == 200
     assert service.render("svg", margin="20px", height="auto", width="100px").status == 200
@@ -58,7 +58,7 @@ def test_a_margin_of_the_wire_is_one_distance_or_four(service: Service) -> None:
 @pytest.mark.parametrize(
     ("page", "width", "height"), [("a5", "148mm", "210mm"), (("10 cm", "7in"), "10 cm", "7in"), ([9, 8], "9pt", "8pt")]
 )
-def test_pages_of_a_letter_on_the_wire(page: Page, width: str, height: str) -> None:
+def test_letter_request_takes_page_and_margin(page: Page, width: str, height: str) -> None:
     assert letter_query(LetterStyle(page=page), "pdf") == {"width": width, "height": height}
 
 
@@ -76,7 +76,7 @@ def test_pages_of_a_letter_on_the_wire(page: Page, width: str, height: str) -> N
         ({"margin": "2cm 3cm"}, "margin has '2cm 3cm', which is no distance"),
     ],
 )
-def test_wrong_pages_and_margins_are_named(style: LetterStyle, said: str) -> None:
+def test_invalid_pages_and_margins_are_named(style: LetterStyle, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         letter_query({"page": "A4", **style}, "pdf")
 
@@ -114,6 +114,6 @@ def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
 
 
-def test_a_colour_that_is_none_is_refused(hands: toolkit.Connection) -> None:
+def test_invalid_colour_is_refused(hands: toolkit.Connection) -> None:
     with pytest.raises(InvalidParameters, match="handwriting_color must be valid RGB"):
         hands.handwriting.png("Hello", "Molly", handwriting_color="bluish")

@@ -1,4 +1,4 @@
-"""The queue of texts: bounded, fair between keys, and nothing is rendered for a caller who has left."""
+"""The render queue: bounded, fair between keys, and no render for a caller that has left."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         one.close()
 
 
-def test_a_word_of_another_key_comes_in_its_turn(gate: Callable[..., Gate]) -> None:
+def test_requests_of_another_key_get_their_turn(gate: Callable[..., Gate]) -> None:
     gated = gate()
     asked = [gated.ask_to_wait("greedy")]
     asked += [gated.ask(f"greedy {number}", "greedy") for number in range(8)]
@@ -102,7 +102,7 @@ def test_a_word_of_another_key_comes_in_its_turn(gate: Callable[..., Gate]) -> N
     assert [text for text in gated.begun() if text.startswith("greedy")] == [f"greedy {n}" for n in range(8)]
 
 
-def test_a_caller_who_left_the_queue_is_never_rendered(gate: Callable[..., Gate]) -> None:
+def test_caller_that_left_the_queue_is_not_rendered(gate: Callable[..., Gate]) -> None:
     gated = gate()
     first = gated.ask_to_wait()
     leaving, staying = gated.ask("left"), gated.ask("stayed")
@@ -114,7 +114,7 @@ def test_a_caller_who_left_the_queue_is_never_rendered(gate: Callable[..., Gate]
     assert gated.begun() == ["wait", "stayed"]
 
 
-def test_a_pipeline_of_a_caller_who_left_is_dropped(gate: Callable[..., Gate]) -> None:
+def test_pipeline_of_a_caller_that_left_is_dropped(gate: Callable[..., Gate]) -> None:
     gated = gate()
     request = f"GET /render/png?apikey=k&handwriting_id={MOLLY}&text={{}} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with gated.connect() as connection:
@@ -163,7 +163,7 @@ def test_one_key_cannot_fill_the_queue_for_others(gate: Callable[..., Gate]) -> 
     assert all(head_of(connection).startswith(b"HTTP/1.1 200") for connection in [*asked, modest])
 
 
-def test_a_text_that_takes_too_much_work_is_refused() -> None:
+def test_text_that_needs_too_much_work_is_refused() -> None:
     with Gateway(config={"handwriting": {"renderers": 1, "render_seconds": 0.5}}) as gateway:
         service = Service(gateway.base_url)
         refused = service.render("pdf", text=EMOJI, width="100in", height="100in")

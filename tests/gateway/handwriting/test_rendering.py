@@ -1,4 +1,4 @@
-"""Renderings as they come over the wire."""
+"""Renderings over HTTP: sizes, units, seeds and caching."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_two_processes_render_the_same_bytes(service: Service, kind: str, hand: 
     assert float(reply.headers["x-handwriting-ink"]) == pytest.approx(done.ink_share, abs=1e-6)
 
 
-def test_the_defaults(service: Service) -> None:
+def test_default_size_resolution_and_background(service: Service) -> None:
     with Image.open(io.BytesIO(service.render().body)) as image:
         assert (image.size, image.mode) == ((504, 360), "RGBA")
         assert image.info["dpi"] == pytest.approx((72, 72), abs=0.01)
@@ -47,13 +47,13 @@ def test_the_defaults(service: Service) -> None:
     [("4in", 288), ("4 in", 288), ("288PX", 288), ("288pt", 288), ("10.16cm", 288), ("101.6 mm", 288), ("287.5px", 288),
      (".5in", 36), ("125in", 9000)],
 )  # fmt: skip
-def test_all_units(service: Service, width: str, pixels: int) -> None:
+def test_width_in_every_unit(service: Service, width: str, pixels: int) -> None:
     reply = service.render(width=width, height="20px")
     with Image.open(io.BytesIO(reply.body)) as image:
         assert image.width == pixels
 
 
-def test_a_seed_is_always_told_and_gives_the_picture_again(service: Service) -> None:
+def test_response_names_the_seed_that_repeats_the_picture(service: Service) -> None:
     for given in ({}, {"random_seed": "-1"}, {"random_seed": "0"}):
         first, second = service.render(**given), service.render(**given)
         assert first.body != second.body
@@ -64,7 +64,7 @@ def test_a_seed_is_always_told_and_gives_the_picture_again(service: Service) -> 
         assert service.render(random_seed=seed).body == first.body
 
 
-def test_a_decimal_is_a_seed_of_its_own(service: Service) -> None:
+def test_decimal_seeds_differ_from_integers(service: Service) -> None:
     bodies = {seed: service.render(random_seed=seed).body for seed in ("1", "1.0", "1.5", "1.50", "2")}
     assert bodies["1"] == bodies["1.0"]
     assert bodies["1.5"] == bodies["1.50"]
@@ -72,7 +72,7 @@ def test_a_decimal_is_a_seed_of_its_own(service: Service) -> None:
     assert service.render(random_seed="1.5").headers["x-handwriting-seed"] == "1.5"
 
 
-def test_etags_save_the_work(service: Service) -> None:
+def test_matching_etag_skips_the_rendering(service: Service) -> None:
     first = service.render(random_seed="7")
     etag = first.headers["etag"]
     assert first.headers["cache-control"] == "private, max-age=86400"
@@ -95,7 +95,7 @@ def test_head_is_get_without_the_body(service: Service) -> None:
     }
 
 
-def test_the_body_of_a_get_is_drained(service: Service) -> None:
+def test_body_of_a_get_is_read_and_ignored(service: Service) -> None:
     address = urlsplit(service.base_url)
     request = (
         b"GET /handwritings?apikey=k&limit=1 HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000
@@ -109,7 +109,7 @@ def test_the_body_of_a_get_is_drained(service: Service) -> None:
             assert received.startswith(b"HTTP/1.1 200")
 
 
-def test_a_url_of_110_kilobytes(service: Service) -> None:
+def test_url_of_110_kilobytes_is_accepted(service: Service) -> None:
     text = "\N{SLIGHTLY SMILING FACE} " * 4500
     query = f"apikey=k&handwriting_id={MOLLY}&height=40px&text={quote(text, safe='')}"
     assert len(query) > 66_000

@@ -1,4 +1,4 @@
-"""A valid request of every route, and ways to spoil one."""
+"""A valid request of every route, and ways to corrupt one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web pages, proxies and foreign host names: who is answered, and whose address counts."""
+"""Web pages, proxies and foreign host names: which requests are answered, and whose address counts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_other_names_are_refused(running: Gateway, host: str) -> None:
     assert call(running, "GET", "/get/stats", host).status == 421
 
 
-def test_old_clients_with_the_gateway_as_proxy_are_served(running: Gateway) -> None:
+def test_old_clients_using_the_gateway_as_proxy_are_served(running: Gateway) -> None:
     """They name the server in the request line, which a page of another name cannot do."""
     reply = call(running, "GET", "http://dweet.example/dweet/for/proxied?n=1", "dweet.example")
     assert b'"this":"succeeded"' in reply.body
@@ -102,7 +102,7 @@ def test_exposed_gateway_serves_any_name_unless_some_are_given() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "http://a.example", "a.example:80", "a b", "a/b", "*"])
-def test_what_is_no_host_name_cannot_be_allowed(name: str) -> None:
+def test_invalid_host_name_cannot_be_allowed(name: str) -> None:
     with pytest.raises(InvalidArgument, match="host name"):
         Gateway(config={"gateway": {"allow_hosts": [name]}})
 
@@ -110,7 +110,7 @@ def test_what_is_no_host_name_cannot_be_allowed(name: str) -> None:
 # -- pages of other origins --------------------------------------------------------------------------------
 
 
-def test_pages_may_read_dweets_unless_that_is_switched_off() -> None:
+def test_web_pages_may_read_dweets_unless_disabled() -> None:
     origin = "Origin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n"
     with Gateway() as usual, Gateway(config={"gateway": {"cors": False}}) as closed:
         for target in ("/get/stats", "/handwritings?apikey=any", "/nothing"):
@@ -148,7 +148,7 @@ FOR, FORWARDED = b"x-forwarded-for", b"forwarded"
         ([(FORWARDED, b"for=203.0.113.9"), (FOR, b"203.0.113.9")], "203.0.113.9"),
     ],
 )
-def test_a_trusted_proxy_tells_the_caller(headers: list[tuple[bytes, bytes]], expected: str) -> None:
+def test_trusted_proxy_names_the_caller_address(headers: list[tuple[bytes, bytes]], expected: str) -> None:
     assert caller(*headers) == expected
 
 
@@ -174,7 +174,7 @@ def test_a_trusted_proxy_tells_the_caller(headers: list[tuple[bytes, bytes]], ex
         [(FOR, b"203.0.113.9"), (FORWARDED, b"for=6.6.6.6")],  # one is the proxy's, the other its caller's
     ],
 )
-def test_nonsense_leaves_the_address_of_the_proxy(headers: list[tuple[bytes, bytes]]) -> None:
+def test_malformed_forwarded_header_is_ignored(headers: list[tuple[bytes, bytes]]) -> None:
     assert caller(*headers) == "127.0.0.1"
 
 
@@ -184,13 +184,13 @@ def test_only_trusted_proxies_are_believed() -> None:
     assert caller((FOR, b"203.0.113.9"), peer="") == ""
 
 
-def test_endless_lists_of_hops_are_cut() -> None:
+def test_long_forwarding_lists_are_cut() -> None:
     assert caller((FOR, b"10.0.0.1," * 20_000)) == "127.0.0.1"
     assert caller((FOR, b"6.6.6.6" + b",10.0.0.1" * 20_000)) == "10.0.0.1"
     assert caller((FORWARDED, b'"' * 200_000)) == "127.0.0.1"
 
 
 @pytest.mark.parametrize("proxy", ["", "proxy.example", "10.0.0.1/8", "10.0.0.0/33", "*"])
-def test_what_is_no_address_cannot_be_trusted(proxy: str) -> None:
+def test_invalid_proxy_address_is_refused(proxy: str) -> None:
     with pytest.raises(InvalidArgument, match="proxy"):
         Gateway(config={"gateway": {"trusted_proxies": [proxy]}})

@@ -1,4 +1,4 @@
-"""Whatever arrives gets the right answer at once, prints no stack trace, and the gateway goes on answering."""
+"""Any input gets the right response at once, without a stack trace, and the gateway keeps serving."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ BAD_JSON = [
 
 
 @pytest.mark.parametrize("body", BAD_JSON)
-def test_what_is_not_json(running: Gateway, body: bytes) -> None:
+def test_invalid_json_is_refused(running: Gateway, body: bytes) -> None:
     reply = raw_call(running.base_url, "POST", "/dweet/for/bad", body)
     assert (reply.status, reply.body) == (200, NOT_JSON)
     assert b'"with":404' in raw_call(running.base_url, "GET", "/get/latest/dweet/for/bad").body
 
 
-def test_a_hundred_thousand_levels(running: Gateway) -> None:
+def test_json_of_100000_levels_is_refused(running: Gateway) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     assert raw_call(running.base_url, "POST", "/dweet/for/bad", deep).body == TOO_LARGE
     batch = raw_call(running.base_url, "POST", "/dweets/for/bad", deep).body
@@ -87,7 +87,7 @@ def test_a_hundred_thousand_levels(running: Gateway) -> None:
 
 
 @pytest.mark.parametrize("size", [65_536, 65_537, 262_144, 262_145, 1_000_000])
-def test_the_largest_dweet_and_larger_ones(running: Gateway, size: int) -> None:
+def test_largest_dweet_is_accepted_and_larger_refused(running: Gateway, size: int) -> None:
     content = b'"%b"' % (b"x" * (size - 2))
     reply = raw_call(running.base_url, "POST", f"/dweet/for/size-{size}", content)
     assert reply.status == 200
@@ -101,7 +101,7 @@ def test_the_largest_dweet_and_larger_ones(running: Gateway, size: int) -> None:
 
 @pytest.mark.parametrize("target", ["/dweet/for/bad", "/dweet", "/dweet/quietly/for/bad"])
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_hundred_megabytes(running: Gateway, target: str, chunked: bool) -> None:
+def test_body_of_100_megabytes_is_refused(running: Gateway, target: str, chunked: bool) -> None:
     """A client that sends all before it reads still sees why it was refused."""
     megabyte = b"x" * 1_000_000
     with connect(running, timeout=60) as connection:
@@ -116,14 +116,14 @@ def test_a_hundred_megabytes(running: Gateway, target: str, chunked: bool) -> No
         assert b"connection: close" in head
 
 
-def test_a_batch_of_a_hundred_megabytes(running: Gateway) -> None:
+def test_batch_of_100_megabytes_is_refused(running: Gateway) -> None:
     with connect(running, timeout=60) as connection:
         connection.sendall(b"POST /dweets/for/bad HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n")
         _, body = read_reply(connection)
         assert json.loads(body) == {"this": "failed", "with": 413, "because": "the body is larger than 8388608 bytes"}
 
 
-def test_a_body_where_none_is_expected(running: Gateway) -> None:
+def test_unexpected_body_is_ignored(running: Gateway) -> None:
     raw_call(running.base_url, "POST", "/dweet/for/known", b"1")
     for size in (1, 70_000, 1_000_000):
         reply = raw_call(running.base_url, "GET", "/get/latest/dweet/for/known", b"x" * size)
@@ -157,7 +157,7 @@ def test_a_body_where_none_is_expected(running: Gateway) -> None:
         b"* / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_not_http(running: Gateway, garbage: bytes) -> None:
+def test_bytes_that_are_not_http_get_400(running: Gateway, garbage: bytes) -> None:
     answer = raw_exchange(running.base_url, garbage)
     assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 ")), answer
     assert b"Traceback" not in answer
@@ -181,11 +181,11 @@ def test_what_is_not_http(running: Gateway, garbage: bytes) -> None:
         ("/dweet/for/a?" + "a" * 70_000 + "=1", 200),  # longer than httptools counts, too large for a dweet
     ],
 )
-def test_strange_targets(running: Gateway, target: str, status: int) -> None:
+def test_unusual_targets_are_answered(running: Gateway, target: str, status: int) -> None:
     assert raw_call(running.base_url, "GET", target).status == status
 
 
-def test_a_query_that_is_no_utf8_is_refused(running: Gateway) -> None:
+def test_query_that_is_not_utf8_is_refused(running: Gateway) -> None:
     reply = raw_call(running.base_url, "GET", "/dweet/for/a?%FF=1")
     assert json.loads(reply.body) == {"this": "failed", "with": 400, "because": "names and values must be UTF-8"}
 
@@ -195,7 +195,7 @@ def _send_a_hundred_megabytes(connection: socket.socket, piece: bytes) -> None:
         connection.sendall(piece)
 
 
-def test_a_head_without_end_is_refused(running: Gateway) -> None:
+def test_endless_request_head_is_refused(running: Gateway) -> None:
     for start, piece in (
         (b"GET / HTTP/1.1\r\nA: ", b"x" * 10_000),
         (b"GET /", b"x" * 10_000),
@@ -207,21 +207,19 @@ def test_a_head_without_end_is_refused(running: Gateway) -> None:
                 _send_a_hundred_megabytes(connection, piece)
 
 
-def test_a_large_head_within_bounds_is_taken(running: Gateway) -> None:
+def test_large_request_head_within_bounds_is_accepted(running: Gateway) -> None:
     headers = "".join(f"X-{n}: {'y' * 1000}\r\n" for n in range(98))
     assert raw_call(running.base_url, "GET", "/get/stats", headers=headers).status == 200
 
 
-def test_a_body_where_none_is_expected_is_refused_with_its_limit(
-    running: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_unexpected_body_is_refused_with_its_limit(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "dropped_bytes", 1_000)
     request = b"GET /dweets/for/kitchen HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n\r\n" + bytes(1_001)
     body = raw_exchange(running.base_url, request).partition(b"\r\n\r\n")[2]
     assert json.loads(body)["because"] == "the body is larger than 1000 bytes"
 
 
-def test_the_answer_to_a_head_that_is_too_large(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_request_head_gets_its_response(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "head_bytes", 1_000)
     with connect(running) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nA: " + b"x" * 1_001)
@@ -244,7 +242,7 @@ def test_the_answer_to_a_head_that_is_too_large(running: Gateway, monkeypatch: p
         b"POST /dweet/for/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
     ],
 )
-def test_a_request_that_never_ends_is_answered_and_closed(
+def test_unfinished_request_is_answered_and_closed(
     running: Gateway, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LIMITS, "request_seconds", 0.15)
@@ -258,7 +256,7 @@ def test_a_request_that_never_ends_is_answered_and_closed(
     assert b"connection: close" in received
 
 
-def test_a_slow_sender_within_the_time_is_answered(running: Gateway) -> None:
+def test_slow_sender_within_the_time_limit_is_answered(running: Gateway) -> None:
     request = b'POST /dweet/for/drip HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n\r\n{"a":1}'
     with connect(running) as connection:
         for place in range(len(request)):
@@ -280,7 +278,7 @@ def test_a_slow_sender_gains_no_time_by_dripping(running: Gateway, monkeypatch: 
     assert sent < 250
 
 
-def test_requests_sent_half_and_gone_leave_the_others_alone(running: Gateway) -> None:
+def test_aborted_requests_do_not_affect_others(running: Gateway) -> None:
     for sent in (
         b"",
         b"P",
@@ -312,7 +310,7 @@ def test_pipelined_requests_are_answered_in_order(running: Gateway) -> None:
     assert b'"content":{"n":49}' in bodies[150]
 
 
-def test_answers_nobody_reads_do_not_pile_up(running: Gateway) -> None:
+def test_unread_responses_do_not_pile_up(running: Gateway) -> None:
     """A caller may send requests without end and never read: the gateway stops reading from it."""
     big = b'"%b"' % (b"x" * 60_000)
     for _ in range(20):
@@ -327,7 +325,7 @@ def test_answers_nobody_reads_do_not_pile_up(running: Gateway) -> None:
     assert sent < 50_000_000
 
 
-def test_expect_100_continue(running: Gateway) -> None:
+def test_expect_continue_gets_100(running: Gateway) -> None:
     with connect(running) as connection:
         head = b"POST /dweet/for/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
         connection.sendall(head % (b"patient", 7))
@@ -341,7 +339,7 @@ def test_expect_100_continue(running: Gateway) -> None:
         assert body == TOO_LARGE
 
 
-def test_many_bad_ones_among_many_good_ones(running: Gateway) -> None:
+def test_many_bad_requests_among_good_ones(running: Gateway) -> None:
     unexpected: list[bytes] = []
     bad_targets = ("/lock/a?lock=%FF&key=k", "/remove/lock/%ED%A0%80?key=k", "/listen/for/dweets/from/a?since=%FF")
 

@@ -1,4 +1,4 @@
-"""Memory and file descriptors run out: the gateway says so, and goes on once there is room again."""
+"""The gateway runs out of memory or file descriptors, reports it, and recovers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def is_open(connection: socket.socket) -> bool:
 # -- memory -----------------------------------------------------------------------------------------------
 
 
-def test_callers_who_do_not_read_share_one_response(gateway: Gateway) -> None:
+def test_callers_that_do_not_read_share_one_response(gateway: Gateway) -> None:
     fill(gateway, "shared", 16)
     gc.collect()
     before = psutil.Process().memory_info().rss
@@ -70,7 +70,7 @@ def test_callers_who_do_not_read_share_one_response(gateway: Gateway) -> None:
         assert all(are_open(connections))
 
 
-def test_all_callers_who_do_not_read_are_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_callers_that_do_not_read_are_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "write_seconds", 0.1)
     monkeypatch.setattr(LIMITS, "write_rate", 1e9)
     fill(gateway, "unread", 8)
@@ -230,6 +230,8 @@ def exhausted() -> Iterator[ServerThread]:
 @pytest.mark.parametrize(
     ("number", "status", "retry"), [(errno.EMFILE, 503, "1"), (errno.ENFILE, 503, "1"), (errno.EACCES, 500, None)]
 )
-def test_a_handler_without_descriptors(exhausted: ServerThread, number: int, status: int, retry: str | None) -> None:
+def test_handler_without_descriptors_is_answered(
+    exhausted: ServerThread, number: int, status: int, retry: str | None
+) -> None:
     reply = raw_call(f"http://127.0.0.1:{exhausted.port}", "GET", f"/file/{number}")
     assert (reply.status, reply.headers.get("retry-after")) == (status, retry)

@@ -1,4 +1,4 @@
-"""Whatever bytes come: every answer is one of HTTP, nothing is logged as a failure, and nothing is held afterwards."""
+"""Random bytes: every response is valid HTTP, no failure is logged, and no memory is kept."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def held() -> tuple[int, int, int]:
     return process.memory_info().rss, process.num_threads(), process.num_fds() - len(process.open_files())
 
 
-def test_the_corpus_has_every_route() -> None:
+def test_fuzz_corpus_has_every_route() -> None:
     for endpoint in ROUTES:
         paths = [raw.target.partition(b"?")[0] for raw in CORPUS if raw.method == endpoint.method]
         assert any(endpoint.path_values(path) is not None for path in paths), endpoint
@@ -106,7 +106,7 @@ def check(gateway: Gateway, caplog: pytest.LogCaptureFixture, seed: int, request
     return found
 
 
-def test_mutated_requests_do_no_harm(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+def test_mutated_requests_get_http_responses(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     found = check(running, caplog, 20_261_122, 1_000, 100 * MB)
     assert {200, 204, 400, 401, 404, 405, 421} <= found.keys(), "they reach the handlers"
     assert found.total() > 500, "a spoilt request ends its connection, and so few of them are"
@@ -114,7 +114,7 @@ def test_mutated_requests_do_no_harm(running: Gateway, caplog: pytest.LogCapture
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-def test_half_a_million_mutated_requests_do_no_harm(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+def test_half_a_million_mutated_requests_get_responses(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     """Half a million are answered: what comes behind the end of a connection does not count."""
     answered: Counter[int] = Counter()
     for seed in itertools.count(1):

@@ -1,4 +1,4 @@
-"""The HTTP protocol: framing, order, limits, and callers who do not behave; bytes typed from RFC 9112."""
+"""The HTTP protocol: framing, order, limits, and misbehaving callers; bytes typed from RFC 9112."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_stream_of_http_1_0_is_not_chunked(running: Gateway) -> None:
 
 
 @pytest.mark.parametrize("last", [GET, b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", b"broken\r\n\r\n"])
-def test_responses_reach_a_caller_who_has_sent_all(running: Gateway, last: bytes) -> None:
+def test_responses_reach_a_half_closed_caller(running: Gateway, last: bytes) -> None:
     with connect(running.base_url) as connection:
         connection.sendall(b"".join(post("half", b"%d" % number) for number in range(100)) + last)
         connection.shutdown(socket.SHUT_WR)
@@ -200,7 +200,7 @@ def test_trailers_and_chunk_extensions_are_bounded(running: Gateway, endless: by
         assert connection.recv(12)[9:] == b"431"
 
 
-def test_100_continue_comes_in_its_turn(running: Gateway) -> None:
+def test_continue_response_keeps_pipeline_order(running: Gateway) -> None:
     with connect(running.base_url) as connection:
         patient = b"POST /dweet/for/turn HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
         connection.sendall(post("turn", b"1") + patient)
@@ -212,7 +212,7 @@ def test_100_continue_comes_in_its_turn(running: Gateway) -> None:
         assert b'"content":2' in connection.recv(65536)
 
 
-def test_a_caller_who_never_reads_is_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_that_never_reads_is_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "write_seconds", 0.1)
     monkeypatch.setattr(LIMITS, "write_rate", 1e9)
     for _ in range(500):

@@ -90,14 +90,14 @@ def test_right_key_works_at_once_after_many_wrong_ones(running: Gateway) -> None
     assert b'"this":"succeeded"' in raw_call(running.base_url, "POST", "/dweet/for/hall", b"2").body, "nor anybody else"
 
 
-def test_a_name_that_no_lock_has_is_cut_off_in_the_log(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+def test_long_unknown_lock_name_is_cut_in_the_log(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "toolkit_gateway"):
         raw_call(running.base_url, "GET", f"/remove/lock/{'l' * 5_000}?key={GUESS}")
     assert f"wrong key for the lock '{'l' * 256}' from" in caplog.text
     assert max(len(record.getMessage()) for record in caplog.records) < 1_100
 
 
-def test_a_pipeline_of_guesses_waits_at_each_and_ends_in_order(running: Gateway) -> None:
+def test_pipelined_guesses_are_delayed_one_by_one(running: Gateway) -> None:
     request, mark, _ = ATTACKS["reading"]
     guess_until_limited(running, request, mark)
     last = get("/get/latest/dweet/for/nothing", "Connection: close\r\n")
@@ -132,12 +132,12 @@ def test_the_last_of_repeated_headers_is_logged(running: Gateway, caplog: pytest
     ],
     ids=["one address", "one thing", "one network"],
 )
-def test_neither_many_names_nor_many_addresses_help(guess: Callable[[int], tuple[str, str]]) -> None:
+def test_guesses_from_many_names_or_addresses_are_limited(guess: Callable[[int], tuple[str, str]]) -> None:
     counted = WrongKeys(lambda: 0.0)
     assert [counted.is_too_many(*guess(number)) for number in range(200)] == [False] * 60 + [True] * 140
 
 
-def test_guesses_come_back_one_a_second() -> None:
+def test_guess_budget_refills_one_a_second() -> None:
     now = 0.0
     counted = WrongKeys(lambda: now)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""The fields of requests: what each refuses, with the status 1000 and its rule, before anything else is looked at."""
+"""The fields of requests: each refuses invalid values with status 1000 and its rule, before any other check."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lab(shared_lab: Lab) -> Lab:
     ("path", "name", "rule", "value"),
     [(path, name, rule, value) for path, name, rule, values in FORMS for value in values],
 )
-def test_a_field_of_another_form_is_refused(wire: Wire, path: str, name: str, rule: str, value: object) -> None:
+def test_malformed_field_is_refused(wire: Wire, path: str, name: str, rule: str, value: object) -> None:
     refused = wire.post(path, **REST[path] | {name: value})
     assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, f"{name} {rule}")
     assert refused.json["RequestId"] == (None if name == "RequestId" else "req-1")

@@ -1,4 +1,4 @@
-"""What is good once, for how long, and for whom."""
+"""Fingerprints and codes: they work once, for a limited time, and for one client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_secrets_are_256_bits_of_the_operating_system(wire: Wire, monkeypatch: p
     assert len({fresh_token() for _ in range(10_000)}) == 10_000
 
 
-def test_only_hashes_are_held_and_any_characters_may_be_sent(lab: Lab) -> None:
+def test_only_hashes_are_stored_and_any_text_may_be_sent(lab: Lab) -> None:
     wire = lab.wire
     first = wire.first()
     final = wire.open(first).json["vfp"]
@@ -60,7 +60,7 @@ def test_the_first_fingerprint_works_once(lab: Lab) -> None:
     assert lab.kept().count(b"proof:") == before
 
 
-def test_the_two_fingerprints_are_not_each_other(wire: Wire) -> None:
+def test_first_and_final_fingerprint_differ(wire: Wire) -> None:
     first = wire.first()
     early = wire.finish(first)
     assert (early.http, early.status) == (409, 1039)
@@ -78,7 +78,7 @@ def test_the_two_fingerprints_are_not_each_other(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["one millisecond before", "exactly at the end"])
-def test_each_life_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
+def test_each_lifetime_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
     wire, missing = lab.wire, 0.0 if late else 0.001
 
     first = wire.first()
@@ -101,7 +101,7 @@ def test_each_life_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
 
 @pytest.mark.parametrize("name", ["first_life", "final_life", "code_life"])
 @pytest.mark.parametrize("seconds", [0, -1, 601])
-def test_lives_above_ten_minutes_are_refused_at_the_start(name: str, seconds: int) -> None:
+def test_lifetimes_above_ten_minutes_are_refused(name: str, seconds: int) -> None:
     with pytest.raises(InvalidArgument, match=name):
         Gateway(config={"identity": {name: seconds}})
 
@@ -117,7 +117,7 @@ def test_reusing_the_final_fingerprint_revokes_its_code(wire: Wire) -> None:
     assert [wire.eligibility(pair).status, wire.payment_list(pair).status] == [2012, 2012]
 
 
-def test_a_newer_code_revokes_the_older_one_only(lab: Lab) -> None:
+def test_newer_code_revokes_the_older_one_only(lab: Lab) -> None:
     stolen, of_books = lab.wire.final(), lab.books.pair()
     response = lab.wire.finish(stolen).response
     older, newer = {name: response[name] for name in of_books}, lab.wire.pair()
@@ -153,7 +153,7 @@ def test_a_proof_is_bound_to_client_and_phone(lab: Lab) -> None:
     assert refused.json["AdditionalInfo"] == "The phone was not authenticated by its network."
 
 
-def test_a_start_by_carrier_takes_any_of_its_phones_and_no_other(lab: Lab) -> None:
+def test_start_by_carrier_accepts_only_its_phones(lab: Lab) -> None:
     wire = lab.wire
     ours = next(one for one in people()[20:] if one.carrier == "CMB")
     theirs = next(one for one in people()[20:] if one.carrier == "NWT")
@@ -162,7 +162,7 @@ def test_a_start_by_carrier_takes_any_of_its_phones_and_no_other(lab: Lab) -> No
     assert wire.finish(wire.open(wire.first(**by_carrier), theirs.device_ip).json["vfp"]).status == 1001
 
 
-def test_pkce_is_needed_exactly_where_a_challenge_was_sent(wire: Wire) -> None:
+def test_pkce_is_required_only_after_a_challenge(wire: Wire) -> None:
     final = wire.final(CodeChallenge=CHALLENGE)
     refusals = {
         "CodeVerifier is required: a CodeChallenge was sent.": wire.finish(final),
@@ -174,7 +174,7 @@ def test_pkce_is_needed_exactly_where_a_challenge_was_sent(wire: Wire) -> None:
     assert wire.finish(final, CodeVerifier=VERIFIER).status == 0, "a wrong verifier is not a use"
 
 
-def test_mismatches_of_code_client_and_alias_look_the_same(lab: Lab) -> None:
+def test_mismatched_code_client_and_alias_look_the_same(lab: Lab) -> None:
     pair, other = lab.wire.pair(), lab.wire.pair(lab.address_of("prepaid"))
     code, alias = pair["AuthenticationCode"], pair["ServiceAlias"]
     ids = [str(uuid4())]
@@ -213,7 +213,7 @@ def at_once(calls: int, work: Callable[[], Answer]) -> list[Answer]:
 
 
 @pytest.mark.parametrize("limits", [{}, {"failures_a_minute": 60, "calls_a_minute": 600}], ids=["none", "default"])
-def test_of_fifty_finishes_at_once_one_wins_and_is_revoked(
+def test_one_of_50_concurrent_finishes_wins_and_is_revoked(
     make_lab: Callable[..., Lab], limits: dict[str, int]
 ) -> None:
     wire = make_lab(**limits).wire
@@ -225,7 +225,7 @@ def test_of_fifty_finishes_at_once_one_wins_and_is_revoked(
     assert wire.eligibility(pair).status == 2012
 
 
-def test_of_fifty_openings_at_once_one_wins(wire: Wire) -> None:
+def test_one_of_50_concurrent_opens_wins(wire: Wire) -> None:
     first = wire.first()
     answers = at_once(50, lambda: wire.open(first))
     assert Counter(answer.http for answer in answers) == {200: 1, 410: 49}

@@ -1,4 +1,4 @@
-"""The state table: every row happens as it says, and random orders of calls never leave it."""
+"""The state table: every row happens as written, and random calls follow it."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def named(row: Transition) -> str:
 
 
 @pytest.mark.parametrize("row", CALLS, ids=named)
-def test_every_row_answers_what_it_says_and_leads_where_it_says(make_lab: Callable[..., Lab], row: Transition) -> None:
+def test_every_row_gives_its_status_and_next_state(make_lab: Callable[..., Lab], row: Transition) -> None:
     walk = Walk(make_lab(code_life=600))
     arrange(walk, row)
     assert perform(walk, row) == row.status
@@ -156,7 +156,7 @@ def test_every_row_answers_what_it_says_and_leads_where_it_says(make_lab: Callab
 
 
 @pytest.mark.parametrize("row", TIMES, ids=named)
-def test_time_moves_what_it_says(make_lab: Callable[..., Lab], row: Transition) -> None:
+def test_every_row_of_time_gives_its_next_state(make_lab: Callable[..., Lab], row: Transition) -> None:
     walk = Walk(make_lab(code_life=600))
     walk.reach(row.state)
     if row.fact is Fact.NEWER_CODE:
@@ -171,7 +171,7 @@ def test_time_moves_what_it_says(make_lab: Callable[..., Lab], row: Transition) 
     assert walk.state() is row.next
 
 
-def test_what_the_table_does_not_say_cannot_happen() -> None:
+def test_state_table_is_complete_and_unambiguous() -> None:
     with pytest.raises(KeyError):
         transition(State.NEW, Event.FINISH)
     assert len({(row.state, row.event, row.fact) for row in TRANSITIONS}) == len(TRANSITIONS)
@@ -391,12 +391,12 @@ def explore(machine: type[AnyOrder], examples: int, steps: int) -> None:
 
 
 @MACHINES
-def test_random_orders_of_calls_never_leave_the_table(machine: type[AnyOrder]) -> None:
+def test_random_calls_follow_the_state_table(machine: type[AnyOrder]) -> None:
     explore(machine, 20, 30)
 
 
 @MACHINES
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_random_orders_of_calls_at_depth(machine: type[AnyOrder]) -> None:
+def test_long_random_calls_follow_the_state_table(machine: type[AnyOrder]) -> None:
     explore(machine, 400, 80)

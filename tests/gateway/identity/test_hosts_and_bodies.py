@@ -1,4 +1,4 @@
-"""By which name the gateway may be reached, and bodies made to break parsers."""
+"""Host names of the gateway, and bodies made to break parsers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def lab(shared_lab: Lab) -> Lab:
     return shared_lab
 
 
-def test_a_call_to_another_host_name_is_misdirected(wire: Wire) -> None:
+def test_call_to_another_host_name_gets_421(wire: Wire) -> None:
     first = wire.first()
     opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": "evil.example"})
     assert (opened.http, opened.json) == (421, {"error": "This host is not served here."})
     assert wire.open(first).http == 200, "and nothing was used up"
 
 
-def test_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
+def test_request_without_a_host_gets_421(wire: Wire) -> None:
     raw = raw_exchange(wire.base_url, f"POST {ECHO} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
     assert b" 421 " in raw.splitlines()[0]
 
@@ -44,7 +44,7 @@ def test_the_target_url_has_the_loopback_name_of_the_call(wire: Wire, host: str)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
-def test_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
+def test_listening_on_other_interfaces_needs_an_option(host: str) -> None:
     with pytest.raises(InvalidArgument, match="exposed=True"):
         Gateway(host=host)
     with pytest.raises(InvalidArgument, match="exposed=True"):
@@ -89,7 +89,7 @@ def test_an_exposed_gateway_serves_its_public_name_only(lab: Lab, public_url: st
 
 
 @pytest.mark.parametrize("on_loopback", [False, True])
-def test_a_caller_elsewhere_simulates_no_phone(lab: Lab, on_loopback: bool) -> None:
+def test_remote_caller_cannot_simulate_a_phone(lab: Lab, on_loopback: bool) -> None:
     query, path = f"vfp={lab.wire.first()}&r=f", MOBILE + "deviceAuthenticate"
     reached = {"on_loopback": on_loopback, "public_url": None if on_loopback else "https://identity.example"}
     host = "127.0.0.1" if on_loopback else "identity.example"
@@ -114,7 +114,7 @@ def opened_with(wire: Wire, headers: dict[str, str]) -> int:
         {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"},
     ],
 )
-def test_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
+def test_public_gateway_simulates_no_phone(make_lab: Any, headers: dict[str, str]) -> None:
     assert opened_with(make_lab(public_url="https://identity.example").wire, headers) == 1001
 
 
@@ -128,7 +128,7 @@ ADDRESSES = ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.
         *({"X-Simulated-Device-Ip": address} for address in ADDRESSES),
     ],
 )
-def test_a_proxy_or_a_wrong_address_identifies_nobody(wire: Wire, headers: dict[str, str]) -> None:
+def test_proxy_or_malformed_address_identifies_nobody(wire: Wire, headers: dict[str, str]) -> None:
     assert opened_with(wire, {}) == 0
     assert opened_with(wire, headers) == 1001
 
@@ -183,7 +183,7 @@ def test_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> 
     assert answer.json["RequestId"] is None
 
 
-def test_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
+def test_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     assert wire.send("POST", ECHO, body.ljust(16 * 1024)).status == 0
     assert wire.send("POST", ECHO, body.ljust(16 * 1024 + 1)).http == 413
@@ -196,7 +196,7 @@ def test_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
         *((other, 415) for other in ("text/plain", "application/x-www-form-urlencoded", "", "application/jsonp")),
     ],
 )
-def test_only_json_is_taken(wire: Wire, content_type: str, http: int) -> None:
+def test_only_json_is_accepted(wire: Wire, content_type: str, http: int) -> None:
     body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
     answer = wire.send("POST", ECHO, body, {"Content-Type": content_type})
     assert (answer.http, answer.status) == (http, 0 if http == 200 else 2)
@@ -204,7 +204,7 @@ def test_only_json_is_taken(wire: Wire, content_type: str, http: int) -> None:
 
 
 @pytest.mark.parametrize("key", [None, "", "unknown", "disabled-client", 5, True, ["x"], "é", SHOP + " ", SHOP.upper()])
-def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) -> None:
+def test_unknown_and_disabled_clients_look_the_same(wire: Wire, key: object) -> None:
     refused = wire.echo(ApiClientId=key)
     assert (refused.http, refused.json) == (
         401,
@@ -212,14 +212,14 @@ def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) ->
     )
 
 
-def test_a_mapped_address_is_the_one_it_maps(wire: Wire) -> None:
+def test_ipv4_mapped_address_is_read_as_ipv4(wire: Wire) -> None:
     first = wire.first(DeviceIp="::ffff:203.0.113.7")
     assert wire.finish(wire.open(first, PHONE).json["vfp"]).status == 0
     first = wire.first(DeviceIp=PHONE)
     assert wire.finish(wire.open(first, "::FFFF:203.0.113.7").json["vfp"]).status == 0
 
 
-def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
+def test_ipv6_phone_is_recognised(lab: Lab) -> None:
     owner = next(one for one in people() if ":" in one.device_ip)
     assert lab.wire.finish(lab.wire.final(owner.device_ip)).status == 0
     long_form = owner.device_ip.replace("::", ":0:0:0:0:")
@@ -248,7 +248,7 @@ def test_an_empty_table_switches_identity_off() -> None:
         assert "ApiClientId" not in gateway.credentials
 
 
-def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:
+def test_legacy_http_200_keeps_the_status_in_the_body(make_lab: Any) -> None:
     refused = make_lab(legacy_http_200=True).wire.echo(5)
     assert (refused.http, refused.status) == (200, 1000)
 

@@ -1,4 +1,4 @@
-"""What is never shown, never kept, and never the same."""
+"""Data that is never shown, never stored, and never the same for two clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CANARY = "kanarienvogel-7Jm3"
 
 def whole_flow(lab: Lab) -> Wire:
     """Make every call with every preset, and many that fail; the wire remembers all that came back."""
-    from tests.gateway.identity.test_gates import last_status
+    from tests.gateway.identity.test_checks_and_limits import last_status
 
     for preset in lab.gateway.presets:
         last_status(lab.wire, lab.gateway.handset(preset))
@@ -54,7 +54,7 @@ def test_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
         assert not re.search(rb"\+?1?[0-9]{10}", without_tokens)
 
 
-def test_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
+def test_no_schema_or_response_has_a_security_code(lab: Lab) -> None:
     declared = [field.name for operation in identity_wire.OPERATIONS for field in operation.fields]
     records = [
         record
@@ -73,7 +73,7 @@ def card_numbers(text: str) -> list[str]:
     return [match.group() for match in CARD.finditer(text) if is_card_number(match.group())]
 
 
-def test_no_answer_log_or_state_holds_a_full_card_number(
+def test_no_response_log_or_state_has_a_full_card_number(
     make_lab: Callable[..., Lab], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -122,7 +122,7 @@ SECRET_BODIES = [
 
 
 @pytest.mark.parametrize(("path", "fields"), SECRET_BODIES)
-def test_errors_hold_nothing_that_was_sent(
+def test_errors_repeat_nothing_that_was_sent(
     lab: Lab, caplog: pytest.LogCaptureFixture, path: str, fields: dict[str, object]
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -131,7 +131,7 @@ def test_errors_hold_nothing_that_was_sent(
     assert CANARY not in answer.raw.decode() + repr(answer.headers) + caplog.text
 
 
-def test_a_failure_of_ours_tells_nothing_either(
+def test_internal_error_repeats_nothing_that_was_sent(
     lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -152,7 +152,7 @@ def test_a_failure_of_ours_tells_nothing_either(
         assert secret not in said
 
 
-def test_codes_end_with_the_gateway_and_reach_no_disk(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
+def test_codes_end_with_the_gateway_and_are_not_stored(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make_lab(tmp_path)
     first = lab.wire.first()
     final = lab.wire.open(first).json["vfp"]
@@ -172,7 +172,7 @@ def test_codes_end_with_the_gateway_and_reach_no_disk(make_lab: Callable[..., La
     assert restarted.wire.finish(unused).status == 2001
 
 
-def test_every_route_says_what_it_sends(lab: Lab) -> None:
+def test_every_route_declares_its_response(lab: Lab) -> None:
     wire = lab.wire
     pair, ids = wire.unlocked()
     answers = [
@@ -197,7 +197,7 @@ def test_every_route_says_what_it_sends(lab: Lab) -> None:
         assert not any(name.startswith("access-control") or name == "location" for name in answer.headers)
 
 
-def test_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> None:
+def test_seed_affects_data_but_no_secret(make_lab: Callable[..., Lab]) -> None:
     told = []
     for lab in (make_lab(seed=7), make_lab(seed=7)):
         final = lab.wire.final()
@@ -208,7 +208,7 @@ def test_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> 
     assert first == second
 
 
-def test_the_people_of_the_demo_world_are_a_version_of_the_data() -> None:
+def test_demo_people_match_the_data_file() -> None:
     # A change of the people is a new version in demo_subscribers.json, and a new hash here.
     stored = json.loads((ROOT / "data" / "demo_subscribers.json").read_text("utf-8"))
     everybody = people()

@@ -1,4 +1,4 @@
-"""Where a phone may be sent to, and how."""
+"""The targets of redirects, and the redirect itself."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ OTHER_FORMS = [
 
 
 @pytest.mark.parametrize("url", ATTACKS + OTHER_FORMS)
-def test_a_target_of_another_form_is_refused(wire: Wire, url: object) -> None:
+def test_malformed_target_is_refused(wire: Wire, url: object) -> None:
     refused = wire.start(FinalTargetUrl=url)
     assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, FORM)
 
@@ -98,7 +98,7 @@ def test_a_target_of_another_form_is_refused(wire: Wire, url: object) -> None:
         "https://bookshop.example/checkout?step=2",
     ],
 )
-def test_the_target_is_registered_letter_by_letter(wire: Wire, url: str) -> None:
+def test_target_must_match_its_registration_exactly(wire: Wire, url: str) -> None:
     refused = wire.start(FinalTargetUrl=url)
     assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, UNREGISTERED)
 
@@ -108,7 +108,7 @@ def test_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: str) -
     assert wire.start(FinalTargetUrl=f"http://127.0.0.1{port}/done").status == 0
 
 
-def test_what_cannot_be_a_target_cannot_be_registered() -> None:
+def test_invalid_target_cannot_be_registered() -> None:
     shop = {"name": "shop", "api_client_id": "key", "final_targets": ["http://127.0.0.1/", "http://localhost/done"]}
     with pytest.raises(InvalidArgument, match=r"identity.clients\[0\].final_targets\[1\]: expected https, or http to"):
         Gateway(config={"identity": {"clients": [shop]}})
@@ -148,7 +148,7 @@ def test_an_error_never_redirects(lab: Lab) -> None:
         ("books", "https://bookshop.example/checkout?step=2"),
     ],
 )
-def test_the_redirect_is_a_302_that_leaves_no_trace(lab: Lab, client: str, target: str) -> None:
+def test_redirect_is_a_302_without_referrer_or_cache(lab: Lab, client: str, target: str) -> None:
     wire: Wire = getattr(lab, client)
     first = wire.first(FinalTargetUrl=target)
     sent = wire.send(

@@ -1,4 +1,4 @@
-"""An automatic height holds all ink: the same writing on a larger page has no more."""
+"""An automatic height contains all ink: the same text on a larger page has no more."""
 
 from __future__ import annotations
 

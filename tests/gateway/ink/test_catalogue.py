@@ -1,4 +1,4 @@
-"""The catalogue and the packs: enough of them, small enough, licensed, with names of our own."""
+"""The catalogue and the packs: their number, size, licences and names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_at_least_30_scripts_in_4_hands_each():
     assert len(catalogue()) >= 120
 
 
-def test_ids_titles_and_dates_have_the_form_of_the_service():
+def test_ids_titles_and_dates_have_the_documented_form():
     everything = list(catalogue().values())
     assert [h.id for h in everything] == sorted(h.id for h in everything)
     assert len({h.id for h in everything}) == len({h.title.casefold() for h in everything}) == len(everything)
@@ -57,7 +57,7 @@ def test_ratings_are_integers_around_1400_that_differ(rating):
     assert len(set(values.tolist())) >= 20
 
 
-def test_ratings_mean_what_they_say():
+def test_ratings_follow_their_measures():
     by_title = {h.title: h for h in catalogue().values()}
     assert by_title["Molly"].rating_cursivity > by_title["Winters"].rating_cursivity  # joined, print
     assert by_title["Kingsley"].rating_character_width < by_title["Draper"].rating_character_width
@@ -99,7 +99,7 @@ def test_pinned_sources_are_exact():
 
 
 @pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
-def test_every_hand_writes_ascii_and_most_of_it_itself(name):
+def test_every_hand_writes_ascii_mostly_without_fallback(name):
     hands = [load_hand(link) for link in fallback_chain(name)]
     ascii_signs = [chr(code) for code in range(33, 127)]
     assert all(any(sign in hand.characters for hand in hands) for sign in ascii_signs)

@@ -79,7 +79,7 @@ def test_a_small_eye_or_gap_is_traced_open(path, from_skeleton, expected):
     assert not is_outline(made)
 
 
-def test_a_form_that_strokes_cannot_have_stays_an_outline():
+def test_form_without_strokes_stays_an_outline():
     thin_walled = ring(0.05, 0.034)  # the wider eye breaks through this wall
     made = trace_outline(thin_walled)
     assert is_outline(made)

@@ -1,4 +1,4 @@
-"""Letters that readers tell apart by a small enclosed white: the eye of an e, the loops of a percent sign."""
+"""Letters with a small enclosed white: the eye of an e, the loops of a percent sign."""
 
 from __future__ import annotations
 

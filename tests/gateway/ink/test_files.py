@@ -1,4 +1,4 @@
-"""The files: PNG, PDF, SVG and replay, read by other people's programs."""
+"""The files: PNG, PDF, SVG and replay, read by other programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_png_is_one_colour_with_the_ink_in_alpha_at_72_dpi(winters):
     assert done.ink_share == pytest.approx(rgba[:, :, 3].mean() / 255)
 
 
-def test_png_takes_cmyk_as_rgb(winters):
+def test_png_converts_cmyk_to_rgb(winters):
     rgba = pixels(written(winters, "Hi", "png", handwriting_color=CMYK(1, 0.5, 0, 0.2)))
     assert tuple(rgba[0, 0, :3]) == (0, 102, 204)
 
@@ -56,7 +56,7 @@ def test_png_size_is_rounded_half_up(winters):
         ("MAX_BAND_EDGE", 2_000, "plain", 2),
     ],
 )
-def test_a_png_that_is_drawn_in_bands_has_the_same_ink(molly, monkeypatch, limit, value, pen, most):
+def test_png_drawn_in_bands_has_the_same_ink(molly, monkeypatch, limit, value, pen, most):
     page = {"handwriting_size": 40.0, "width": 900.0, "height": 700.0, "pen": pen}
     whole = pixels(written(molly, LETTER, "png", **page))[:, :, 3].astype(int)
     monkeypatch.setattr(f"toolkit_gateway.ink.canvases.png.{limit}", value)
@@ -64,7 +64,7 @@ def test_a_png_that_is_drawn_in_bands_has_the_same_ink(molly, monkeypatch, limit
     assert np.abs(whole - banded).max() <= most
 
 
-def test_letters_heaped_up_are_drawn_coarsely_at_their_place(molly, monkeypatch):
+def test_overlapping_letters_are_drawn_coarsely_in_place(molly, monkeypatch):
     page = {"handwriting_size": 300.0, "width": 701.0, "height": 500.0, "line_spacing": 0.5}
     fine = pixels(written(molly, "Mam Wim", "png", **page))
     monkeypatch.setattr("toolkit_gateway.ink.canvases.png.MAX_PAGE_EDGE", 6_000)
@@ -74,7 +74,7 @@ def test_letters_heaped_up_are_drawn_coarsely_at_their_place(molly, monkeypatch)
     assert np.abs(coarse[:, :, 3].astype(float) - fine[:, :, 3]).mean() < 0.1 * fine[:, :, 3].mean()
 
 
-def test_a_text_of_too_many_points_is_written_with_fewer(winters, monkeypatch):
+def test_text_of_too_many_points_is_simplified(winters, monkeypatch):
     fine = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
     monkeypatch.setattr("toolkit_gateway.ink.renderer.MAX_POINTS", 1_600)
     coarse = pixels(written(winters, "Hello \N{NOTEBOOK}", "png"))
@@ -82,7 +82,7 @@ def test_a_text_of_too_many_points_is_written_with_fewer(winters, monkeypatch):
     assert np.abs(coarse[:, :, 3].astype(float) - fine[:, :, 3]).mean() < 0.2 * fine[:, :, 3].mean()
 
 
-def test_a_long_text_keeps_the_longest_strokes_of_a_drawing():
+def test_long_text_keeps_the_longest_strokes_of_drawings():
     thin, whole = (Shaper("molly", writer_of("molly", 0, natural=False), every) for every in (4, 1))
     for character, most in (("\N{POTTED PLANT}", 13), ("i", 2), ("W", 4), ("\N{HANGUL SYLLABLE BBALM}", 13)):
         kept, drawn = (shaper.word(character).strokes for shaper in (thin, whole))
@@ -103,7 +103,7 @@ def test_pdf_holds_the_colour_as_given(winters, colour, operator):
 
 
 @pytest.mark.parametrize("kind", ["pdf", "svg", "replay"])
-def test_ink_beyond_the_page_is_no_ink_on_the_page(winters, kind):
+def test_ink_beyond_the_page_is_left_out(winters, kind):
     cut = {"text": LETTER, "handwriting_size": 60.0, "height": 100.0}
     on_page = written(winters, kind="png", **cut).ink_share
     assert written(winters, kind=kind, **cut).ink_share == pytest.approx(on_page, rel=0.15)
@@ -146,7 +146,7 @@ def test_pdf_and_png_of_one_seed_show_the_same_writing(hand, request):
 
 
 @pytest.mark.parametrize("kind", ["svg", "replay"])
-def test_svg_is_well_formed_has_the_size_and_tells_its_text(winters, kind):
+def test_svg_is_well_formed_with_size_and_text(winters, kind):
     done = written(winters, "Tom & <Anna>", kind, width=200.0, height=60.0, handwriting_color=RGB(1, 2, 255))
     root = ElementTree.fromstring(done.data)
     assert (root.get("width"), root.get("height"), root.get("viewBox")) == ("200", "60", "0 0 20000 6000")
@@ -170,7 +170,7 @@ def test_two_replays_in_one_page_do_not_share_ids(winters):
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
-def test_a_rendering_tells_its_figures(winters, kind):
+def test_rendering_reports_its_figures(winters, kind):
     done = written(winters, "Hello\nyou", kind, height=None)
     assert done.lines == 2
     assert done.seed == 7
@@ -178,6 +178,6 @@ def test_a_rendering_tells_its_figures(winters, kind):
     assert 0.001 < done.ink_share < 0.1
 
 
-def test_hello_costs_little(winters):
+def test_letter_files_are_small(winters):
     assert len(written(winters, LETTER, "png").data) < 60_000
     assert len(written(winters, LETTER, "pdf").data) < 400_000

@@ -1,4 +1,4 @@
-"""Natural writing: letters, strokes and gaps vary as a person's do, and nothing leaves its place."""
+"""Natural writing: letters, strokes and gaps vary as in real handwriting, and stay in place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def penman():
 
 
 @pytest.mark.parametrize("script", [row.script for row in catalogue().values() if row.writer == 0])
-def test_every_hand_has_three_forms_of_all_usual_letters_but_one(script):
+def test_every_hand_has_three_forms_of_usual_letters(script):
     penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
     few = []
     for character in CONSTRUCTED:
@@ -106,7 +106,7 @@ def test_no_gap_is_far_from_the_usual_gap():
     assert white.max() / np.median(white) < 2.1
 
 
-def test_an_e_without_an_eye_is_no_construction_of_e(penman):
+def test_an_e_without_an_eye_is_rejected(penman):
     font, arc = (penman.shaper.word(letter).strokes for letter in "ec")
     assert penman.alphabet.legible("e", font, [font, arc], np.zeros(2, np.int64)) == [True, False]
 
@@ -151,7 +151,7 @@ def test_a_line_begins_near_the_line_above_it():
     assert left.std() > 0.3
 
 
-def test_no_word_begins_above_the_stop_before_it():
+def test_no_word_begins_above_the_full_stop_before_it():
     page = natural_page("Linden", "fast. The last, Two. Yet " * 12)
     for word in range(47):
         if page.layout.line[word] == page.layout.line[word + 1] and page.layout.words[word].text[-1] in ".,":
@@ -166,7 +166,7 @@ def test_tab_stops_stay_columns():
     assert np.ptp(np.subtract(left, margin)) < 0.7 * 40
 
 
-def test_height_of_letters_drifts_and_is_no_white_noise():
+def test_letter_height_drifts_instead_of_white_noise():
     values = RandomStreams("1").series("drift", 5_000)
     assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
     assert values.std() == pytest.approx(1, abs=0.1)
@@ -182,7 +182,7 @@ def test_ink_stays_on_a_page_that_holds_the_lines(title):
         assert (page.strokes.x + page.strokes.radius).max() < 600.5
 
 
-def test_a_page_that_is_too_low_tells_that_ink_is_cut_off():
+def test_page_that_is_too_low_reports_cut_ink():
     assert natural_page("Winters", "one\ntwo\nthree\nfour", height=100.0).cut_line is not None
 
 
@@ -203,7 +203,7 @@ def test_a_seed_gives_the_same_natural_page_in_every_format():
     assert all(np.array_equal(page.strokes.x, pages[0].strokes.x) for page in pages)
 
 
-def test_the_four_writers_have_other_habits_and_a_narrow_nib():
+def test_four_writers_have_different_habits_and_narrow_nibs():
     habits = {habits_of("winters", writer_of("winters", number, natural=True).name) for number in range(4)}
     assert len(habits) == 4
     assert all(writer_of("winters", number, natural=True).nib <= 0.95 for number in range(4))

@@ -62,12 +62,12 @@ def test_a_word_wider_than_the_page_breaks_at_characters(page_of):
     assert page.cut_line is None
 
 
-def test_a_page_narrower_than_a_letter_still_takes_one_a_line(page_of):
+def test_page_narrower_than_a_letter_has_one_per_line(page_of):
     assert page_of("Wow", width=2.0, height=None).layout.line_texts == ["W", "o", "w"]
 
 
 @pytest.mark.parametrize("newline", ["\r\n", "\r", "\n"])
-def test_every_kind_of_line_end_is_one_line_end(page_of, newline):
+def test_every_kind_of_newline_is_one_line_break(page_of, newline):
     assert page_of(f"one{newline}two{newline}{newline}four").layout.line_texts == ["one", "two", "", "four"]
 
 
@@ -81,7 +81,7 @@ def test_leading_spaces_indent_and_runs_of_spaces_are_kept(page_of):
 
 
 @pytest.mark.parametrize("blank", ["\t" * 12, " " * 60])
-def test_a_word_after_a_too_long_indentation_is_on_the_next_line(page_of, blank):
+def test_word_after_too_much_indentation_wraps(page_of, blank):
     page = page_of(blank + "far away", width=200.0)
     assert page.layout.line_texts[0] == ""
     assert page.cut_line is None
@@ -135,7 +135,7 @@ def test_height_auto_is_whole_pixels_or_hundredths(page_of, kind, decimals):
     assert height == pytest.approx(round(height, decimals), abs=1e-9)
 
 
-def test_height_auto_above_the_maximum_is_refused(winters):
+def test_auto_height_above_the_maximum_is_refused(winters):
     with pytest.raises(InvalidParameters, match="height auto exceeds 9000px") as refused:
         written(winters, "a\n" * 400, "png", height=None)
     assert [problem.field for problem in refused.value.problems] == ["height"]
@@ -150,7 +150,7 @@ def test_width_auto_does_not_wrap_and_fits_the_widest_line(page_of):
     assert right < page.width < right + 4
 
 
-def test_a_page_too_low_is_cut_and_says_so(winters):
+def test_page_that_is_too_low_is_cut_and_reported(winters):
     done = written(winters, LETTER, "png", height=60.0)
     assert done.overflow
     assert (done.width, done.height) == (504.0, 60.0)
@@ -179,7 +179,7 @@ def test_min_padding_narrows_lines_and_widens_an_auto_page(page_of):
     assert one.height == pytest.approx(bare.height + 60, abs=1)
 
 
-def test_all_missing_characters_are_told_once_and_in_order(winters):
+def test_missing_characters_are_listed_once_in_order(winters):
     with pytest.raises(InvalidParameters) as refused:
         written(winters, "a\u05d0b\u0e01\u05d0 \u4e2d", "png")
     assert refused.value.problems[0].missing_characters == ("\u05d0", "\u0e01", "\u4e2d")
@@ -206,7 +206,7 @@ def test_fallback_hands_write_other_scripts_and_emoji(winters, molly, text):
 @pytest.mark.parametrize(
     ("text", "equivalent"), [("ﬁne ﬂow", "fine flow"), ("\u200emark\u200f", "mark"), ("１２", "12"), ("℃", "°C")]
 )
-def test_compatibility_characters_are_written_as_usual_ones(page_of, molly, text, equivalent):
+def test_compatibility_characters_are_normalised(page_of, molly, text, equivalent):
     assert np.array_equal(page_of(text, molly).strokes.x, page_of(equivalent, molly).strokes.x)
 
 
@@ -223,7 +223,7 @@ def test_marks_are_above_or_below_their_letter(page_of, title, natural, text):
 
 
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Beekman", "Prudence"])
-def test_marks_take_no_room_between_natural_letters(page_of, title):
+def test_marks_use_no_space_between_natural_letters(page_of, title):
     marked, plain = (page_of(text, handwriting(title), natural=True).layout.words[0] for text in ("q\u0323o", "qo"))
     assert marked.width == pytest.approx(plain.width, abs=0.06)
 
@@ -248,7 +248,7 @@ def test_white_space_is_an_empty_page(winters, text):
     ],
 )
 @pytest.mark.parametrize("text", ["M" * 900, "word " * 200])
-def test_absurd_pages_are_drawn_or_refused_in_words(winters, text, parameters, kind):
+def test_extreme_pages_are_drawn_or_refused(winters, text, parameters, kind):
     try:
         assert 0 <= written(winters, text, kind, **parameters).ink_share <= 1
     except InvalidParameters as refused:

@@ -1,4 +1,4 @@
-"""The writing itself: no two letters alike, one seed one writing, nothing touches what it should not."""
+"""The writing: no two letters alike, one writing per seed, and no unwanted contact."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_writing_does_not_depend_on_colour_or_format(winters):
     assert np.array_equal(plain.radius, other.radius)
 
 
-def test_what_follows_does_not_change_what_was_written(winters):
+def test_later_text_does_not_change_earlier_writing(winters):
     pages = [write_page(Parameters(winters, "png", text, random_seed=7)) for text in ("Dear you,", "Dear you,\nmore")]
     short, long = (page.strokes for page in pages)
     count = len(short.x)
@@ -87,7 +87,7 @@ def test_words_stay_apart_where_a_capital_swings_back():
     assert shaper.min_word_gap("on", "Sunday") > shaper.min_word_gap("on", "monday")
 
 
-def test_noise_streams_do_not_move_each_other():
+def test_noise_streams_are_independent():
     noise = RandomStreams("7", "molly", "own")
     assert np.array_equal(noise.uniform("line", 5), noise.uniform("line", 50)[:5])
     assert not np.array_equal(noise.uniform("line", 5), noise.uniform("word", 5))

@@ -1,4 +1,4 @@
-"""The key of the operator: in its own file of the data folder and nowhere else."""
+"""The operator's key is in its file in the data folder and nowhere else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_two_gateways_have_different_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "binary"])
-def test_a_key_that_is_no_secret_is_replaced(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_key_file_is_replaced(damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Gateway(tmp_path) as gateway:
         before = gateway.operator_key
     file = tmp_path / "operator.key"
@@ -51,7 +51,7 @@ def test_a_key_that_is_no_secret_is_replaced(damage: str, tmp_path: Path, caplog
     assert "it now has a new key" in caplog.text
 
 
-def test_a_key_that_cannot_be_kept_stops_the_start(tmp_path: Path) -> None:
+def test_key_that_cannot_be_stored_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "operator.key").mkdir()
     with pytest.raises(StoreUnavailable, match="the key of the operator API cannot be kept"):
         Gateway(tmp_path)
@@ -84,7 +84,7 @@ def test_the_key_is_in_no_log_repr_error_or_other_file(tmp_path: Path, caplog: p
     assert not [path for path in left if key.encode() in path.read_bytes()]
 
 
-def test_the_address_is_there_while_the_gateway_runs(tmp_path: Path) -> None:
+def test_address_file_exists_while_the_gateway_runs(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
         assert running_gateway(tmp_path) == (gateway.base_url, gateway.operator_key)
         mode = (tmp_path / "gateway.url").stat().st_mode

@@ -111,12 +111,12 @@ def test_a_preflight_is_not_allowed(running: Gateway) -> None:
 
 
 @pytest.mark.parametrize("client", ["10.0.0.5", "192.168.1.2", "2001:db8::1", "", "unknown"])
-def test_a_peer_of_another_machine_is_refused(client: str) -> None:
+def test_connection_from_another_machine_is_refused(client: str) -> None:
     assert not is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
 
 
 @pytest.mark.parametrize("client", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"])
-def test_a_loopback_peer_is_this_machine(client: str) -> None:
+def test_loopback_connection_is_this_machine(client: str) -> None:
     assert is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
 
 

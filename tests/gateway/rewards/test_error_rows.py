@@ -109,7 +109,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("sent", "status", "expected"), BODIES)
-def test_a_body_is_refused_with_its_row(caller: Caller, sent: bytes, status: int, expected: bytes) -> None:
+def test_each_invalid_body_gets_its_error(caller: Caller, sent: bytes, status: int, expected: bytes) -> None:
     reply = caller.send(sent)
     assert (reply.status, reply.body) == (status, expected)
     assert reply.headers["content-type"] == "application/json"
@@ -143,7 +143,9 @@ CALLS: list[tuple[dict[str, str], int, bytes]] = [
 
 
 @pytest.mark.parametrize(("changed", "status", "expected"), CALLS)
-def test_a_call_is_refused_with_its_row(caller: Caller, changed: dict[str, str], status: int, expected: bytes) -> None:
+def test_each_invalid_call_gets_its_error(
+    caller: Caller, changed: dict[str, str], status: int, expected: bytes
+) -> None:
     reply = caller.send(b"" if "method" in changed else body(MOMENT), **changed)
     assert (reply.status, reply.body) == (status, expected)
     assert reply.headers.get("allow") == ("POST" if status == 405 else None)
@@ -152,12 +154,12 @@ def test_a_call_is_refused_with_its_row(caller: Caller, changed: dict[str, str],
 @pytest.mark.parametrize(
     "accept", ["*/*", "application/*", "text/html, application/json;q=0.1", "application/json;q=x"]
 )
-def test_what_allows_json_is_enough(caller: Caller, accept: str) -> None:
+def test_accept_header_must_allow_json(caller: Caller, accept: str) -> None:
     headers = f"Accept: {accept}\r\nContent-Type: application/json; charset=utf-8\r\n"
     assert caller.send(body(MOMENT), headers=headers).status == 200
 
 
-def test_too_many_calls_of_a_device(started: Callable[..., Caller]) -> None:
+def test_calls_of_a_device_are_rate_limited(started: Callable[..., Caller]) -> None:
     caller = started(calls_a_minute=2)
     assert [caller.post(MOMENT).status for _ in range(2)] == [200, 200]
     reply = caller.post(MOMENT)

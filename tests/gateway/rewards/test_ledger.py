@@ -1,4 +1,4 @@
-"""Nothing is overspent and no decision is lost: many at once, two gateways on one store, SIGKILL."""
+"""Nothing is overspent and no decision is lost: many callers, two gateways on one store, SIGKILL."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_batch_that_loses_every_race_gets_a_503(on_store: OnStore) -> None:
     on_store(work)
 
 
-def test_a_store_that_is_away_is_an_answer_and_costs_nothing(on_store: OnStore) -> None:
+def test_unavailable_store_raises_and_spends_nothing(on_store: OnStore) -> None:
     async def work(store: EmbeddedStore) -> None:
         commit, service = store.commit, service_on(store)
         (device,) = await devices_online(service, 1)
@@ -227,7 +227,7 @@ def test_a_cap_holds_for_many_moments_of_one_device_at_once(started: Callable[..
     assert Counter(reasons) == {"REWARDED": 3, "DEVICE_CAP": 17}
 
 
-def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts(on_store: OnStore) -> None:
+def test_session_restarted_at_another_gateway_counts(on_store: OnStore) -> None:
     async def work(store: EmbeddedStore) -> list[str]:
         first, second = service_on(store), service_on(store)
         (device,) = await devices_online(first, 1)

@@ -33,7 +33,7 @@ def event(target: str, name: str) -> str:
     return target.replace("?", f"/{name}?")
 
 
-def test_the_page(caller: Caller, target: str) -> None:
+def test_reward_page_shows_its_reward(caller: Caller, target: str) -> None:
     reply = get(caller, target)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
     text = reply.body.decode()
@@ -42,7 +42,7 @@ def test_the_page(caller: Caller, target: str) -> None:
     assert (reply.headers["referrer-policy"], reply.headers["cache-control"]) == ("no-referrer", "no-store")
 
 
-def test_its_policy_runs_its_own_script_only(caller: Caller, target: str) -> None:
+def test_content_security_policy_allows_its_own_script_only(caller: Caller, target: str) -> None:
     first, second = get(caller, target), get(caller, target)
     policy = first.headers["content-security-policy"]
     nonce = re.search(r"script-src 'nonce-([\w-]{22})'", policy)
@@ -53,7 +53,7 @@ def test_its_policy_runs_its_own_script_only(caller: Caller, target: str) -> Non
     assert policy != second.headers["content-security-policy"]
 
 
-def test_words_are_escaped(started: Callable[..., Caller]) -> None:
+def test_texts_of_a_reward_are_escaped(started: Callable[..., Caller]) -> None:
     title = '<img src=x onerror="alert(1)">'
     caller = started({"default": {"p": 1}, "rewards": [{"id": "a", "title": title, "message": "</script>'&"}]})
     caller.session()
@@ -64,7 +64,7 @@ def test_words_are_escaped(started: Callable[..., Caller]) -> None:
 
 
 @pytest.mark.parametrize("change", [("?k=", "?k=x"), ("?k=", "?z="), ("/reward/", "/reward/0")])
-def test_no_such_page(caller: Caller, target: str, change: tuple[str, str]) -> None:
+def test_unknown_reward_page_is_404(caller: Caller, target: str, change: tuple[str, str]) -> None:
     reply = get(caller, target.replace(*change))
     assert (reply.status, reply.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert b'<p role="status">This reward does not exist.</p>' in reply.body
@@ -83,7 +83,7 @@ def test_a_page_expires_after_a_day(caller: Caller, target: str) -> None:
     assert get(caller, target).status == 404
 
 
-def test_each_event_counts_once_a_view(caller: Caller, target: str) -> None:
+def test_each_event_counts_once_per_view(caller: Caller, target: str) -> None:
     assert operator_of(caller.gateway).decisions()["shown_at"].isna().all()
     for _ in range(3):
         reply = caller.send(b"", event(target, "shown"), "")
@@ -96,7 +96,7 @@ def test_each_event_counts_once_a_view(caller: Caller, target: str) -> None:
     assert 'data-state="claimed"' in get(caller, target).body.decode()
 
 
-def test_other_events_are_nothing(caller: Caller, target: str) -> None:
+def test_unknown_events_are_not_counted(caller: Caller, target: str) -> None:
     assert caller.send(b"", event(target, "sold"), "").status == 404
     assert get(caller, event(target, "shown")).status == 405
 

@@ -1,4 +1,4 @@
-"""What a session and a moment answer, byte for byte as the specification shows it."""
+"""The responses to a session and a moment, byte for byte as in the specification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import operator_of, raw_call, raw_exchange
 from tests.reward_caller import DEVICE, JSON_HEADERS, MOMENT, TARGET, Caller
 
 
-def test_a_session_answers_its_start(caller: Caller) -> None:
+def test_session_response_has_its_start(caller: Caller) -> None:
     reply = caller.session()
     assert (reply.status, reply.body) == (200, b'{"date":"2014-10-03T18:05:22Z"}')
     assert "x-reward-decision" not in reply.headers
@@ -27,12 +27,12 @@ def test_a_session_answers_its_start(caller: Caller) -> None:
         ("2014-10-02T18:05:22Z", "2014-10-02T18:05:22Z"),
     ],
 )
-def test_a_start_is_answered_in_utc(caller: Caller, start: str, date: str) -> None:
+def test_session_start_is_answered_in_utc(caller: Caller, start: str, date: str) -> None:
     reply = caller.session(events=[{"id": "session_start", "start": start}])
     assert json.loads(reply.body) == {"date": date}
 
 
-def test_a_rewarded_moment(caller: Caller) -> None:
+def test_rewarded_moment_byte_for_byte(caller: Caller) -> None:
     caller.session()
     reply = caller.post(MOMENT)
     form = (
@@ -51,30 +51,30 @@ def test_a_moment_that_earns_nothing_has_no_view(caller: Caller) -> None:
     assert reply.headers["x-reward-decision"] == "d-000001; reason=NO_SESSION"
 
 
-def test_a_test_moment_says_that_it_is_one(caller: Caller) -> None:
+def test_test_moment_is_marked_as_test(caller: Caller) -> None:
     modal = caller.reward(test=True)["modal"]
     assert (modal["title"], modal["message"]) == ("[TEST] A reward", "This is a test reward.")
 
 
 @pytest.mark.parametrize("query", ["", "r=1412359522&", "r=1412359522123&", "r=&"])
-def test_r_never_changes_the_answer(caller: Caller, query: str) -> None:
+def test_query_parameter_r_changes_nothing(caller: Caller, query: str) -> None:
     target = f"/2.0/web/moment/?{query}gatewaykey=partner-key"
     assert caller.send(json.dumps(MOMENT).encode(), target).body == b'{"date":"2014-10-03T18:05:23.000000"}'
 
 
 @pytest.mark.parametrize("device", [DEVICE.upper(), f"acme-{DEVICE}"])
-def test_devices_in_both_forms(caller: Caller, device: str) -> None:
+def test_device_ids_in_both_forms_are_accepted(caller: Caller, device: str) -> None:
     caller.session(device_id=device.lower())
     assert caller.reason(device_id=device) == "REWARDED"
 
 
 @pytest.mark.parametrize("name", ["m", "m" * 128, "Ünïcode ✓", "e\u0301" * 128])
-def test_moment_names_are_free(caller: Caller, name: str) -> None:
+def test_any_moment_name_is_accepted(caller: Caller, name: str) -> None:
     caller.session()
     assert caller.reason(moment_id=name) == "REWARDED"
 
 
-def test_the_page_is_where_the_caller_reaches_the_gateway(started: Callable[..., Caller]) -> None:
+def test_reward_page_url_uses_the_host_of_the_request(started: Callable[..., Caller]) -> None:
     sent = json.dumps({**MOMENT, "test": True}).encode()
     head = f"POST {TARGET} HTTP/1.1\r\nContent-Length: {len(sent)}\r\n{JSON_HEADERS}Connection: close\r\n"
     allowed = started(gateway={"allow_hosts": ["rewards.example"]}).gateway.base_url
@@ -88,7 +88,7 @@ def test_the_page_is_where_the_caller_reaches_the_gateway(started: Callable[...,
     assert public.reward(test=True)["modal"]["body_url"].startswith("https://rewards.example/reward/")
 
 
-def test_no_key_is_ever_in_a_refusal(caller: Caller) -> None:
+def test_no_error_shows_a_key(caller: Caller) -> None:
     for target in ("/2.0/web/moment/?gatewaykey=hidden-value&r=x", "/2.0/other?gatewaykey=hidden-value"):
         reply = raw_call(caller.gateway.base_url, "POST", target, b"{}", JSON_HEADERS)
         assert reply.status >= 400

@@ -30,18 +30,18 @@ def test_the_page_of_any_thing_is_the_same(thing: str, gateway: Gateway) -> None
 
 
 @pytest.mark.parametrize("name", ["%00", "%FF", "%ED%A0%80", "x" * 257, "a%0Ab"])
-def test_a_name_that_no_thing_has_is_refused(name: str, gateway: Gateway) -> None:
+def test_invalid_thing_name_is_refused(name: str, gateway: Gateway) -> None:
     answer = page_of(gateway, f"/follow/{name}")
     assert (answer.status, answer.headers["content-type"]) == (400, "text/plain; charset=utf-8")
     assert b"a thing's name must have" in answer.body
 
 
 @pytest.mark.parametrize("path", ["/follow", "/follow/", "/follow/a/b"])
-def test_a_path_beside_it_is_unknown(path: str, gateway: Gateway) -> None:
+def test_neighbouring_path_is_unknown(path: str, gateway: Gateway) -> None:
     assert json.loads(page_of(gateway, path).body) == NOT_FOUND
 
 
-def test_json_clients_see_no_page_to_follow(gateway: Gateway) -> None:
+def test_json_clients_get_no_follow_page(gateway: Gateway) -> None:
     answer = page_of(gateway, "/follow/kitchen", accept="application/json")
     assert (answer.status, json.loads(answer.body)) == (404, NOT_FOUND)
 
@@ -70,7 +70,7 @@ def test_static_files_are_cached_until_they_change(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("path", ["/static/0/nothing.js", "/static/0/..%2Fapp.py", "/static/x", "/static/0/a/b"])
-def test_there_is_no_other_static_file(path: str, gateway: Gateway) -> None:
+def test_unknown_static_file_is_404(path: str, gateway: Gateway) -> None:
     assert raw_call(gateway.base_url, "GET", path).status == 404
 
 

@@ -1,4 +1,4 @@
-"""`GET /` for browsers: the public things, every text escaped; JSON clients get what they always got."""
+"""`GET /` for browsers: the public things, every text escaped; JSON clients get their answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_browser_sees_public_things_and_their_values(tk: toolkit.Connection, g
 
 @pytest.mark.parametrize("accept", ["*/*", "", "application/json", "application/json, text/html;q=0.9", "text/*"])
 @pytest.mark.parametrize("path", ["/", "/?a=1", "/readme"])
-def test_json_clients_get_what_they_always_got(accept: str, path: str, gateway: Gateway) -> None:
+def test_json_clients_get_the_json_answer(accept: str, path: str, gateway: Gateway) -> None:
     answer, unknown = page_of(gateway, path, accept), page_of(gateway, "/nowhere", accept)
     assert (answer.status, json.loads(answer.body)) == (404, NOT_FOUND)
     assert answer == unknown
@@ -57,17 +57,17 @@ def test_json_clients_get_what_they_always_got(accept: str, path: str, gateway: 
 
 
 @pytest.mark.parametrize("accept", ["text/htmlx", ",;,=;q", "text/html, application/json;q=0.5"])
-def test_an_accept_that_wants_no_html_gets_json(accept: str, gateway: Gateway) -> None:
+def test_accept_without_html_gets_json(accept: str, gateway: Gateway) -> None:
     assert page_of(gateway, accept=accept).status == 404
 
 
 @pytest.mark.parametrize("accept", ["text/html", "TEXT/HTML; charset=utf-8", "text/html;q=0.1, */*"])
-def test_an_accept_that_wants_html_gets_it(accept: str, gateway: Gateway) -> None:
+def test_accept_with_html_gets_the_page(accept: str, gateway: Gateway) -> None:
     assert page_of(gateway, accept=accept).status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_other_methods_find_nothing_there(method: str, gateway: Gateway) -> None:
+def test_other_methods_are_not_found(method: str, gateway: Gateway) -> None:
     assert page_of(gateway, method=method) == page_of(gateway, "/nowhere", method=method)
     assert page_of(gateway, method=method).status == 404
 
@@ -105,7 +105,7 @@ def test_a_page_of_large_contents_is_small(tk: toolkit.Connection, gateway: Gate
     assert "nested too deeply to be shown" in page.body.decode()
 
 
-def test_a_content_above_16_kib_is_only_measured(tk: toolkit.Connection, gateway: Gateway) -> None:
+def test_content_above_16_kib_is_shown_as_its_size(tk: toolkit.Connection, gateway: Gateway) -> None:
     tk.dweets.post("busy", {f"name {number}": {"value": number} for number in range(2_000)})
     tk.dweets.post("wide", {f"name {number}": number for number in range(9)})
     body = page_of(gateway).body.decode()
@@ -169,7 +169,7 @@ def test_a_page_loads_files_of_its_gateway_only(path: str, scripts: str | None, 
     assert "access-control-allow-origin" not in headers
 
 
-def test_the_readme_is_there_as_text(gateway: Gateway) -> None:
+def test_readme_is_served_as_text(gateway: Gateway) -> None:
     answer = page_of(gateway, "/readme")
     assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     assert answer.body.decode().startswith("# gateway-toolkit")

@@ -1,4 +1,4 @@
-"""A RocksDB that a test can hinder."""
+"""A RocksDB whose calls a test can make fail."""
 
 from __future__ import annotations
 

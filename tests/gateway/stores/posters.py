@@ -1,4 +1,4 @@
-"""Who posts while servers die, and what must be there afterwards."""
+"""A caller that posts while servers die, and the check of what is stored afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node of a cluster is killed: what it has comes back with it, or with the replica that takes its place."""
+"""A node of a cluster is killed: its data returns with it, or with the replica that replaces it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def url_of(nodes: list[RedisServer], query: str) -> str:
 
 
 @pytest.mark.parametrize("victim", [0, 2])
-def test_a_node_that_is_killed_and_started_again_has_all_that_was_acknowledged(victim: int) -> None:
+def test_restarted_node_has_all_acknowledged_entries(victim: int) -> None:
     with cluster_of(3, cluster_node_timeout=1500, appendonly="yes", appendfsync="always") as nodes:
         outcomes = run(lose_a_master(url_of(nodes, "timeout=5"), nodes[victim].kill, nodes[victim].start))
     assert all(kept == heard for kept, heard in outcomes), "nothing was heard that the disk did not have"
@@ -78,7 +78,7 @@ def six() -> Iterator[list[RedisServer]]:
         yield nodes
 
 
-def test_a_replica_takes_the_place_of_a_master_that_is_killed(six: list[RedisServer]) -> None:
+def test_replica_replaces_a_killed_master(six: list[RedisServer]) -> None:
     def come_back() -> None:
         wait_until(lambda: is_master(six[4]), "its replica did not take over")
         six[1].start()  # as the replica of its replica, so that again somebody can confirm
@@ -86,7 +86,7 @@ def test_a_replica_takes_the_place_of_a_master_that_is_killed(six: list[RedisSer
     run(lose_a_master(url_of(six, "timeout=5&replicas=1"), six[1].kill, come_back))
 
 
-def test_a_replica_is_promoted_while_its_master_lives_on(six: list[RedisServer]) -> None:
+def test_replica_is_promoted_while_its_master_runs(six: list[RedisServer]) -> None:
     def promote() -> None:
         with six[4].client() as client:
             client.execute_command("CLUSTER FAILOVER")

@@ -291,7 +291,7 @@ def damaged_table(tmp_path: Path) -> Path:
     return table
 
 
-def test_damaged_table_found_while_it_runs_is_named(damaged_table: Path, hook: Hook) -> None:
+def test_damaged_table_found_at_run_time_is_named(damaged_table: Path, hook: Hook) -> None:
     async def work(store: EmbeddedStore) -> None:
         with pytest.raises(StoreUnavailable, match=f"damaged.*{damaged_table.name}") as error:
             await store.journals.after("a", 0)

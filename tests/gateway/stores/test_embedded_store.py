@@ -1,4 +1,4 @@
-"""The embedded store: one process a folder, batches, retention, and what reaches the disk."""
+"""The embedded store: one process per folder, batches, retention, and what reaches the disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.gateway.stores.conftest import Hook, fail_once
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import Things, journal_of
-from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
+from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, embedded_journals
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database
 
@@ -62,7 +62,7 @@ def ids(entries: Sequence[Entry]) -> list[str]:
 # -- the folder -------------------------------------------------------------------------------------------
 
 
-def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
+def test_second_process_learns_who_holds_the_folder(tmp_path: Path) -> None:
     async def work(_: EmbeddedStore) -> None:
         second = EmbeddedStore(tmp_path, lambda: 0)
         with pytest.raises(FolderInUse, match="in use by a gateway of this process: stop that"):
@@ -193,7 +193,7 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> No
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
+def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
     async def work(store: EmbeddedStore) -> None:
         heard: list[int] = []
         store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
@@ -290,9 +290,36 @@ def test_changes_before_the_close_are_written(tmp_path: Path, hook: Hook) -> Non
     assert ids(with_store(tmp_path, lambda store: store.journals.last("a", 9))) == ["x"] * 3
 
 
+@on_disk
+async def test_a_panic_leaves_no_caller_waiting(store: EmbeddedStore) -> None:
+    class Panic(BaseException):
+        """As a library in Rust raises."""
+
+    class Panicking(list[NewEntry]):
+        def __iter__(self) -> Any:
+            raise Panic
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    requests = store.journals.append("a", Panicking([line("1")])), store.journals.append("a", [line("2")])
+    outcomes = await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 30)
+    assert type(outcomes[0]) is OutcomeUnknown
+    kept = [] if isinstance(outcomes[1], OutcomeUnknown) else ["2"]
+    await store.journals.append("a", [line("3")])
+    assert ids(await store.journals.last("a", 9)) == [*kept, "3"]
+
+
+@on_disk
+async def test_a_subscriber_that_changes_values_undoes_no_commit(store: EmbeddedStore) -> None:
+    unsubscribe = store.journals.subscribe("{a}j", lambda _: store.ephemeral.put("{a}s", "mine", b"1"))
+    changes = [CompareAndSet("{a}s", {"k": None}, {"k": b"2"}, is_ephemeral=True)]
+    assert await store.commit(changes, {"{a}j": [line("1")]})
+    unsubscribe()
+    assert await store.ephemeral.scan("{a}s") == {"k": b"2", "mine": b"1"}
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 @on_disk
-async def test_failed_write_is_told_once_it_is_known(store: EmbeddedStore, hook: Hook, is_there: bool) -> None:
+async def test_failed_write_raises_for_its_caller(store: EmbeddedStore, hook: Hook, is_there: bool) -> None:
     # A failed fsync: what was written may be there after all. Its callers get an error that says so.
     heard: list[Entry] = []
     seen: list[tuple[str, bytes | None]] = []
@@ -345,7 +372,7 @@ async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
 
 
 @on_disk
-async def test_reads_of_one_entry_do_not_hinder_recovery(store: EmbeddedStore, hook: Hook) -> None:
+async def test_reads_of_one_entry_do_not_stop_recovery(store: EmbeddedStore, hook: Hook) -> None:
     read_meanwhile: list[bool] = []
     await store.journals.append("a", [line("1")])
     loop = asyncio.get_running_loop()
@@ -377,14 +404,14 @@ async def in_loop(job: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
 @on_disk
-async def test_no_number_reaches_into_another_journal(store: EmbeddedStore, number: int) -> None:
+async def test_sequence_numbers_stay_within_their_journal(store: EmbeddedStore, number: int) -> None:
     for name in ("a", "b", "c"):
         await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
     found = await store.journals.after("b", number)
     assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
 
 
-def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
     async def fill(store: EmbeddedStore) -> None:
         for number in range(10):
             await store.journals.append("a", [line(f"{number}.{n}") for n in range(100)], 64)
@@ -451,7 +478,7 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_names_are_read_again_if_they_are_too_many(
+def test_names_beyond_the_memory_bound_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
 ) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_NAMES", 4)
@@ -481,7 +508,7 @@ def test_names_are_read_again_if_they_are_too_many(
 
 
 @on_disk
-async def test_last_entries_are_read_past_many_dropped_ones(store: EmbeddedStore) -> None:
+async def test_last_entries_are_read_past_many_deleted_ones(store: EmbeddedStore) -> None:
     for start in range(0, 100_000, 1_000):
         await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
     assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
@@ -490,7 +517,7 @@ async def test_last_entries_are_read_past_many_dropped_ones(store: EmbeddedStore
     assert len(await store.journals.last("a", 50_000)) == len(everything)
 
 
-def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
+def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
     data = os.urandom(1 << 20)
 
     async def write(store: EmbeddedStore) -> None:
@@ -507,7 +534,7 @@ def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
-def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
+def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> None:
     now = 0
 
     async def fill(store: EmbeddedStore) -> None:
@@ -529,7 +556,7 @@ def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> No
 
 
 @on_disk
-async def test_stored_range_is_whole_after_a_clock_was_set_back(store: EmbeddedStore) -> None:
+async def test_stored_range_is_complete_after_clock_set_back(store: EmbeddedStore) -> None:
     await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
     stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
     for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):

@@ -1,4 +1,4 @@
-"""Calls travel to Redis in batches: each is answered once, in order, whatever comes between."""
+"""Calls are sent to Redis in batches: each is answered once and in order."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServe
 
 
 @in_loop
-async def test_names_are_indexed_again_after_redis_lost_them(server: RedisServer) -> None:
+async def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> None:
     async with opened(server.url) as (store,):
         await store.journals.append("a", [line("1")])
         server.kill()
@@ -119,7 +119,7 @@ async def test_names_are_indexed_again_after_redis_lost_them(server: RedisServer
 
 
 @in_loop
-async def test_appends_keep_their_order_where_scripts_are_forgotten(server: RedisServer) -> None:
+async def test_appends_keep_their_order_after_script_flush(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=30") as (store,):
         heard = await follow_as_a_thing_does(store, "a")
         appends = []
@@ -136,7 +136,7 @@ async def test_appends_keep_their_order_where_scripts_are_forgotten(server: Redi
 
 
 @in_loop
-async def test_a_batch_that_dies_with_its_server_is_told_apart(server: RedisServer) -> None:
+async def test_batch_lost_with_its_server_is_outcome_unknown(server: RedisServer) -> None:
     """What was sent may have been done; what waited for the next batch was not."""
     async with opened(f"{server.url}?timeout=30") as (store,):
         await store.journals.append("a", [line("first")])
@@ -152,7 +152,7 @@ async def test_a_batch_that_dies_with_its_server_is_told_apart(server: RedisServ
 
 
 @in_loop
-async def test_bytes_on_their_way_count_as_waiting(server: RedisServer) -> None:
+async def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=30") as (store,):
         await store.journals.append("a", [line("first")])
         server.pause()
@@ -201,7 +201,7 @@ def blocked(client: redis.Redis) -> list[str]:
 
 
 @in_loop
-async def test_a_message_that_cannot_be_read_ends_no_listening(server: RedisServer) -> None:
+async def test_unreadable_message_ends_no_subscription(server: RedisServer) -> None:
     async with opened(server.url, server.url) as (store, other):
         heard = await follow_as_a_thing_does(store, "a")
         seen: dict[str, bytes | None] = {}

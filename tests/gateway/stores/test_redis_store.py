@@ -1,4 +1,4 @@
-"""The Redis store's own promises: many gateways that hear one another, whatever happens to a connection."""
+"""The Redis store: several gateways see each other's entries, also after broken connections."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_all_gateways_hear_each_entry_once_in_order(fresh: Fresh) -> None:
 
 @ON_BOTH
 @in_loop
-async def test_whoever_begins_to_listen_meanwhile_misses_nothing(fresh: Fresh) -> None:
+async def test_new_subscriber_misses_nothing_during_appends(fresh: Fresh) -> None:
     url = fresh()
     async with opened(url, url) as (writing, listening):
         going = True
@@ -104,7 +104,7 @@ def _cut_listeners(url: str) -> None:
 
 @ON_BOTH
 @in_loop
-async def test_what_is_too_much_for_a_message_is_heard_too(fresh: Fresh) -> None:
+async def test_entries_too_large_for_a_message_are_delivered(fresh: Fresh) -> None:
     url = fresh()
     async with opened(url, url) as (writing, listening):
         heard = await follow_as_a_thing_does(listening, "a")
@@ -115,7 +115,7 @@ async def test_what_is_too_much_for_a_message_is_heard_too(fresh: Fresh) -> None
 
 
 @in_loop
-async def test_a_number_is_used_once_even_where_nothing_is_left() -> None:
+async def test_sequence_number_is_not_reused_in_an_empty_journal() -> None:
     async with opened(fresh_url()) as (store,):
         await store.journals.append("a", [line("1"), line("2")])
         with shared_server().client() as client:
@@ -137,7 +137,7 @@ async def test_numbers_lost_with_a_master_are_not_used_again() -> None:
 
 
 @in_loop
-async def test_a_redis_that_lost_everything_is_heard_by_all_again() -> None:
+async def test_subscribers_continue_after_redis_lost_its_data() -> None:
     with RedisServer() as server:  # in memory only
         async with opened(server.url, server.url) as (writing, listening):
             heard = await follow_as_a_thing_does(listening, "a")
@@ -175,7 +175,7 @@ async def test_moved_slot_takes_writers_and_listeners_along() -> None:
 
 
 @in_loop
-async def test_a_slot_that_is_stuck_on_its_way_is_reported_in_time() -> None:
+async def test_stuck_slot_migration_is_reported() -> None:
     async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
         await store.journals.append("a", [line("1")])
         tag, key = place_of(store, "a")
@@ -216,7 +216,7 @@ def _on_its_way(key: bytes) -> Iterator[Callable[[], None]]:
 
 
 @in_loop
-async def test_worlds_with_different_prefixes_do_not_know_each_other() -> None:
+async def test_prefixes_separate_stores_on_one_redis() -> None:
     async with opened(fresh_url(), fresh_url()) as (one, other):
         await one.journals.append("a", [line("1")])
         await one.records.put("s", "k", b"1")
@@ -227,7 +227,7 @@ async def test_worlds_with_different_prefixes_do_not_know_each_other() -> None:
 
 @ON_BOTH
 @in_loop
-async def test_one_call_that_cannot_be_sent_costs_no_other_its_answer(fresh: Fresh) -> None:
+async def test_unsendable_call_fails_alone(fresh: Fresh) -> None:
     async with opened(fresh()) as (store,):
         outcomes = await asyncio.gather(
             store.journals.append("a", [line("1")]),
@@ -253,7 +253,7 @@ class TestWhatExpires:
     """By the gateway's clock at once; and out of Redis, where nobody would look for it any more."""
 
     @in_loop
-    async def test_a_space_where_everything_expires_vanishes_by_itself(self) -> None:
+    async def test_space_of_expired_records_disappears(self) -> None:
         clock = SetClock()
         async with opened(fresh_url(), clock=clock) as (store,):
             values, expiries = keys_of(store.ephemeral, "codes")
@@ -285,7 +285,7 @@ class TestWhatExpires:
                 assert client.zcard(expiries) == 4
 
 
-def test_through_a_socket_file() -> None:
+def test_unix_socket_connection_works() -> None:
     async def work(path: Path) -> None:
         async with opened(f"unix://{path}?prefix=x:&db=1") as (store,):
             assert repr(store) == f"unix://{path}"
@@ -298,7 +298,7 @@ def test_through_a_socket_file() -> None:
             assert client.xlen("x:{0}:journal:a") == 1
 
 
-def test_over_tls(tmp_path: Path) -> None:
+def test_tls_connection_works(tmp_path: Path) -> None:
     certificate = _certificate(tmp_path)
     settings = {"tls_cert_file": certificate, "tls_key_file": tmp_path / "key.pem", "tls_auth_clients": "no"}
     with RedisServer(tls_port=(tls := free_port()), tls_ca_cert_file=certificate, **settings):
@@ -323,7 +323,7 @@ def _certificate(folder: Path) -> Path:
     return certificate
 
 
-def test_a_server_that_was_demoted_is_left_by_its_listeners_too() -> None:
+def test_subscribers_leave_a_demoted_master() -> None:
     with RedisServer() as first, RedisServer() as second:
         with first.client() as client:
             client.config_set("repl-diskless-sync-delay", 0)

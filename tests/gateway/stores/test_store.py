@@ -1,4 +1,4 @@
-"""What every store promises, walked on every store there is."""
+"""The guarantees of every store, tested on every store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts(entries: Sequence[Entry]) -> list[str]:
 
 
 @with_store
-async def test_lines_are_numbered_from_one_in_the_order_of_the_calls(store: Store) -> None:
+async def test_entries_are_numbered_from_one_in_call_order(store: Store) -> None:
     first = await store.journals.append("a", drafts("1", "2"))
     second = await store.journals.append("a", drafts("3"))
     assert [(e.sequence, e.at, e.id, e.data) for e in first + second] == [
@@ -45,7 +45,7 @@ async def test_lines_are_numbered_from_one_in_the_order_of_the_calls(store: Stor
 
 
 @with_store
-async def test_last_and_after_are_oldest_first(store: Store) -> None:
+async def test_last_and_after_return_oldest_first(store: Store) -> None:
     for number in range(10):
         await store.journals.append("a", drafts(str(number), at=100 + number))
     assert texts(await store.journals.last("a", 3)) == ["7", "8", "9"]
@@ -91,7 +91,7 @@ async def test_any_name_and_any_bytes(store: Store, name: str) -> None:
 
 
 @with_store
-async def test_the_last_ones_asked_for_are_always_kept(store: Store) -> None:
+async def test_the_last_entries_asked_for_are_always_kept(store: Store) -> None:
     for number in range(60):
         await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100)
         kept = await store.journals.last("a", 100)
@@ -102,7 +102,7 @@ async def test_the_last_ones_asked_for_are_always_kept(store: Store) -> None:
 
 
 @with_store
-async def test_nothing_above_the_floor_is_dropped(store: Store) -> None:
+async def test_no_entry_above_the_floor_is_deleted(store: Store) -> None:
     for number in range(60):
         await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 40)
     first = (await store.journals.after("a", 0, 1))[0].sequence
@@ -117,7 +117,7 @@ async def test_nothing_above_the_floor_is_dropped(store: Store) -> None:
 
 
 @with_store
-async def test_a_batch_larger_than_what_is_kept(store: Store) -> None:
+async def test_batch_larger_than_the_retention(store: Store) -> None:
     await store.journals.append("a", drafts(*map(str, range(1000))), 64)
     assert texts(await store.journals.last("a", 64)) == [str(n) for n in range(936, 1000)]
     (next_one,) = await store.journals.append("a", drafts("x"), 64)
@@ -125,7 +125,7 @@ async def test_a_batch_larger_than_what_is_kept(store: Store) -> None:
 
 
 @with_store
-async def test_followers_hear_every_line_once_in_order_until_they_stop(store: Store) -> None:
+async def test_subscribers_get_entries_once_in_order_until_stop(store: Store) -> None:
     heard: list[Entry] = []
     await store.journals.append("a", drafts("before"))
     stop = store.journals.subscribe("a", heard.extend)
@@ -139,7 +139,7 @@ async def test_followers_hear_every_line_once_in_order_until_they_stop(store: St
 
 
 @with_store
-async def test_a_follower_has_heard_a_line_before_its_writer_goes_on(store: Store) -> None:
+async def test_subscriber_is_called_before_append_returns(store: Store) -> None:
     heard: list[Entry] = []
     store.journals.subscribe("a", heard.extend)
     for number in range(5):
@@ -182,7 +182,7 @@ class TestRecords:
         assert await records.get("other", "k") is None
 
     @with_store
-    async def test_the_two_kinds_are_apart(self, store: Store, part: str) -> None:
+    async def test_durable_and_ephemeral_records_are_separate(self, store: Store, part: str) -> None:
         await getattr(store, part).put("s", "k", b"1")
         other = store.records if part == "ephemeral" else store.ephemeral
         assert await other.get("s", "k") is None
@@ -200,7 +200,7 @@ class TestRecords:
         assert await records.compare_and_set("s", {"k": None}, {"k": b"2"})
 
     @with_store
-    async def test_of_many_counters_exactly_as_many_pass_as_the_limit_lets(self, store: Store, part: str) -> None:
+    async def test_increment_passes_exactly_limit_callers(self, store: Store, part: str) -> None:
         records: Records = getattr(store, part)
         counts = await asyncio.gather(*(records.increment("s", "k", 30) for _ in range(100)))
         assert sorted(counts) == [0] * 70 + list(range(1, 31))
@@ -219,7 +219,7 @@ class TestRecords:
         assert await records.increment("s", "k", 2, start + 20) == 1
 
     @with_store
-    async def test_swap_is_all_or_nothing(self, store: Store, part: str) -> None:
+    async def test_compare_and_set_is_atomic(self, store: Store, part: str) -> None:
         records: Records = getattr(store, part)
         assert await records.compare_and_set("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
         assert not await records.compare_and_set("s", {"a": b"1", "b": b"2"}, {"a": b"3", "b": None})
@@ -259,7 +259,7 @@ class TestRecords:
         assert len(seen) == 6
 
     @with_store
-    async def test_a_watcher_that_fails_at_once_is_refused(self, store: Store, part: str) -> None:
+    async def test_watcher_that_fails_at_once_is_refused(self, store: Store, part: str) -> None:
         records: Records = getattr(store, part)
         seen: list[str] = []
 
@@ -274,7 +274,7 @@ class TestRecords:
         assert seen == ["k"]
 
     @with_store
-    async def test_a_watcher_that_fails_later_costs_nobody_else(self, store: Store, part: str) -> None:
+    async def test_watcher_that_fails_later_does_not_affect_others(self, store: Store, part: str) -> None:
         complaints: list[str] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))
@@ -418,7 +418,7 @@ def test_reopened_store_holds_what_was_acknowledged(on_store: StoreBench) -> Non
     on_store(check)
 
 
-def test_what_was_asked_for_before_the_close_is_committed(on_store: StoreBench) -> None:
+def test_writes_before_the_close_are_committed(on_store: StoreBench) -> None:
     async def fill(store: Store) -> None:
         for number in range(50):
             store.journals.append("a", drafts(str(number)))

@@ -1,4 +1,4 @@
-"""The chart as a widget, without a browser: what it takes, remembers and draws."""
+"""The chart as a widget, without a browser: its input, its state and its drawing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIXED = pd.DataFrame(
 )
 
 
-def test_uplot_is_what_its_archive_had() -> None:
+def test_uplot_matches_its_archive() -> None:
     about = json.loads((UPLOT / "package.json").read_text("utf-8"))
     assert {name: sha512((UPLOT / name).read_bytes()) for name in about["files"]} == about["files"]
     assert f"uPlot (v{about['version']})" in (UPLOT / "uPlot.js").read_text("utf-8")
@@ -58,12 +58,12 @@ def test_the_visible_range_is_set_and_observed() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["2026", 5, ("a", "b"), (HOURS[3], HOURS[2]), (HOURS[3],)])
-def test_a_range_that_is_none_is_refused(wrong: object) -> None:
+def test_invalid_range_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidArgument, match="visible_range"):
         Chart(MIXED, ["celsius"]).visible_range = wrong
 
 
-def test_columns_travel_as_buffers_of_doubles() -> None:
+def test_columns_are_sent_as_buffers_of_doubles() -> None:
     chart = Chart(MIXED.tz_convert("Europe/Berlin"), ["celsius", "open", "mode"], unit={"celsius": "°C"})
     sent = chart.get_state()["_data"]
     celsius, opened, mode = sent["lines"]
@@ -119,7 +119,7 @@ def test_a_chart_needs_times_and_columns_to_draw() -> None:
     assert chosen_columns(MIXED, None) == ["celsius"]
 
 
-def test_a_colour_belongs_to_a_name() -> None:
+def test_colour_belongs_to_a_name() -> None:
     known: dict[str, Style] = {}
     before = styles_of(["rain", "wind"], known)
     after = styles_of(["sun", "wind", "rain"], known)
@@ -185,7 +185,7 @@ def test_only_numbers_have_the_unit_of_all_fields() -> None:
     assert [line.unit for line in lines_of(MIXED, ["celsius", "open", "mode"], unit="°C")] == ["°C", "", ""]
 
 
-def test_many_different_texts_are_other() -> None:
+def test_rare_texts_are_grouped_as_other() -> None:
     frame = pd.DataFrame(
         {"name": [f"n{number}" for number in range(1_500)]}, index=pd.date_range("2026", periods=1_500)
     )

@@ -108,7 +108,7 @@ def test_the_help_names_every_command_and_explains_its_options() -> None:
         assert not re.search(r"^  --[a-z-]+( [A-Z=]+)*$\n  -", said, re.MULTILINE), "an option without a word on it"
 
 
-def test_the_version_is_the_distributions() -> None:
+def test_version_is_that_of_the_distribution() -> None:
     assert run("--version").stdout == f"toolkit, version {importlib.metadata.version('gateway-toolkit')}\n"
 
 
@@ -122,7 +122,7 @@ def test_the_version_is_the_distributions() -> None:
         ),
     ],
 )
-def test_a_start_loads_only_what_it_needs(program: str, heavy: str) -> None:
+def test_start_imports_only_what_it_needs(program: str, heavy: str) -> None:
     command = [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)"]
     loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
     assert not set(heavy.split()) & {name.split(".")[0] for name in loaded}
@@ -132,7 +132,7 @@ def test_a_start_loads_only_what_it_needs(program: str, heavy: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: Path) -> None:
+def test_signal_stops_the_gateway_without_data_loss(name: str, tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         url = url_of(process)
         assert outcome(url, "GET", "/dweet/for/kitchen?celsius=21.5") == "succeeded"
@@ -141,7 +141,7 @@ def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: P
     assert kept_contents(tmp_path, "kitchen") == [{"celsius": 21.5}]
 
 
-def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
+def test_posts_acknowledged_during_the_stop_are_stored(tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         with posting_until_it_ends(url_of(process)) as acknowledged:
             end(process)
@@ -150,7 +150,7 @@ def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
     assert len(kept) <= len(acknowledged) + 1
 
 
-def test_a_listener_does_not_keep_the_gateway_from_ending() -> None:
+def test_open_listener_does_not_block_the_stop() -> None:
     with started("gateway", "--port=0") as process:
         url = url_of(process)
         with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=60) as stream:
@@ -159,7 +159,7 @@ def test_a_listener_does_not_keep_the_gateway_from_ending() -> None:
             assert end(process) == ("", "")
 
 
-def test_one_gateway_a_folder(tmp_path: Path) -> None:
+def test_only_one_gateway_per_folder(tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         url_of(process)
         refused = called("gateway", "--port=0", f"--data={tmp_path}", code=1)
@@ -231,7 +231,7 @@ def test_damaged_lock_is_logged_at_the_start_and_revoked(tmp_path: Path) -> None
     assert "the lock of the thing 'front door' is damaged" in log
 
 
-def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_locks_are_one_line_of_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called("lock", "new", f"--data={tmp_path}")
     monkeypatch.setattr(LockTable, "apply", lambda *news: 1 / 0)
     refused = called("gateway", "--port=0", f"--data={tmp_path}", code=1)
@@ -252,14 +252,14 @@ def test_a_new_lock_works_in_the_gateway_of_its_folder(tmp_path: Path) -> None:
         assert outcome(url, "GET", "/get/latest/dweet/for/kitchen") == 403
 
 
-def test_info_has_a_line_for_each_call_without_its_query() -> None:
+def test_log_level_info_logs_each_request_without_query() -> None:
     with started("gateway", "--port=0", "--log-level=info", f"--lock=door={KEY}") as process:
         raw_call(url_of(process), "GET", f"/lock/kitchen?lock=door&key={KEY}")
         _, log = end(process)
     assert re.fullmatch(r"[-\d]+ [:,\d]+ INFO GET /lock/kitchen 200 [\d.]+ ms\n", log)
 
 
-def test_dweets_and_posts_can_be_limited(tmp_path: Path) -> None:
+def test_retention_and_post_rate_are_options(tmp_path: Path) -> None:
     batch = b"\n".join(b'{"n": %d}' % n for n in range(100))
     with started("gateway", "--port=0", f"--data={tmp_path}", "--keep=500", "--rate=1000") as process:
         url = url_of(process)
@@ -271,7 +271,7 @@ def test_dweets_and_posts_can_be_limited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_demo", [False, True])
-def test_other_hosts_are_answered_without_demo_keys(is_demo: bool) -> None:
+def test_exposed_gateway_serves_without_demo_keys(is_demo: bool) -> None:
     client = json.loads((ROOT / "data" / "demo_world.json").read_bytes())["credentials"]["identity"]["ApiClientId"]
     body = json.dumps({"RequestId": "1", "ApiClientId": client, "EchoMessage": "hello"}).encode()
     hosts = {"TOOLKIT_ALLOW_HOSTS": "a.example b.example", "TOOLKIT_LOCKS": f"gate=x door={KEY}"}
@@ -301,7 +301,7 @@ def terminal() -> Iterator[int]:
         os.close(side)
 
 
-def test_the_lab_serves_and_leaves_nothing(tmp_path: Path, terminal: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_serves_and_leaves_nothing_behind(tmp_path: Path, terminal: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with occupied(8787), started_lab(tmp_path, "--lab-port=0", stdin=terminal) as (process, gateway, lab, token):
         assert urlsplit(gateway).port != 8787, "the usual port is taken, so it took a free one"
         assert outcome(gateway, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
@@ -347,7 +347,7 @@ def test_a_lab_that_cannot_start_says_why_in_one_line(options: list[str], error:
 # -- toolkit doctor ---------------------------------------------------------------------------------------
 
 
-def test_the_doctor_names_what_is_there_and_what_is_missing(tmp_path: Path) -> None:
+def test_doctor_names_present_and_missing_programs(tmp_path: Path) -> None:
     said = called("doctor", PATH=str(tmp_path), XDG_DATA_HOME=str(tmp_path)).stdout
     assert re.search(r"^  ok +JupyterLab +\d", said, re.MULTILINE)
     assert re.search(r"^  missing +Chromium +tests in the browser are skipped$", said, re.MULTILINE)
@@ -356,13 +356,13 @@ def test_the_doctor_names_what_is_there_and_what_is_missing(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="moves the data folder by a variable of Linux")
-def test_the_doctor_fails_where_nothing_can_be_kept(tmp_path: Path) -> None:
+def test_doctor_fails_without_a_writable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = called("doctor", XDG_DATA_HOME=str(tmp_path / "file"), code=1).stdout
     assert re.search(r"^  missing +data folder +.* cannot be written: give --data another folder$", said, re.MULTILINE)
 
 
-def test_the_doctor_tells_a_taken_port_from_one_just_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_tells_a_used_port_from_a_closing_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(importlib.import_module("toolkit.cli.doctor"), "DEFAULT_PORT", port)

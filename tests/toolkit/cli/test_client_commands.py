@@ -1,4 +1,4 @@
-"""`toolkit post`, `tail`, `history` and `write` as a shell uses them: with real processes, pipes and signals."""
+"""`toolkit post`, `tail`, `history` and `write` in a shell: with real processes, pipes and signals."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 # -- post ---------------------------------------------------------------------------------------------------
 
 
-def test_posted_values_are_those_of_a_get(url: str, tk: toolkit.Connection) -> None:
+def test_posted_pairs_have_the_types_of_a_get(url: str, tk: toolkit.Connection) -> None:
     said = json.loads(called("post", "my kitchen", "n=21.5", "is=true", "no=null", "id=007", "key=k", "t=a=b ü").stdout)
     content = {"n": 21.5, "is": True, "no": None, "id": "007", "key": "k", "t": "a=b ü"}
     assert (said["thing"], said["content"]) == ("my kitchen", content)
@@ -104,7 +104,7 @@ def test_posted_values_are_those_of_a_get(url: str, tk: toolkit.Connection) -> N
 
 
 @pytest.mark.parametrize("arguments", [["n=1", KEY], [f"={KEY}"], [KEY], ["-", "n=1"], [], [f"n={KEY}", "n=2"]])
-def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str) -> None:
+def test_malformed_content_is_refused_and_not_shown(arguments: list[str], url: str) -> None:
     said = called("post", "kitchen", *arguments, code=2)
     assert "KEY=VALUE" in said.stderr or "part 2 of the content has the name of an earlier part" in said.stderr
     assert KEY not in said.stderr + said.stdout
@@ -117,7 +117,7 @@ def test_each_line_of_a_pipe_is_one_dweet(url: str, tk: toolkit.Connection) -> N
     assert contents(tk, "kitchen") == [*range(2_500), 2500.0]
 
 
-def test_a_line_is_sent_before_the_next_one_comes(url: str, tk: toolkit.Connection) -> None:
+def test_each_line_is_sent_before_the_next_arrives(url: str, tk: toolkit.Connection) -> None:
     with started("post", "kitchen", "-", stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         for n in range(3):
@@ -131,14 +131,14 @@ def test_a_line_is_sent_before_the_next_one_comes(url: str, tk: toolkit.Connecti
 
 
 @pytest.mark.parametrize("broken", [b'{"n": 3', b"NaN", b"\xff", b'"' + 70_000 * b"x" + b'"', 900_000 * b"["])
-def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: toolkit.Connection) -> None:
+def test_invalid_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: toolkit.Connection) -> None:
     done = called("post", "kitchen", "-", stdin=b"1\n2\n" + broken + b"\n4\n", code=1)
     assert contents(tk, "kitchen") == [1, 2]
     assert len(done.stdout.splitlines()) == 2
     assert re.fullmatch("Error: line 3: .{,150}; sent before that: 2 dweets\n", done.stderr)
 
 
-def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
+def test_refused_batch_names_what_was_sent(tmp_path: Path) -> None:
     lines = b"".join(b"%d\n" % n for n in range(1_500))
     with Gateway(config={"dweets": {"rate": 1_000}}) as gateway:
         complained = called("post", "kitchen", "-", f"--url={gateway.base_url}", stdin=lines, code=1).stderr
@@ -154,7 +154,7 @@ def test_an_empty_stdin_posts_nothing(url: str) -> None:
 # -- tail ---------------------------------------------------------------------------------------------------
 
 
-def test_tail_prints_what_comes(url: str, tk: toolkit.Connection) -> None:
+def test_tail_prints_dweets_as_they_arrive(url: str, tk: toolkit.Connection) -> None:
     with tailing() as plain, tailing("--json") as objects:
         tk.dweets.post("kitchen", {"text": "ü\x1b\x9b\u202e", "n": [1]})
         created = tk.dweets.latest("kitchen").index[0].isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -163,7 +163,7 @@ def test_tail_prints_what_comes(url: str, tk: toolkit.Connection) -> None:
         assert json.loads(line_of(objects)) == record
 
 
-def test_deep_contents_are_printed(url: str) -> None:
+def test_deeply_nested_contents_are_printed(url: str) -> None:
     deep = 1_000 * b"[" + 1_000 * b"]"
     with tailing("--json") as process:
         assert deep in called("post", "kitchen", "-", stdin=deep).stdout_bytes
@@ -171,7 +171,7 @@ def test_deep_contents_are_printed(url: str) -> None:
     assert deep.decode() in called("history", "kitchen", "--json").stdout
 
 
-def test_ctrl_c_ends_a_command_that_waits_with_130(url: str) -> None:
+def test_ctrl_c_ends_a_waiting_command_with_130(url: str) -> None:
     with tailing() as tail, started("post", "kitchen", "-", stdin=subprocess.PIPE) as post:
         print("1", file=post.stdin, flush=True)
         assert line_of(post)
@@ -182,7 +182,7 @@ def test_ctrl_c_ends_a_command_that_waits_with_130(url: str) -> None:
             assert process.returncode == 130
 
 
-def test_tail_resumes_at_a_gateway_that_is_back(tmp_path: Path) -> None:
+def test_tail_resumes_after_a_gateway_restart(tmp_path: Path) -> None:
     port = free_port()
     with GatewayProcess(tmp_path, port=port) as first:
         with tailing(f"--url={first.base_url}") as process:
@@ -197,7 +197,7 @@ def test_tail_resumes_at_a_gateway_that_is_back(tmp_path: Path) -> None:
                 assert line_of(process).endswith('{"n":2}\n')
 
 
-def test_tail_gives_up_at_a_gateway_that_stays_away(gateway: Gateway) -> None:
+def test_tail_gives_up_if_the_gateway_stays_away(gateway: Gateway) -> None:
     with tailing("--patience=0.1", f"--url={gateway.base_url}") as process:
         gateway.close()
         _, complained = process.communicate(timeout=60)
@@ -236,7 +236,7 @@ def test_history_is_the_frame_as_parquet(url: str, tk: toolkit.Connection, tmp_p
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(said)), written)
 
 
-def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection) -> None:
+def test_range_includes_its_start_but_not_its_end(url: str, tk: toolkit.Connection) -> None:
     tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
     first = json.loads(called("post", "kitchen", "n=700").stdout)["created"]
     while (second := json.loads(called("post", "kitchen", "n=701").stdout)["created"]) == first:
@@ -250,7 +250,7 @@ def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection)
     assert _lines() == _lines("-n", "500")
 
 
-def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
+def test_history_warns_of_deleted_dweets_in_one_line() -> None:
     with Gateway(keep=500) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="700 dweets were sent"):
             tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
@@ -263,8 +263,8 @@ def _lines(*arguments: str) -> list[str]:
     return called("history", "kitchen", "--json", *arguments).stdout.splitlines()
 
 
-def test_no_dweets_are_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
-    assert called("history", "kitchen", code=1).stderr == "Error: there are no dweets of kitchen\n"
+def test_no_dweets_give_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
+    assert called("history", "kitchen", code=1).stderr == "Error: the gateway has no dweet of the thing 'kitchen'\n"
     tk.dweets.post("kitchen", 1)
     options = ["--since=2020-01-01", "--until=2020-01-02", f"--csv={tmp_path / 'k.csv'}"]
     assert (
@@ -294,7 +294,7 @@ def test_a_csv_on_a_terminal_has_no_control_characters(url: str, tk: toolkit.Con
 
 
 @pytest.mark.parametrize("content", ["n=1", "-"])
-def test_the_error_of_a_service_cannot_command_a_terminal(content: str) -> None:
+def test_service_error_has_no_terminal_control_characters(content: str) -> None:
     body = json.dumps({"this": "failed", "with": 400, "because": "no\x1b]0;owned\x07 \x9b2J"}).encode()
     head = (
         b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
@@ -321,7 +321,7 @@ def answer_once(server: socket.socket, answer: bytes) -> None:
 
 @pytest.mark.usefixtures("writing")
 @pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF-"), ("svg", b"<svg")])
-def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, tmp_path: Path) -> None:
+def test_file_extension_chooses_the_format(kind: str, magic: bytes, tmp_path: Path) -> None:
     first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind.upper()}"
     assert "seed 7>" in called("write", "Dear Ada", "--hand=Molly", "--seed=7", "-o", str(first)).stdout
     called("write", "-", "--hand=molly", "--seed=7", f"--output={second}", stdin=b"Dear Ada\r\n")
@@ -330,7 +330,7 @@ def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, tmp_path: P
 
 
 @pytest.mark.usefixtures("writing")
-def test_a_page_has_its_size_and_a_letter_all_its_pages(tmp_path: Path) -> None:
+def test_page_size_is_set_and_letter_has_all_pages(tmp_path: Path) -> None:
     letter = ["--hand=Molly", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
     said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 40).stdout
     assert "<Letter by Molly, 2 pages of 297.64 x 419.53" in said
@@ -355,7 +355,7 @@ def test_a_text_is_written_without_a_gateway(no_gateway: Path, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("writing")
-def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_unwritable_file_is_one_line_of_error(tmp_path: Path) -> None:
     file = str(tmp_path / "a.png")
     assert "the nearest titles are Molly" in called("write", "Hi", "--hand=Moly", "-o", file, code=2).stderr
     assert "png, .pdf or .svg" in called("write", "Hi", "--hand=Molly", "-o", "a.gif", code=2).stderr
@@ -368,7 +368,7 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 # -- pipes, keys and gateways -------------------------------------------------------------------------------
 
 
-def test_a_reader_that_leaves_is_no_error(url: str, tk: toolkit.Connection) -> None:
+def test_closed_pipe_is_no_error(url: str, tk: toolkit.Connection) -> None:
     tk.dweets.post_frame("kitchen", pd.DataFrame({"text": 500 * ["x" * 1_000]}), progress=False)
     for arguments in (["history", "kitchen"], ["history", "kitchen", "--json"]):
         _read_one_line(*arguments)
@@ -393,7 +393,7 @@ def _read_one_line(*arguments: str) -> None:
         assert (process.wait(60), process.stderr.read()) == (0, "")
 
 
-def test_a_tail_whose_reader_leaves_ends(url: str, tk: toolkit.Connection) -> None:
+def test_tail_ends_when_its_reader_closes(url: str, tk: toolkit.Connection) -> None:
     with tailing() as process:
         assert process.stdout is not None
         process.stdout.close()
@@ -404,7 +404,7 @@ def test_a_tail_whose_reader_leaves_ends(url: str, tk: toolkit.Connection) -> No
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 @pytest.mark.parametrize("arguments", [["history", "kitchen"], ["post", "kitchen", "n=1"]])
-def test_a_full_disk_is_one_line(arguments: list[str], url: str, tk: toolkit.Connection) -> None:
+def test_full_disk_is_one_line_of_error(arguments: list[str], url: str, tk: toolkit.Connection) -> None:
     tk.dweets.post("kitchen", 1)
     with open("/dev/full", "wb") as full:
         done = subprocess.run([*TOOLKIT, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
@@ -441,7 +441,7 @@ def test_a_locked_thing_needs_its_key(arguments: list[str], tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("arguments", READERS, ids=" ".join)
-def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gateway) -> None:
+def test_unreachable_gateway_is_one_line_of_error(arguments: list[str], gateway: Gateway) -> None:
     gateway.close()
     said = called(*arguments, f"--url={gateway.base_url}", code=1)
     assert said.stdout == ""
@@ -450,7 +450,7 @@ def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gatew
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "nothing", "http://user:secret@127.0.0.1"])
-def test_a_wrong_url_is_one_line(url: str) -> None:
+def test_invalid_url_is_one_line_of_error(url: str) -> None:
     said = called("post", "kitchen", "n=1", f"--url={url}", code=2).stderr
     assert said.startswith("Error: a base URL is http://")
     assert "secret" not in said

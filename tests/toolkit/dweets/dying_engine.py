@@ -1,4 +1,4 @@
-"""In place of the engine of conditions: the content is a file that says how each attempt at it ends."""
+"""A replacement of the condition engine: the content names a file that says how each attempt ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that loop or eat memory, most of them where the engine's own limits do not end them, and a slow one."""
+"""Conditions that loop or exhaust memory, mostly where the engine's own limits do not stop them, and a slow one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions in their child process: what compiles, what it says, what it costs, and what ends it."""
+"""Conditions in their child process: what compiles, what is returned, its limits, and how it ends."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def peak_memory(worker: ConditionWorker) -> int:
         "<!-- hot\nreturn dweet.c > 30",
     ],
 )
-def test_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
+def test_condition_is_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
     worker.check_compiles(source)
     assert verdicts(worker, source, {"c": 31}, {"c": 30}) == [
         Verdict("true", returned=True),
@@ -117,7 +117,7 @@ def test_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
         ("return '})' + ')]'", "}))]"),
     ],
 )
-def test_the_value_of_a_condition(worker: ConditionWorker, source: str, message: str | None) -> None:
+def test_value_of_a_condition_decides(worker: ConditionWorker, source: str, message: str | None) -> None:
     worker.check_compiles(source)
     assert messages(worker, source, {"c": 31}) == [message]
 
@@ -144,7 +144,7 @@ NO_TEXT = "it threw a value that cannot be converted to a text"
         ("if (dweet) throw {toString() { throw 1 }}; return 1", NO_TEXT),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_value_is_said(worker: ConditionWorker, source: str, fault: str) -> None:
+def test_unusable_value_is_explained(worker: ConditionWorker, source: str, fault: str) -> None:
     worker.check_compiles(source)
     assert verdicts(worker, source, {"c": 31}) == [Verdict(None, fault)]
 
@@ -197,7 +197,7 @@ UNREADABLE = "it must be UTF-8 without NUL"
         ("// nothing", NO_VALUE),
     ],
 )
-def test_what_is_no_condition_is_refused(worker: ConditionWorker, source: str, fault: str) -> None:
+def test_invalid_condition_is_refused(worker: ConditionWorker, source: str, fault: str) -> None:
     with pytest.raises(MalformedRequest, match=f"^the condition doesn't compile: {re.escape(fault)}"):
         worker.check_compiles(source)
 
@@ -210,7 +210,7 @@ def test_no_source_leaves_its_wrapper(worker: ConditionWorker, source: str) -> N
     assert str(verdict.fault).startswith(f"it doesn't compile: {SYNTAX}")
 
 
-def test_nothing_is_left_for_the_next_dweet(worker: ConditionWorker) -> None:
+def test_state_does_not_leak_to_the_next_dweet(worker: ConditionWorker) -> None:
     source = """
         globalThis.count = (globalThis.count || 0) + 1; Array.prototype.count = (Array.prototype.count || 0) + 1;
         if (dweet === 'throw') throw count;
@@ -237,13 +237,13 @@ def test_any_text_of_a_dweet_reaches_its_condition(worker: ConditionWorker, cont
     assert evaluate_all(worker, source, [content]) == [Verdict(message, returned=True)]
 
 
-def test_many_contents_have_their_verdicts_in_order(worker: ConditionWorker) -> None:
+def test_many_contents_are_evaluated_in_order(worker: ConditionWorker) -> None:
     assert messages(worker, "String(dweet)", *range(1_000)) == [str(number) for number in range(1_000)]
 
 
 # Code that runs after the end of the condition, a loop of the engine, and one long step of it.
 @kinds("toString of what it throws", "sort", "digits", never=("endless loop", "memory bomb"))
-def test_one_that_overruns_is_killed_and_stopped(tight: ConditionWorker, kind: str) -> None:
+def test_condition_over_its_cpu_limit_is_stopped(tight: ConditionWorker, kind: str) -> None:
     source = f"if (dweet === 'bad') {{ {HOSTILE[kind]} }} return dweet"
     tight.check_compiles(source)
     found = verdicts(tight, source, "one", "two", "bad", "three")
@@ -252,25 +252,27 @@ def test_one_that_overruns_is_killed_and_stopped(tight: ConditionWorker, kind: s
     assert messages(tight, "dweet", "next") == ["next"]
 
 
-def test_a_source_that_overruns_while_it_is_compiled(tight: ConditionWorker) -> None:
+def test_source_over_its_cpu_limit_at_compilation(tight: ConditionWorker) -> None:
     source = "1)}), (() => { throw {toString() { while (1); }} })(), (function() { return (1"
     with pytest.raises(MalformedRequest, match=f"the condition doesn't compile: {OVERRAN}"):
         tight.check_compiles(source)
     assert messages(tight, "dweet", "next") == ["next"]
 
 
-def test_after_so_many_faults_the_rest_is_not_evaluated(worker: ConditionWorker) -> None:
+def test_evaluation_ends_after_repeated_faults(worker: ConditionWorker) -> None:
     source = "if (dweet < 20) nothing; return true"
     found = verdicts(worker, source, 0, 20, *range(19), 20, *range(20), 20)
     assert [verdict.met for verdict in found] == [False, True, *[False] * 19, True, *[False] * 21]
-    assert found[-1].fault == "ReferenceError: nothing is not defined"
+    assert found[-1].fault == (
+        "ReferenceError: nothing is not defined; write dweet.nothing for a field, 'nothing' for a text"
+    )
     assert not found[-1].stops
 
 
 # -- evaluations that do not end --------------------------------------------------------------------------------
 
 
-def test_an_interrupted_evaluation_is_repeated_with_more_time() -> None:
+def test_interrupted_evaluation_is_retried_with_more_time() -> None:
     source = "let sum = 0; for (let n = 0; n < 1e6; n++) sum += dweet; return sum > 1e6 && String(sum)"
     with ConditionWorker((1e-6, 60.0)) as worker:
         worker.check_compiles(source)
@@ -309,7 +311,7 @@ CRASHED = "the process that ran it crashed or hung twice"
         ("overran interrupted", "it was interrupted after 100 ms of CPU time, and after 1000 ms when", False),
     ],
 )
-def test_an_evaluation_that_ends_early_is_repeated_once(
+def test_evaluation_that_ends_early_is_retried_once(
     attempts: str, fault: str | None, stops: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conditions, "ENGINE_MODULE", "tests.toolkit.dweets.dying_engine")
@@ -358,7 +360,7 @@ def test_the_limit_counts_cpu_time_only() -> None:
         suspending.join()
 
 
-def test_a_stop_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_logs_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     with ConditionWorker() as worker:
         worker.stop()
         with pytest.raises(ServiceFailure):

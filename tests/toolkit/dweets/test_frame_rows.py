@@ -1,4 +1,4 @@
-"""Rows of frames as JSON, and as the typed columns of an archive: as if each row were written by itself."""
+"""Rows of frames as JSON and as typed columns of an archive: as if each row were written alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.toolkit.archive.archive_rows_made import START
+from tests.toolkit.archive.archive_rows import START
 from toolkit.archive.parquet_files import LONGEST_TEXT, Row, table_of_frame, table_of_rows
 from toolkit.dweets import frame_rows
 from toolkit.dweets.frame_rows import row_contents, row_texts
@@ -74,7 +74,7 @@ def test_a_frame_has_the_columns_of_its_rows(kind: str) -> None:
     assert of_frame.select(of_rows.column_names).equals(of_rows)
 
 
-def test_no_row_is_no_text() -> None:
+def test_no_rows_give_no_text() -> None:
     assert row_texts(pd.DataFrame({"a": []})).to_pylist() == []
     assert row_contents(pd.DataFrame()) == []
 
@@ -93,6 +93,6 @@ def test_no_row_is_no_text() -> None:
         ({1: [1, 2]}, "name every column with text"),
     ],
 )
-def test_what_cannot_be_json_is_refused(columns: dict[Any, Any], reason: str) -> None:
+def test_values_that_are_not_json_are_refused(columns: dict[Any, Any], reason: str) -> None:
     with pytest.raises(InvalidArgument, match=reason):
         row_contents(pd.DataFrame(columns))

@@ -1,4 +1,4 @@
-"""Keys are never shown: not in answers, logs, errors, tracebacks, representations or files."""
+"""Keys are never shown: not in responses, logs, errors, tracebacks, representations or files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import toolkit
 from tests.conftest import operator_of
 from tests.mail_server import eventually
 from toolkit.connection import Connection
-from toolkit.errors import ToolkitError
+from toolkit.errors import DataWarning, ToolkitError
 from toolkit.secret import Secret
 from toolkit_gateway import Gateway
 
@@ -81,7 +81,8 @@ def test_no_key_in_the_folder(tmp_path: Path) -> None:
         issued = operator_of(gateway).issue_lock()
         tk.dweets.lock("garage", lock="garage-lock", key=MASTER)
         tk.dweets.lock("attic", lock=issued.lock, key=issued.master_key)
-        tk.dweets.set_alert("attic", who="a@b.example", condition="return true", key=issued.master_key)
+        with pytest.warns(DataWarning, match="no mail server"):
+            tk.dweets.set_alert("attic", who="a@b.example", condition="return true", key=issued.master_key)
         tk.dweets.post("attic", {"n": 1}, key=issued.master_key)
         # Not while its file is being written: that has another name until it is whole.
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"])
@@ -96,7 +97,7 @@ def held_by(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_secret_does_not_leave_by_a_side_door() -> None:
+def test_secret_cannot_be_pickled_copied_or_formatted() -> None:
     secret = Secret("Zx9-master")
     for show in (repr, str, format, lambda s: f"{s:>40}", lambda s: f"{s!s} {s!r}", lambda s: s._repr_html_()):
         assert "Zx9" not in show(secret)
@@ -112,6 +113,6 @@ def test_a_secret_does_not_leave_by_a_side_door() -> None:
     "url",
     ["http://user:Zx9@127.0.0.1", "http://Zx9@127.0.0.1", "http://127.0.0.1?key=Zx9", "ftp://Zx9", "http://h:Zx9"],
 )
-def test_a_base_url_that_cannot_be_is_not_shown(url: str) -> None:
+def test_invalid_base_url_is_not_shown(url: str) -> None:
     shown = shown_by(lambda: toolkit.connect(url))
     assert "Zx9" not in shown

@@ -1,4 +1,4 @@
-"""LiveDweets as one types it: every control, every error a sentence, nothing lost, no thread left."""
+"""LiveDweets in Python: every control, every error as a sentence, nothing lost, no thread left."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def drawings_of(live: LiveDweets, act: Callable[[], object] = lambda: None) -> l
     return drawings
 
 
-def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection) -> None:
+def test_arriving_dweets_are_drawn_and_collected(tk: toolkit.Connection) -> None:
     path = ROOT / "data" / "seattle_weather_daily_2012_2015.csv"
     weather = pd.read_csv(path, parse_dates=["date"], index_col="date").head(250)
     with LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date") as live:
@@ -67,7 +67,7 @@ def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection) -> None:
     assert live.picture().startswith(b"\x89PNG")
 
 
-def test_only_the_last_are_kept_and_drawn(tk: toolkit.Connection) -> None:
+def test_only_the_newest_points_are_drawn(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", points=10, keep=50) as live:
         tk.dweets.post_frame("roof", pd.DataFrame({"n": range(120)}), progress=False)
         live.wait(120)
@@ -76,7 +76,7 @@ def test_only_the_last_are_kept_and_drawn(tk: toolkit.Connection) -> None:
     assert live.points.options == (10,)
 
 
-def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
+def test_flood_of_dweets_is_drawn_rarely_without_loss(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n") as live:
         drawings = drawings_of(live)
         for start in range(0, 4_000, 500):
@@ -111,7 +111,7 @@ def test_several_things_are_drawn_together(tk: toolkit.Connection) -> None:
     assert rows_of(live) == [["celsius", "9"]]
 
 
-def test_things_are_added_and_left_out_while_it_runs(tk: toolkit.Connection) -> None:
+def test_things_are_added_and_removed_while_running(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n") as live:
         live.add_thing.value = "cellar"
         assert (live.things.value, live.add_thing.value) == (("roof", "cellar"), "")
@@ -141,7 +141,7 @@ def test_the_first_six_numbers_are_drawn(tk: toolkit.Connection) -> None:
     assert len(live.fields.options) == 9
 
 
-def test_pause_keeps_the_picture_and_loses_nothing(tk: toolkit.Connection) -> None:
+def test_pause_freezes_the_chart_without_loss(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n") as live:
         live.pause.value = True
         assert "Paused" in live.status.value
@@ -161,7 +161,7 @@ def test_a_wait_for_a_stopped_widget_says_that_it_stopped(tk: toolkit.Connection
         live.wait(1)
 
 
-def test_start_goes_on_after_stop_with_what_is_new(tk: toolkit.Connection) -> None:
+def test_start_after_stop_continues_with_new_dweets(tk: toolkit.Connection) -> None:
     live = LiveDweets(tk, "roof", "n")
     tk.dweets.post("roof", {"n": 1})
     live.wait(1)
@@ -178,7 +178,7 @@ def test_start_goes_on_after_stop_with_what_is_new(tk: toolkit.Connection) -> No
     assert live.comm is None
 
 
-def test_shown_again_it_resumes_with_what_it_missed(tk: toolkit.Connection) -> None:
+def test_shown_again_widget_resumes_without_loss(tk: toolkit.Connection) -> None:
     live = LiveDweets(tk, "roof", "n")
     live.set_state({"_view_count": 1})
     tk.dweets.post("roof", {"n": 1})
@@ -217,9 +217,7 @@ def test_an_observer_of_another_widget_may_stop_it(tk: toolkit.Connection) -> No
     assert not live.running
 
 
-def test_running_the_cell_again_stops_what_it_made_before(
-    tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rerunning_the_cell_stops_the_earlier_widget(tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
         monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
@@ -234,7 +232,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
         each.stop()
 
 
-def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
+def test_locked_thing_is_shown_as_an_error(tk: toolkit.Connection, gateway: Gateway) -> None:
     lock = operator_of(gateway).issue_lock()
     tk.dweets.post("door", {"opened": 1})
     tk.dweets.lock("door", lock=lock.lock, key=lock.master_key)
@@ -253,7 +251,7 @@ def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gatewa
         assert allowed.error is None
 
 
-def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
+def test_lost_connection_is_shown_until_it_returns(tmp_path: Path) -> None:
     port = free_port()
     gateway = Gateway(tmp_path, port=port)
     with toolkit.connect(gateway.base_url) as tk, LiveDweets(tk, "roof", "n") as live:
@@ -269,7 +267,7 @@ def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
             assert "Stopped after 1 dweet." in live.status.value
 
 
-def test_content_without_the_field_is_said(tk: toolkit.Connection) -> None:
+def test_content_without_the_field_is_reported(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "celsius") as live:
         tk.dweets.post("roof", {"fahrenheit": 70, HOSTILE: HOSTILE})
         live.wait(1)
@@ -279,7 +277,7 @@ def test_content_without_the_field_is_said(tk: toolkit.Connection) -> None:
     assert "&lt;img" in live.readings.value
 
 
-def test_a_time_that_is_none_is_said(tk: toolkit.Connection) -> None:
+def test_missing_time_column_is_reported(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n", time="noon") as live:
         tk.dweets.post("roof", {"n": 1})
         live.wait(1)
@@ -301,7 +299,7 @@ def test_the_rate_is_of_the_last_minute() -> None:
     assert rate(650 + 580).endswith("/ min")
 
 
-def test_names_without_end_do_not_fill_the_table() -> None:
+def test_many_new_names_do_not_fill_the_table() -> None:
     readings = LiveReadings()
     for number in range(20):
         readings.add([{"thing": "roof", "content": {f"{number} {n}": n for n in range(200)}}], 0)
@@ -310,12 +308,12 @@ def test_names_without_end_do_not_fill_the_table() -> None:
 
 
 @pytest.mark.parametrize(("points", "keep"), [(1, 10), (11, 10)])
-def test_points_that_cannot_be_are_refused(tk: toolkit.Connection, points: int, keep: int) -> None:
+def test_invalid_points_are_refused(tk: toolkit.Connection, points: int, keep: int) -> None:
     with pytest.raises(InvalidArgument):
         LiveDweets(tk, "roof", points=points, keep=keep)
 
 
 @pytest.mark.parametrize("things", ["", ["roof", "a\nb"]])
-def test_names_that_no_thing_has_are_refused(tk: toolkit.Connection, things: str | list[str]) -> None:
+def test_invalid_thing_names_are_refused(tk: toolkit.Connection, things: str | list[str]) -> None:
     with pytest.raises(InvalidArgument, match="a thing's name"):
         LiveDweets(tk, things)

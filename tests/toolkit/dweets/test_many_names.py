@@ -1,4 +1,4 @@
-"""Contents with more names than a frame has room for: at most 200 columns, in memory as large as the contents."""
+"""Contents with too many names for a frame: at most 200 columns, in memory proportional to the contents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import raw_call
 from toolkit import LiveDweets
 from toolkit.archive.parquet_files import Row, table_of_rows
 from toolkit.connection import Connection
-from toolkit.errors import InvalidArgument
+from toolkit.errors import DataWarning, InvalidArgument
 
 ROWS, NAMES = 150, 1_000
 
@@ -44,7 +44,7 @@ def bytes_used(run: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_names_of_its_own_do_not_fill_the_memory(tk: Connection) -> None:
+def test_many_unique_names_use_bounded_memory(tk: Connection) -> None:
     post(tk, "t", attack())
 
     def read() -> None:
@@ -56,7 +56,7 @@ def test_names_of_its_own_do_not_fill_the_memory(tk: Connection) -> None:
     assert bytes_used(read) < 120_000_000
 
 
-def test_an_archive_file_of_many_names_fits_the_memory() -> None:
+def test_archive_file_of_many_names_uses_bounded_memory() -> None:
     rows = [Row(n, n, None, written(content)) for n, content in enumerate(attack(), 1)]
 
     def write() -> None:
@@ -67,7 +67,7 @@ def test_an_archive_file_of_many_names_fits_the_memory() -> None:
     assert bytes_used(write) < 120_000_000
 
 
-def test_long_keys_above_many_names_do_not_fill_the_memory(tk: Connection) -> None:
+def test_long_parent_keys_use_bounded_memory(tk: Connection) -> None:
     post(tk, "t", [{f"{row}" + "k" * 20_000: {f"{n}": n for n in range(3_000)}} for row in range(30)])
 
     def read() -> None:
@@ -77,7 +77,7 @@ def test_long_keys_above_many_names_do_not_fill_the_memory(tk: Connection) -> No
     assert bytes_used(read) < 120_000_000
 
 
-def test_the_most_frequent_names_have_the_columns(tk: Connection) -> None:
+def test_most_frequent_names_become_columns(tk: Connection) -> None:
     values: list[dict[str, Any]] = [{f"rare-{row}-{n}": n for n in range(20)} for row in range(30)]
     for row, value in enumerate(values):
         value["air"] = {"celsius": row}
@@ -96,12 +96,12 @@ def readers(tk: Connection) -> dict[str, Callable[..., pd.DataFrame]]:
         "latest": lambda **wanted: tk.dweets.latest("t", **wanted),
         "since": lambda **wanted: tk.dweets.history("t", since="2026-01-01", **wanted),
         "backtest": lambda **wanted: tk.dweets.backtest("t", "dweet.n0 > 1", **wanted).iloc[:, 4:],
-        "several": lambda **wanted: tk.dweets.history(["t", "other"], **wanted).iloc[:, 1:],
+        "several": lambda **wanted: tk.dweets.history(["t", "t"], **wanted).iloc[:, 1:],
     }
 
 
 @pytest.mark.parametrize("name", ["history", "latest", "since", "backtest", "several"])
-def test_columns_asks_for_others(tk: Connection, name: str) -> None:
+def test_columns_argument_selects_other_names(tk: Connection, name: str) -> None:
     post(tk, "t", [{"deep": {"a.b": {"c": 1.5}}, **{f"n{n}": n for n in range(300)}}])
     read = readers(tk)[name]
     with pytest.warns(UserWarning, match="101 of the 301 names"):
@@ -110,7 +110,8 @@ def test_columns_asks_for_others(tk: Connection, name: str) -> None:
         warnings.simplefilter("error", UserWarning)
         frame = tk.dweets.history("t", columns=[f"n{n}" for n in range(300)])
         assert frame.shape == (1, 300)
-    few = read(columns=["n299", "deep.a.b.c", "nowhere"])
+    with pytest.warns(DataWarning, match="no dweet has the field 'nowhere'"):
+        few = read(columns=["n299", "deep.a.b.c", "nowhere"])
     assert few.columns.tolist() == ["n299", "deep.a.b.c", "nowhere"]
     assert few.iloc[0].tolist() == [299, 1.5, None]
     assert read(columns="n299").columns.tolist() == ["n299"]
@@ -120,7 +121,7 @@ def test_columns_asks_for_others(tk: Connection, name: str) -> None:
 
 @pytest.mark.parametrize("content", [{"a.b": 1, "a": {"b": 2}}, {"a": {"b": 2}, "a.b": 1}])
 @pytest.mark.parametrize("others", [[], [{"a": {"b": 3}}, {"a.b": 4}]])
-def test_a_key_with_a_dot_goes_before_nested_keys(tk: Connection, content: object, others: list[object]) -> None:
+def test_key_with_a_dot_wins_over_nested_keys(tk: Connection, content: object, others: list[object]) -> None:
     post(tk, "t", [content, *others])
     for name, read in readers(tk).items():
         if name not in ("latest", "backtest"):
@@ -130,7 +131,7 @@ def test_a_key_with_a_dot_goes_before_nested_keys(tk: Connection, content: objec
     assert table_of_rows("t", rows).column("a.b").to_pylist() == [1, 3, 4][: len(rows)]
 
 
-def test_columns_of_a_content_with_a_thing_of_its_own(tk: Connection) -> None:
+def test_content_field_thing_has_its_column(tk: Connection) -> None:
     post(tk, "t", [{"thing": "mine", "n": 1}, 5])
     assert tk.dweets.history("t", columns=["thing"])["thing"].tolist()[0] == "mine"
     both = tk.dweets.history(["t"], columns=["thing", "content.thing", "content"])

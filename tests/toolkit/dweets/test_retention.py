@@ -50,12 +50,12 @@ def headers(gateway: Gateway, path: str) -> http.client.HTTPMessage:
 
 
 @pytest.mark.parametrize("path", ["/get/latest/dweet/for/short", "/get/dweets/for/short", "/get/stats", "/get/nothing"])
-def test_each_response_tells_the_retention(gateway: Gateway, tk: toolkit.Connection, path: str) -> None:
+def test_each_response_has_the_retention_header(gateway: Gateway, tk: toolkit.Connection, path: str) -> None:
     assert headers(gateway, path)["X-Dweet-Retention"] == "500"
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
-def test_stored_dweets_tell_how_many_are_gone(gateway: Gateway, tk: toolkit.Connection, kind: str) -> None:
+def test_stored_dweets_count_the_deleted_ones(gateway: Gateway, tk: toolkit.Connection, kind: str) -> None:
     with pytest.warns(UserWarning, match="has deleted"):
         oldest = tk.dweets.history("full").index[0]
     target = f"/get/stored/dweets/for/full?responseType={kind}&date="
@@ -66,7 +66,7 @@ def test_stored_dweets_tell_how_many_are_gone(gateway: Gateway, tk: toolkit.Conn
     assert headers(gateway, f"/get/stored/dweets/for/nothing?date={DAY}")["X-Dweet-Gone"] is None
 
 
-def test_a_large_stored_day_tells_it_too() -> None:
+def test_large_stored_day_counts_the_deleted_ones() -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,000 dweets were sent"):
@@ -88,7 +88,7 @@ CALLS: dict[str, Callable[[toolkit.Connection, str], pd.DataFrame]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_reading_warns_of_dweets_that_are_gone(tk: toolkit.Connection, call: str) -> None:
+def test_reading_warns_of_deleted_dweets(tk: toolkit.Connection, call: str) -> None:
     with pytest.warns(UserWarning, match="deleted 700 dweets of 'full', all before 2026-01-") as warned:
         CALLS[call](tk, "full")
     assert [warning.filename for warning in warned] == [__file__]
@@ -97,14 +97,14 @@ def test_reading_warns_of_dweets_that_are_gone(tk: toolkit.Connection, call: str
         CALLS[call](tk, "short")
 
 
-def test_what_is_kept_is_read_without_a_warning(tk: toolkit.Connection) -> None:
+def test_retained_dweets_are_read_without_a_warning(tk: toolkit.Connection) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert tk.dweets.history("full", since="2026-01-02")["n"].iloc[-1] == ROWS - 1
         tk.dweets.post_frame("exactly", pd.DataFrame({"n": range(500)}), progress=False)
 
 
-def test_history_of_what_is_kept_causes_no_warning(tk: toolkit.Connection) -> None:
+def test_history_within_the_retention_causes_no_warning(tk: toolkit.Connection) -> None:
     with pytest.warns(UserWarning, match="has deleted"):
         kept = tk.dweets.history("full")
     with warnings.catch_warnings():
@@ -114,7 +114,7 @@ def test_history_of_what_is_kept_causes_no_warning(tk: toolkit.Connection) -> No
         assert tk.dweets.history("full", since=kept.index[0], until=kept.index[1])["n"].tolist() == [ROWS - 500]
 
 
-def test_the_newest_of_a_partly_kept_day_cause_no_warning() -> None:
+def test_newest_of_a_partly_deleted_day_cause_no_warning() -> None:
     clock = SteppedClock(DEMO_START, timedelta(seconds=1))
     with Gateway(keep=700, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,200 dweets were sent"):
@@ -136,7 +136,7 @@ def test_gateway_refuses_to_keep_less_than_a_history() -> None:
         Gateway(keep=499)
 
 
-def test_gateways_on_redis_tell_what_is_gone() -> None:
+def test_gateways_on_redis_count_deleted_dweets() -> None:
     clock = SteppedClock(DEMO_START, timedelta(seconds=1))
     with Gateway(store=fresh_url(), keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,200 dweets were sent"):

@@ -1,4 +1,4 @@
-"""Any JSON value and any name, there and back. Deeper with ``--long``."""
+"""Any JSON value and any name is returned unchanged. More examples with ``--long``."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def there_and_back(gateway: Gateway, name: str, value: Any) -> None:
 
 @QUICK
 @given(name=NAMES, value=VALUES)
-def test_any_value_and_any_name(shared: Gateway, name: str, value: Any) -> None:
+def test_any_value_and_name_round_trip(shared: Gateway, name: str, value: Any) -> None:
     there_and_back(shared, name, value)
 
 
 @pytest.mark.long
 @settings(QUICK, max_examples=3_000)
 @given(name=NAMES, value=VALUES)
-def test_any_value_and_any_name_at_depth(shared: Gateway, name: str, value: Any) -> None:
+def test_any_value_and_name_round_trip_at_depth(shared: Gateway, name: str, value: Any) -> None:
     there_and_back(shared, name, value)
 
 
@@ -80,7 +80,7 @@ def test_any_query_becomes_content_that_says_the_same(pairs: list[tuple[str, str
 
 @QUICK
 @given(garbage=st.binary(min_size=1, max_size=300))
-def test_any_bytes_over_the_socket_leave_the_gateway_answering(shared: Gateway, garbage: bytes) -> None:
+def test_any_bytes_leave_the_gateway_responsive(shared: Gateway, garbage: bytes) -> None:
     call = Caller(shared)
     call("POST", "/dweet/for/fuzz", garbage)
     call("GET", "/get/stats?" + garbage.hex())

@@ -1,4 +1,4 @@
-"""Gaps, outliers, resampling, statistics: worked by hand, by brute force, and on the real series."""
+"""Gaps, outliers, resampling and statistics: against hand calculations, brute force and real series."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cities() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("module", [series_analysis, series_gaps])
-def test_the_examples_run(module: ModuleType) -> None:
+def test_analysis_examples_run(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0
@@ -63,7 +63,7 @@ def hours(*numbers: float) -> pd.DatetimeIndex:
 # -- gaps -------------------------------------------------------------------------------------------------
 
 
-def test_gaps_are_counted_in_the_usual_spacing() -> None:
+def test_gaps_count_missing_intervals_of_usual_length() -> None:
     found = gaps(pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11)))
     assert found["missing"].tolist() == [3, 1]
     assert found["start"].tolist() == list(hours(3, 8))
@@ -76,12 +76,12 @@ def test_the_factor_says_how_long_a_gap_is(factor: float, number: int) -> None:
     assert len(gaps(pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11)), factor=factor)) == number
 
 
-def test_gaps_do_not_depend_on_the_order_of_rows_nor_on_times_that_are_there_twice() -> None:
+def test_gaps_ignore_row_order_and_duplicate_times() -> None:
     times = hours(7, 0, 1, 2, 2, 2, 2, 3, 8)
     assert gaps(pd.DataFrame({"v": 1.0}, index=times))["missing"].tolist() == [3]
 
 
-def test_each_thing_has_gaps_of_its_own() -> None:
+def test_gaps_are_found_per_thing() -> None:
     slow = pd.DataFrame({"thing": "slow", "v": 1.0}, index=hours(0, 24, 48, 72))
     fast = pd.DataFrame({"thing": "fast", "v": 1.0}, index=hours(0, 1, 2, 9))
     found = gaps(pd.concat([slow, fast]))
@@ -90,7 +90,7 @@ def test_each_thing_has_gaps_of_its_own() -> None:
     assert found["length"].tolist() == [pd.Timedelta("7h"), silent]
 
 
-def test_the_hour_that_the_real_series_lack_is_found(cities: pd.DataFrame) -> None:
+def test_missing_hour_of_the_real_series_is_found(cities: pd.DataFrame) -> None:
     found = gaps(cities)
     assert found["thing"].tolist() == ["seattle", "san_francisco"]
     assert found["start"].astype(str).unique().tolist() == ["2010-03-14 02:00:00"]
@@ -115,7 +115,7 @@ def test_a_field_without_any_value_is_one_gap() -> None:
     assert found[["start", "end", "missing"]].to_numpy().tolist() == [[*hours(0, 3), 4]]
 
 
-def test_silence_up_to_the_end_of_the_observation_is_a_gap() -> None:
+def test_silence_until_the_end_is_a_gap() -> None:
     frame = pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2))
     assert gaps(frame).empty
     for until in (hours(9)[0], "2026-01-01T09:00Z", "2026-01-01 09:00"):
@@ -123,7 +123,7 @@ def test_silence_up_to_the_end_of_the_observation_is_a_gap() -> None:
     assert gaps(frame, until="2026-01-01 01:00").empty
 
 
-def test_one_time_has_no_usual_spacing_to_count_gaps_in() -> None:
+def test_single_time_has_no_gaps() -> None:
     frame = pd.DataFrame({"thing": ["once", *3 * ["hourly"]], "v": 1.0}, index=hours(0, 1, 2, 3))
     assert gaps(frame, longer_than="2h")[["thing", "missing"]].to_numpy().tolist() == [["once", 1]]
 
@@ -171,7 +171,7 @@ def _hampel_by_hand(values: list[float], window: int) -> list[tuple[float, float
 
 
 @pytest.mark.parametrize("window", [3, 4, 25])
-def test_hampel_is_what_its_definition_says(weather: pd.DataFrame, window: int) -> None:
+def test_hampel_filter_matches_its_definition(weather: pd.DataFrame, window: int) -> None:
     for field in ("wind", "precipitation"):
         values = weather[field].head(200)
         expected, score = hampel(values.to_numpy(), window)
@@ -180,7 +180,7 @@ def test_hampel_is_what_its_definition_says(weather: pd.DataFrame, window: int) 
         np.testing.assert_allclose(score, [far for _, far in by_hand])
 
 
-def test_a_spike_in_a_constant_series_is_an_outlier_and_a_constant_series_has_none() -> None:
+def test_only_a_spike_in_a_constant_series_is_an_outlier() -> None:
     flat = pd.DataFrame({"v": [5.0] * 30}, index=hours(*range(30)))
     assert outliers(flat).empty
     flat.iloc[7] = 6.0
@@ -205,7 +205,7 @@ def test_planted_outliers_are_found_in_real_weather(weather: pd.DataFrame) -> No
     assert set(outliers(broken).index) - set(before) == set(weather.index[places])
 
 
-def test_missing_values_are_passed_over() -> None:
+def test_outliers_ignore_missing_values() -> None:
     frame = pd.DataFrame({"v": pd.array([1, None, 2, 1, 2, 99, 1, 2, 1], dtype="Int64")}, index=hours(*range(9)))
     assert outliers(frame)["value"].tolist() == [99.0]
 
@@ -214,7 +214,7 @@ def test_missing_values_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_resampling_agrees_with_python_by_hand(weather: pd.DataFrame, how: series_analysis.Aggregation) -> None:
+def test_resampling_matches_plain_python(weather: pd.DataFrame, how: series_analysis.Aggregation) -> None:
     by_hand = {
         "mean": standard.fmean,
         "median": standard.median,
@@ -233,13 +233,13 @@ def test_resampling_agrees_with_python_by_hand(weather: pd.DataFrame, how: serie
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
-def test_an_interval_without_values_is_missing_not_nought(how: series_analysis.Aggregation) -> None:
+def test_interval_without_values_is_missing_not_zero(how: series_analysis.Aggregation) -> None:
     found = resample(pd.DataFrame({"v": [1, 2]}, index=hours(0, 48)), "1D", how)
     middle = found["v"].iloc[1]
     assert middle == 0 if how == "count" else np.isnan(middle)
 
 
-def test_things_are_resampled_apart(cities: pd.DataFrame) -> None:
+def test_things_are_resampled_separately(cities: pd.DataFrame) -> None:
     monthly = resample(cities, "1MS")
     warmest = monthly.groupby("thing")["temp"].idxmax().dt.month
     assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}
@@ -249,7 +249,7 @@ def test_rate_counts_each_interval() -> None:
     assert rate(pd.DataFrame({"v": 1}, index=hours(0, 0.5, 2)), "1h")["dweets"].tolist() == [2, 0, 1]
 
 
-def test_statistics_count_what_is_missing() -> None:
+def test_statistics_count_missing_values() -> None:
     found = statistics(pd.DataFrame({"v": [1.0, None, 3.0], "w": "text"}, index=hours(0, 1, 2)))
     assert found["field"].tolist() == ["v"]
     assert found.iloc[0][["count", "missing", "mean", "50%"]].tolist() == [2, 1, 2.0, 2.0]
@@ -258,7 +258,7 @@ def test_statistics_count_what_is_missing() -> None:
 # -- axes -------------------------------------------------------------------------------------------------
 
 
-def test_a_device_s_own_time_is_found_and_put_on_the_axis() -> None:
+def test_time_column_of_a_device_becomes_the_index() -> None:
     index = hours(0, 1, 2).rename("created")
     columns = {"at": ["2012-01-03T00:00:00", None, "2012-01-01T00:00:00"], "note": ["a", "b", "c"], "v": [1, 2, 3]}
     frame = pd.DataFrame(columns, index=index)
@@ -275,7 +275,7 @@ def test_offsets_become_utc_also_where_they_differ() -> None:
     assert on_time_axis(frame, "at").index.hour.tolist() == [11, 10]
 
 
-def test_truth_values_and_text_are_no_numbers() -> None:
+def test_booleans_and_text_are_not_numeric() -> None:
     frame = pd.DataFrame({"a": [1], "b": [1.5], "c": [True], "d": ["x"], "e": pd.array([None], dtype="boolean")})
     assert chosen_columns(frame, None) == ["a", "b"]
 
@@ -315,7 +315,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_refused_in_words(weather: pd.DataFrame, case: str) -> None:
+def test_invalid_arguments_are_refused_with_a_reason(weather: pd.DataFrame, case: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         REFUSED[case](weather)
     assert re.search(r"[a-z]{3}", str(refused.value))
@@ -331,7 +331,7 @@ def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame, 
 # -- the accessor -----------------------------------------------------------------------------------------
 
 
-def test_a_history_has_its_analysis_with_it(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
+def test_history_frame_has_the_accessor(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
     tk.dweets.post_frame("seattle", weather.head(400).drop(weather.index[50:60]))
     history = tk.dweets.history("seattle").dweets.on("date")
     assert history.dweets.gaps()["missing"].tolist() == [10]
@@ -346,7 +346,7 @@ def test_a_frame_without_time_says_what_it_needs() -> None:
         pd.DataFrame({"a": [1]}).dweets.statistics()
 
 
-def test_unix_times_go_on_the_axis() -> None:
+def test_unix_times_become_the_index() -> None:
     frame = pd.DataFrame({"ts": [1_767_225_600, 1_767_229_200], "n": [1, 2]})
     found = frame.dweets.on("ts", unit="s")
     assert found.index.tolist() == pd.date_range("2026-01-01", periods=2, freq="h", tz="UTC").tolist()
@@ -384,7 +384,7 @@ def test_plot_takes_axes_unit_and_title(weather: pd.DataFrame, monkeypatch: pyte
     pyplot.close("all")
 
 
-def test_fields_of_other_magnitudes_have_their_own_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_of_different_magnitudes_have_separate_axes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     from matplotlib import pyplot
 

@@ -1,4 +1,4 @@
-"""The client: against the gateway, and against a server with literal replies."""
+"""The client against the gateway, and against a server with literal responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toolkit_gateway import DEMO_SEED
 from toolkit_gateway.runtime import Runtime
 
 
-def test_a_style_knows_every_parameter_of_the_wire() -> None:
+def test_style_has_every_parameter_of_the_wire() -> None:
     assert set(Style.__annotations__) == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
@@ -52,7 +52,7 @@ def test_a_style_knows_every_parameter_of_the_wire() -> None:
         *((Style(handwriting_color=text), "png", {"handwriting_color": text}) for text in ("1b3a8a", "#1b3a8a80")),
     ],
 )
-def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:
+def test_style_is_written_as_query_parameters(style: Style, kind: str, query: dict[str, str]) -> None:
     assert query_of(style, kind) == query
 
 
@@ -65,12 +65,12 @@ def test_a_signature_names_every_parameter(hands: toolkit.Connection, name: str)
         getattr(hands.handwriting, name)(*["Molly"] * 4 if name == "letters" else ["Hi", "Molly"], colour="navy")
 
 
-def test_every_preset_is_another_look(hands: toolkit.Connection) -> None:
+def test_presets_look_different(hands: toolkit.Connection) -> None:
     looks = [hands.handwriting.png("Hello", "Molly", random_seed=7, **PRESETS[name]) for name in PRESETS]
     assert len({look.digest for look in looks}) == len(PRESETS)
 
 
-def test_a_picture_and_its_figures(hands: toolkit.Connection) -> None:
+def test_picture_has_its_figures(hands: toolkit.Connection) -> None:
     done = hands.handwriting.png("Dear Ada,\nhello", "molly", height="auto", random_seed=7)
     assert (done.handwriting, done.seed, done.lines, done.width, done.overflow) == ("Molly", 7, 2, 504, False)
     alpha = done.image().getchannel("A")
@@ -87,13 +87,13 @@ def test_one_seed_is_one_writing_in_all_formats(hands: toolkit.Connection) -> No
         assert getattr(hands.handwriting, kind)("Hello", "Molly", **page).image().tobytes() == png
 
 
-def test_a_fresh_seed_gives_the_writing_again(hands: toolkit.Connection) -> None:
+def test_returned_seed_repeats_the_writing(hands: toolkit.Connection) -> None:
     first = hands.handwriting.png("Hello", "Molly")
     assert hands.handwriting.png("Hello", "Molly", random_seed=first.seed) == first
     assert hands.handwriting.png("Hello", "Molly").data != first.data
 
 
-def test_in_the_demo_world_fresh_seeds_repeat(demo: toolkit.Gateway) -> None:
+def test_demo_gateway_repeats_its_fresh_seeds(demo: toolkit.Gateway) -> None:
     expected = Runtime(seed=DEMO_SEED).random
     with toolkit.connect(demo) as tk:
         seeds = [tk.handwriting.png("Hello", "Molly").seed for _ in range(2)]
@@ -101,7 +101,7 @@ def test_in_the_demo_world_fresh_seeds_repeat(demo: toolkit.Gateway) -> None:
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
-def test_it_shows_itself(hands: toolkit.Connection, kind: str, tmp_path: Path) -> None:
+def test_rendering_has_a_notebook_repr(hands: toolkit.Connection, kind: str, tmp_path: Path) -> None:
     done = getattr(hands.handwriting, {"replay": "animation"}.get(kind, kind))(
         "Hello", "Molly", height=40, random_seed=7
     )
@@ -129,14 +129,14 @@ def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a file", "folder.png"]
 
 
-def test_a_pdf_shows_its_text_after_the_connection(running: toolkit.Gateway) -> None:
+def test_pdf_shows_its_text_after_close(running: toolkit.Gateway) -> None:
     with toolkit.connect(running) as tk:
         made = [tk.handwriting.pdf("Hi", "Molly"), tk.handwriting.letter("Hi", "Molly", page="A6", margin=5)]
     for done in made:
         assert done._repr_mimebundle_() == {"text/plain": repr(done)}
 
 
-def test_what_cannot_be_a_path_is_refused(hands: toolkit.Connection) -> None:
+def test_invalid_path_is_refused(hands: toolkit.Connection) -> None:
     letter = hands.handwriting.letter("Hi", "Molly", page="A6", margin=5)
     picture = letter.picture(dpi=20)
     sheet = hands.handwriting.contact_sheet([picture])
@@ -158,7 +158,7 @@ def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
     assert "background:#2b2b2b" in drawing._repr_mimebundle_()["image/svg+xml"]
 
 
-def test_a_name_that_nobody_has(hands: toolkit.Connection) -> None:
+def test_unknown_handwriting_suggests_the_nearest(hands: toolkit.Connection) -> None:
     with pytest.raises(InvalidArgument, match="no handwriting 'Moly': the nearest titles are Molly"):
         hands.handwriting.png("Hello", "Moly")
     with pytest.raises(InvalidArgument, match=r"see available\(\)"):
@@ -167,7 +167,7 @@ def test_a_name_that_nobody_has(hands: toolkit.Connection) -> None:
         hands.handwriting.png("Hello", 7)
 
 
-def test_nothing_is_sent_that_cannot_be(hands: toolkit.Connection) -> None:
+def test_invalid_parameters_are_not_sent(hands: toolkit.Connection) -> None:
     for text, why in ((7, "text is a str, not an int"), ("x" * 9001, "9000"), ("\ud800", "UTF-8")):
         with pytest.raises(InvalidArgument, match=why):
             hands.handwriting.png(text, "Molly")
@@ -184,7 +184,7 @@ def test_every_problem_is_in_the_error(hands: toolkit.Connection) -> None:
         hands.handwriting.png("क", "Molly")
 
 
-def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection, tmp_path: Path) -> None:
+def test_sweep_has_a_row_for_each_combination(hands: toolkit.Connection, tmp_path: Path) -> None:
     frame = hands.handwriting.sweep(
         "Hello", ["Molly", "Perry"], line_spacing=[1, 2, 3], handwriting_color="#123456", random_seed=range(1, 3)
     )
@@ -266,7 +266,7 @@ def literal() -> Iterator[tuple[toolkit.Connection, dict]]:
     thread.join()
 
 
-def test_a_server_that_knows_the_specification_only(literal: tuple[toolkit.Connection, dict]) -> None:
+def test_client_works_with_the_specification_only(literal: tuple[toolkit.Connection, dict]) -> None:
     tk, replies = literal
     file = io.BytesIO()
     Image.new("RGBA", (40, 10), (0, 0, 0, 51)).save(file, "PNG")
@@ -295,7 +295,7 @@ def test_a_server_that_knows_the_specification_only(literal: tuple[toolkit.Conne
         ((200, {}, b'[{"id":"x"}]'), UnexpectedReply, "missing required field `title`"),
     ],
 )
-def test_failures_of_another_server(
+def test_failures_of_another_server_are_errors(
     literal: tuple[toolkit.Connection, dict], reply: tuple, error: type[Exception], text: str
 ) -> None:
     tk, replies = literal
@@ -306,7 +306,7 @@ def test_failures_of_another_server(
         assert caught.value.retry_after == 7
 
 
-def test_a_server_that_pages_for_ever_ends(literal: tuple[toolkit.Connection, dict]) -> None:
+def test_endless_paging_is_cut_off(literal: tuple[toolkit.Connection, dict]) -> None:
     tk, replies = literal
     replies["/handwritings"] = (200, {}, RECORD)
     assert len(tk.handwriting.available()) == 1

@@ -1,4 +1,4 @@
-"""Mail merge: a file for each row, rows that cannot be, resuming, and what stops everything."""
+"""Mail merge: a file for each row, invalid rows, resuming, and what stops a run."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_wrong_templates_and_parameters_write_nothing(
         ("sum", Decimal("NaN"), "sum is missing"),
     ],
 )
-def test_an_error_of_a_row_stops_no_other_row(
+def test_error_of_a_row_does_not_stop_others(
     hands: toolkit.Connection, tmp_path: Path, column: str, value: object, said: str
 ) -> None:
     rows = [{"name": name, "text": "Hi", "sum": 1.5} for name in ("Ada", "Bo", "Cy")]
@@ -157,7 +157,7 @@ def test_only_letters_that_changed_are_written_again(hands: toolkit.Connection, 
     assert hands.handwriting.letters(changed, TEMPLATE, "Perry", tmp_path, **SMALL)["is_new"].all()
 
 
-def test_a_file_that_is_not_whole_is_written_again(hands: toolkit.Connection, tmp_path: Path) -> None:
+def test_incomplete_file_is_written_again(hands: toolkit.Connection, tmp_path: Path) -> None:
     first = hands.handwriting.letters(GUESTS, TEMPLATE, "Molly", tmp_path, random_seed=7, **SMALL)
     half, gone, _ = map(Path, first["path"])
     whole = half.read_bytes()
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_whole_is_written_again(hands: toolkit.Connection, tm
     assert not third["is_new"].any()
 
 
-def test_a_seed_belongs_to_a_file_not_to_its_row(hands: toolkit.Connection, tmp_path: Path) -> None:
+def test_seed_belongs_to_a_file_not_to_its_row(hands: toolkit.Connection, tmp_path: Path) -> None:
     first = hands.handwriting.letters(
         GUESTS, "Dear {name}", "Molly", tmp_path, file_name="{name}", random_seed=7, **SMALL
     )
@@ -201,7 +201,7 @@ def test_an_interrupted_run_resumes(hands: toolkit.Connection, tmp_path: Path, m
     assert done["error"].isna().all()
 
 
-def test_a_busy_service_slows_a_run_down_and_its_end_stops_it(tmp_path: Path) -> None:
+def test_busy_service_slows_a_run_and_its_end_stops_it(tmp_path: Path) -> None:
     gateway = Gateway(config={"handwriting": {"burst": 4, "calls_a_second": 40, "renderers": 1, "waiting": 1}})
     frame = pd.DataFrame({"name": [f"Guest {n}" for n in range(400)]})
     with toolkit.connect(gateway.base_url) as tk:
@@ -223,7 +223,7 @@ def _close_after(gateway: Gateway, folder: Path, count: int) -> None:
     gateway.close()
 
 
-def test_text_that_did_not_fit_is_told(
+def test_text_that_does_not_fit_is_reported(
     hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     render = Renderer.render_letter

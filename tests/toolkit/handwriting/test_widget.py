@@ -1,4 +1,4 @@
-"""HandwritingExplorer without a browser: controls in, picture, figures and code out."""
+"""HandwritingExplorer without a browser: controls, picture, figures and code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     assert set(look.style) == set(Style.__annotations__)
 
 
-def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> None:
+def test_variances_of_real_people_are_green(explorer: HandwritingExplorer) -> None:
     slider = explorer.look.line_variance
     slider.value = 0.1
     assert slider.style.handle_color == "#7cb342"
@@ -67,7 +67,7 @@ def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> 
     slider.value = 0
 
 
-def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:
+def test_generated_code_reproduces_the_view(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:
     explorer.text.value = 'It\'s "quoted"\nand \\ on two lines'
     explorer.look.size.value = 33
     explorer.look.line_variance.value = explorer.look.word_variance.value = 0.1
@@ -78,7 +78,7 @@ def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: tool
         assert eval(explorer.code, {"tk": hands}).data == explorer.file.data == file_offered(explorer)
 
 
-def test_the_seed_stays_or_goes(explorer: HandwritingExplorer) -> None:
+def test_seed_is_kept_or_renewed(explorer: HandwritingExplorer) -> None:
     look = explorer.look
     look.size.value = 30
     assert look.seed.value == 1
@@ -89,7 +89,7 @@ def test_the_seed_stays_or_goes(explorer: HandwritingExplorer) -> None:
     assert look.seed.value != rolled
 
 
-def test_a_hand_by_title_by_id_or_by_its_picture(explorer: HandwritingExplorer) -> None:
+def test_hand_is_chosen_by_title_id_or_picture(explorer: HandwritingExplorer) -> None:
     explorer.picker.name.value = "Perry"
     assert explorer.result.handwriting == "Perry"
     titles = [card.description for card in explorer.picker.cards]
@@ -169,7 +169,7 @@ def test_an_animation_is_played_in_place_of_the_picture(explorer: HandwritingExp
         (lambda e: e.picker.name.set_trait("value", "Moly"), "nearest titles are Molly"),
     ],
 )
-def test_a_mistake_is_a_sentence_and_the_picture_stays(explorer: HandwritingExplorer, wrong, said: str) -> None:
+def test_error_is_a_sentence_and_the_picture_stays(explorer: HandwritingExplorer, wrong, said: str) -> None:
     before = explorer.result
     wrong(explorer)
     assert said in explorer.status.value
@@ -209,7 +209,7 @@ def test_no_file_is_offered_while_it_is_replaced(explorer: HandwritingExplorer) 
     assert file_offered(explorer) == explorer.file.data
 
 
-def test_turning_pages_of_hands_keeps_link_and_picture_true(explorer: HandwritingExplorer) -> None:
+def test_paging_through_hands_keeps_link_and_picture(explorer: HandwritingExplorer) -> None:
     explorer.picker.next_button.click()
     assert file_offered(explorer) == explorer.file.data
     explorer.text.value = "क"
@@ -218,14 +218,14 @@ def test_turning_pages_of_hands_keeps_link_and_picture_true(explorer: Handwritin
     assert "The picture shows earlier settings" in explorer.status.value
 
 
-def test_what_is_compared_keeps_the_code_that_made_it(explorer: HandwritingExplorer) -> None:
+def test_compared_pictures_keep_their_code(explorer: HandwritingExplorer) -> None:
     explorer.text.value = "क"
     explorer.keep_button.click()
     assert explorer.paper.value.count("&#x27;Hello&#x27;") == 2
     assert "क" not in explorer.paper.value
 
 
-def test_without_a_gateway_it_says_so() -> None:
+def test_missing_gateway_is_reported() -> None:
     with toolkit.connect("http://127.0.0.1:9") as tk:
         explorer = HandwritingExplorer(tk)
     assert "Trying again may help" in explorer.status.value

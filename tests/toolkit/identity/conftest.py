@@ -1,4 +1,4 @@
-"""A gateway whose clock stands still, and one client of its identity service."""
+"""A gateway with a frozen clock, and one client of its identity service."""
 
 from __future__ import annotations
 

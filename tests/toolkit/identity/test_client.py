@@ -1,4 +1,4 @@
-"""The client as a person uses it, against the real gateway and against a hostile one."""
+"""The identity client against the real gateway and against a hostile one."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_frames_keep_their_types_when_they_are_empty(lab: Lab, identity: Identit
     assert listed.dtypes.astype(str).to_dict() == PAYMENT_COLUMNS
 
 
-def test_the_trace_has_one_row_a_call_with_where_it_led(lab: Lab, identity: IdentityClient) -> None:
+def test_trace_has_one_row_per_call_with_its_next_state(lab: Lab, identity: IdentityClient) -> None:
     with identity.session() as session:
         session.authenticate(lab.gateway.handset("happy"))
         session.eligibility()
@@ -142,7 +142,7 @@ def test_the_trace_has_one_row_a_call_with_where_it_led(lab: Lab, identity: Iden
         ("no_crm", NotFound, 1012),
     ],
 )
-def test_every_phone_comes_to_its_status_and_its_class(
+def test_every_phone_gives_its_status_and_error_class(
     lab: Lab, identity: IdentityClient, preset: str, kind: type[ServiceError] | None, code: int
 ) -> None:
     expected = pytest.raises(kind) if kind else nullcontext()
@@ -156,7 +156,7 @@ def test_every_phone_comes_to_its_status_and_its_class(
         assert caught.value.retry_after == (900 if kind is RateLimited else None)
 
 
-def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None:
+def test_steps_out_of_order_name_the_missing_step(lab: Lab, identity: IdentityClient) -> None:
     with identity.session() as session:
         for call, first in (
             (session.authenticate_device, "start_authentication"),
@@ -172,7 +172,7 @@ def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None
         identity.start_authentication()
 
 
-def test_a_session_never_asks_about_the_phone_before(lab: Lab, identity: IdentityClient) -> None:
+def test_session_never_reuses_an_earlier_phone(lab: Lab, identity: IdentityClient) -> None:
     with identity.session() as session:
         session.authenticate(lab.gateway.handset("happy"))
         with pytest.raises(NotAuthenticated):
@@ -182,7 +182,7 @@ def test_a_session_never_asks_about_the_phone_before(lab: Lab, identity: Identit
 
 
 @pytest.mark.parametrize("is_failing", [False, True])
-def test_a_session_forgets_and_says_so(lab: Lab, identity: IdentityClient, is_failing: bool) -> None:
+def test_closed_session_forgets_its_secrets(lab: Lab, identity: IdentityClient, is_failing: bool) -> None:
     phone = lab.gateway.handset("happy")
     with suppress(RuntimeError), identity.session() as session:
         user = session.authenticate(phone)
@@ -231,7 +231,7 @@ def test_target_url_is_never_opened_by_itself(lab: Lab, identity: IdentityClient
     assert identity.trace()["operation"].tolist() == ["authenticateByRedirect"]
 
 
-def test_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: IdentityClient) -> None:
+def test_planted_fingerprint_is_refused_before_any_call(lab: Lab, identity: IdentityClient) -> None:
     phone = lab.gateway.handset("happy")
     with identity.session() as session, identity.session() as attacker:
         attacker.start_authentication(phone)
@@ -264,7 +264,7 @@ def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("fault", [None, (500, {}, b"{}"), (503, {}, b""), (429, {}, b"{}")])
-def test_nothing_is_ever_sent_twice(lab: Lab, hostile: Callable, fault: Reply | None) -> None:
+def test_requests_are_never_repeated(lab: Lab, hostile: Callable, fault: Reply | None) -> None:
     answers: list[Reply | None] = []
 
     def answer(path: str, body: bytes) -> Reply | None:
@@ -355,7 +355,7 @@ def spoiled_client(hostile: Callable) -> Callable[[str, object], IdentityClient]
     return make
 
 
-def test_a_right_server_of_anybody_is_taken(spoiled_client: Callable) -> None:
+def test_any_conforming_server_is_accepted(spoiled_client: Callable) -> None:
     assert walk(spoiled_client("", None))["payment_id"].tolist() == [GUID]
 
 
@@ -397,7 +397,7 @@ def test_a_right_server_of_anybody_is_taken(spoiled_client: Callable) -> None:
         ("MaskedAccountNumber", "9" * 16),
     ],
 )
-def test_answers_that_break_the_contract_are_refused(spoiled_client: Callable, name: str, value: object) -> None:
+def test_responses_outside_the_contract_are_refused(spoiled_client: Callable, name: str, value: object) -> None:
     with pytest.raises(UnexpectedReply) as caught:
         walk(spoiled_client(name, value))
     assert str(value) not in str(caught.value) or value in (None, 0, 1, 2, 5, 7, "")
@@ -418,7 +418,7 @@ def test_answers_that_break_the_contract_are_refused(spoiled_client: Callable, n
         b"[" * 100_000,
     ],
 )
-def test_envelopes_that_are_none_are_refused(hostile: Callable, payload: bytes) -> None:
+def test_malformed_envelopes_are_refused(hostile: Callable, payload: bytes) -> None:
     _, identity = hostile(lambda path, body: (200, {}, payload))
     with pytest.raises(UnexpectedReply):
         identity.echo("x")
@@ -437,7 +437,7 @@ def test_server_text_is_text_in_every_table(spoiled_client: Callable) -> None:
     assert "&lt;script&gt;" in shown
 
 
-def test_an_expired_code_is_told_before_the_call(lab: Lab, identity: IdentityClient) -> None:
+def test_expired_code_is_reported_before_the_call(lab: Lab, identity: IdentityClient) -> None:
     with identity.session() as session:
         user = session.authenticate(lab.gateway.handset("happy"))
         session.eligibility()
@@ -453,13 +453,13 @@ def test_an_expired_code_is_told_before_the_call(lab: Lab, identity: IdentityCli
         assert session.state == "expired"
 
 
-def test_a_server_without_identity_is_told_apart(hostile: Callable) -> None:
+def test_server_without_identity_has_its_own_error(hostile: Callable) -> None:
     _, identity = hostile(lambda path, body: envelope(body, None, Status=1, Description="x"))
     with pytest.raises(ServiceFailure):
         identity.echo("x")
 
 
-def test_payment_details_take_rows_a_series_and_one_id(lab: Lab, identity: IdentityClient) -> None:
+def test_payment_details_accept_rows_series_or_one_id(lab: Lab, identity: IdentityClient) -> None:
     with identity.session() as session:
         session.authenticate(lab.gateway.handset("no_challenge"))
         session.eligibility()

@@ -1,4 +1,4 @@
-"""Where a secret could show itself, tried with a canary."""
+"""Places where a secret could appear, tested with a canary."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def verbose(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=True)
 
 
-def test_a_verbose_traceback_in_ipython_shows_no_secret(verbose: subprocess.CompletedProcess[str]) -> None:
+def test_verbose_ipython_traceback_shows_no_secret(verbose: subprocess.CompletedProcess[str]) -> None:
     (code,) = re.findall(r"ISSUED (\S+)", verbose.stderr)
     said = verbose.stdout
     for kind in ("KeyRejected", "NotFound", "Unreachable", "SessionClosed", "CodeExpired", "Conflict", "TypeError"):
@@ -177,7 +177,7 @@ def trouble(kind: str) -> tuple[LiteralServer | None, str]:
 
 
 @pytest.mark.parametrize("kind", ["refused", "hang up", "bad JSON", "500", "401", "echo"])
-def test_no_text_of_a_library_or_a_server_is_passed_through(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_repeat_no_text_of_library_or_server(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     server, base_url = trouble(kind)
     tk = toolkit.connect(base_url, credentials={"ApiClientId": CANARY})
@@ -194,7 +194,7 @@ def test_no_text_of_a_library_or_a_server_is_passed_through(kind: str, caplog: p
     assert "accountEcho" in str(error) or "contract" in str(error)
 
 
-def test_a_timeout_says_only_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeout_error_names_only_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         tk = toolkit.connect(base_url, credentials={"ApiClientId": CANARY})
@@ -248,7 +248,7 @@ def test_tables_hold_no_secret_in_any_form(lab: Lab, tmp_path: Path) -> None:
     assert "Secret(***)" in steps, "the answer is hidden without a hash"
 
 
-def test_a_notebook_that_was_run_and_saved_holds_no_secret(tmp_path: Path) -> None:
+def test_saved_notebook_holds_no_secret(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
     cells = [
         "import sys; sys.path.insert(0, " + repr(str(ROOT)) + ")",

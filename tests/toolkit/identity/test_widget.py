@@ -29,7 +29,7 @@ def walkthrough(tk: toolkit.Connection) -> IdentityWalkthrough:
     return IdentityWalkthrough(tk)
 
 
-def test_it_needs_the_phones_of_the_demo_world() -> None:
+def test_walkthrough_needs_the_demo_phones() -> None:
     identity = {"clients": CLIENTS, "carriers": CARRIERS, "subscribers": PEOPLE[20:22]}
     credentials = {"ApiClientId": SHOP}
     with Gateway(config={"identity": identity}) as gateway, toolkit.connect(gateway, credentials=credentials) as tk:
@@ -39,12 +39,31 @@ def test_it_needs_the_phones_of_the_demo_world() -> None:
             gateway.handset("happy")
 
 
+def test_it_walks_through_a_gateway_at_a_url(gateway: Gateway, walkthrough: IdentityWalkthrough) -> None:
+    with toolkit.connect(gateway.base_url, operator_key=gateway.operator_key) as tk:
+        elsewhere = IdentityWalkthrough(tk)
+        for preset in gateway.presets:
+            ends = []
+            for each in (walkthrough, elsewhere):
+                each.preset.value = preset
+                each.run_all()
+                ends.append((each.summary(), repr(each.error)))
+            assert ends[0] == ends[1]
+        for name in ATTACKS:
+            outcome = elsewhere.try_attack(name)
+            assert outcome.refused if outcome else "real clock" in elsewhere.status.value, name
+        elsewhere.preset.value = "happy"
+        elsewhere.run_all()
+        elsewhere.reset_phone()
+        assert elsewhere.state == "revoked"
+
+
 def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
     for step in steps:
         getattr(walkthrough, step).click()
 
 
-def test_a_step_too_early_says_what_comes_first(walkthrough: IdentityWalkthrough) -> None:
+def test_early_step_names_the_missing_step(walkthrough: IdentityWalkthrough) -> None:
     for place, (name, (label, _)) in enumerate(STEPS.items()):
         for later in list(STEPS)[place + 1 :]:
             walk(walkthrough, later)
@@ -70,7 +89,7 @@ def test_a_step_that_is_refused_opens_nothing(walkthrough: IdentityWalkthrough) 
     assert words(walkthrough) == "your program gateway carrier phone"
 
 
-def test_a_wrong_answer_is_told_and_forgotten(walkthrough: IdentityWalkthrough) -> None:
+def test_wrong_answer_is_reported_and_cleared(walkthrough: IdentityWalkthrough) -> None:
     for step in ("start", "open", "finish", "eligibility"):
         walkthrough.take(step)
     walkthrough.answer.value = "00000"
@@ -100,7 +119,7 @@ def test_each_attack_is_refused_by_its_rule(walkthrough: IdentityWalkthrough, na
     assert walkthrough.sequence.drawing == drawing
 
 
-def test_attacks_leave_the_flow_in_the_middle_alone(walkthrough: IdentityWalkthrough) -> None:
+def test_attacks_do_not_change_the_current_flow(walkthrough: IdentityWalkthrough) -> None:
     for step in ("start", "open", "finish", "eligibility"):
         walkthrough.take(step)
     for name in 2 * sorted(set(ATTACKS) - {"let the clock run"}):  # a second time as well
@@ -112,9 +131,7 @@ def test_attacks_leave_the_flow_in_the_middle_alone(walkthrough: IdentityWalkthr
     assert walkthrough.error is None
 
 
-def test_it_shows_a_picture_and_a_line_where_widgets_cannot_run(
-    walkthrough: IdentityWalkthrough, tk: toolkit.Connection
-) -> None:
+def test_walkthrough_without_a_kernel_shows_a_picture(walkthrough: IdentityWalkthrough, tk: toolkit.Connection) -> None:
     walkthrough.run_all()
     bundle = walkthrough._repr_mimebundle_()
     assert bundle["text/plain"] == repr(walkthrough)
@@ -163,7 +180,7 @@ def test_the_time_left_follows_the_clock(walkthrough: IdentityWalkthrough) -> No
     assert "begin again" in walkthrough.status.value
 
 
-def test_what_is_too_old_before_the_code_has_expired(walkthrough: IdentityWalkthrough) -> None:
+def test_expired_fingerprint_ends_the_flow(walkthrough: IdentityWalkthrough) -> None:
     walk(walkthrough, "start")
     pass_time(walkthrough, 121)
     assert walkthrough.state == "expired"
@@ -177,7 +194,7 @@ def test_what_is_too_old_before_the_code_has_expired(walkthrough: IdentityWalkth
     assert walkthrough.state == "expired"
 
 
-def test_a_step_taken_twice_shows_what_the_service_answers(walkthrough: IdentityWalkthrough) -> None:
+def test_repeated_step_shows_the_service_error(walkthrough: IdentityWalkthrough) -> None:
     walk(walkthrough, "start", "open", "open")
     assert "✗ 2003" in words(walkthrough)
     walk(walkthrough, "finish", "finish")
@@ -202,7 +219,7 @@ def test_a_reset_phone_answers_its_question_again(walkthrough: IdentityWalkthrou
     assert walkthrough.state == "unlocked"
 
 
-def test_the_real_clock_says_why_it_stands() -> None:
+def test_real_clock_cannot_be_advanced() -> None:
     with Gateway() as gateway, toolkit.connect(gateway) as tk:
         shown = IdentityWalkthrough(tk)
         shown.advance.click()
@@ -237,7 +254,7 @@ def test_diagrams_are_drawn_from_the_table() -> None:
     assert sum(shape["text"].startswith("● ") for shape in drawing.shapes if shape["kind"] == "text") == 2
 
 
-def test_every_control_has_a_word_for_those_who_cannot_see_it(walkthrough: IdentityWalkthrough) -> None:
+def test_every_control_has_an_accessible_name(walkthrough: IdentityWalkthrough) -> None:
     controls = [*(getattr(walkthrough, step) for step in STEPS), walkthrough.again, walkthrough.attack_button]
     assert all(control.description for control in controls)
     assert all(control.description for control in (walkthrough.preset, walkthrough.answer, walkthrough.attack))

@@ -1,4 +1,4 @@
-"""What one types in a notebook, against the real gateway and against literal replies."""
+"""The rewards client in a notebook, against the real gateway and against literal responses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def connected() -> Iterator[toolkit.Connection]:
         yield tk
 
 
-def test_a_generated_device_id(connected: toolkit.Connection) -> None:
+def test_new_device_id_has_the_documented_form(connected: toolkit.Connection) -> None:
     device = connected.rewards.new_device_id("acme")
     assert re.fullmatch(f"acme-{UUID}", device)
     assert connected.rewards.start_session(device)["device"].tolist() == [device]
@@ -46,7 +46,7 @@ def test_a_generated_device_id(connected: toolkit.Connection) -> None:
         connected.rewards.new_device_id("no token")
 
 
-def test_a_session_and_its_moments(connected: toolkit.Connection) -> None:
+def test_session_and_moments_give_frames(connected: toolkit.Connection) -> None:
     start = datetime.now().astimezone()
     session = connected.rewards.start_session(DEVICE, start=start)
     assert session["date"].iloc[0] == pd.Timestamp(start)
@@ -65,7 +65,7 @@ def test_a_moment_that_earns_nothing_is_a_row(connected: toolkit.Connection) -> 
         connected.rewards.page(moment)
 
 
-def test_a_frame_of_moments(connected: toolkit.Connection, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frame_of_moments_is_sent_row_by_row(connected: toolkit.Connection, capsys: pytest.CaptureFixture[str]) -> None:
     connected.rewards.start_session(DEVICE)
     given = pd.DataFrame({"device": DEVICE, "moment_id": ["a", "b", "c"], "test": [False, True, False]})
     answered = connected.rewards.moments(given, progress=False)
@@ -98,7 +98,7 @@ def test_a_moment_has_the_name_that_the_service_stores(connected: toolkit.Connec
     assert row["moment_id"].tolist() == operator_of(connected.gateway).decisions()["moment_id"].tolist() == ["caf\xe9"]
 
 
-def test_a_page(connected: toolkit.Connection) -> None:
+def test_reward_page_is_read(connected: toolkit.Connection) -> None:
     page = connected.rewards.page(connected.rewards.moment(DEVICE, "run", test=True))
     assert "[TEST] A reward" in page.html
     bundle = page._repr_mimebundle_()
@@ -110,26 +110,26 @@ def test_a_page(connected: toolkit.Connection) -> None:
     assert page.body_url + "#show" in page.frame
 
 
-def test_a_page_with_emoji_has_a_picture_without_a_warning() -> None:
+def test_page_with_emoji_is_drawn_without_a_warning() -> None:
     page = RewardPage("A cold drink \N{CUP WITH STRAW}", "\u4f60\u597d", "http://127.0.0.1/reward/1")
     assert page.picture().startswith(b"\x89PNG")
 
 
-def test_a_page_without_words_has_none(connected: toolkit.Connection) -> None:
+def test_page_without_text_has_no_picture(connected: toolkit.Connection) -> None:
     moment = connected.rewards.moment(DEVICE, "run", test=True).iloc[0]
     for words in ({}, {"title": float("nan"), "message": None}):
         page = connected.rewards.page({"body_url": moment["body_url"], **words})
         assert (page.title, page.message) == ("", "")
 
 
-def test_a_page_that_is_not_there(connected: toolkit.Connection) -> None:
+def test_missing_page_is_an_error(connected: toolkit.Connection) -> None:
     with pytest.raises(NotFound) as caught:
         RewardPage("t", "m", f"{connected.base_url}/reward/nothing?k=wrong").fetch()
     assert (caught.value.status, caught.value.code) == (404, "unknown_reward")
     assert "wrong" not in str(caught.value)
 
 
-def test_errors_come_back_as_the_class_that_was_raised() -> None:
+def test_errors_keep_their_class_over_http() -> None:
     with (
         Gateway(config={"rewards": settings(calls_a_minute=1)}) as gateway,
         toolkit.connect(gateway, credentials=KEYS) as tk,
@@ -154,7 +154,7 @@ def test_errors_come_back_as_the_class_that_was_raised() -> None:
             assert "partner-key" not in str(error.value)
 
 
-def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_for_a_missing_key_works_when_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway(tmp_path) as gateway:
         monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
         with toolkit.connect() as tk:
@@ -168,7 +168,7 @@ def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeyp
                 assert "toolkit.connect(toolkit.Gateway.demo())" in str(told.value)
 
 
-def test_the_demo_world_brings_its_keys_and_repeats() -> None:
+def test_demo_gateway_has_keys_and_repeats() -> None:
     def run() -> pd.DataFrame:
         with Gateway.demo() as demo, toolkit.connect(demo) as tk:
             tk.rewards.start_session(DEVICE)
@@ -178,7 +178,7 @@ def test_the_demo_world_brings_its_keys_and_repeats() -> None:
     assert run().equals(run())
 
 
-def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.Connection) -> None:
+def test_simulation_of_real_decisions_decides_the_same(connected: toolkit.Connection) -> None:
     rules = {"default": {"p": 0.5, "min_gap_s": 0}}
     with (
         Gateway(config={"rewards": settings(rules)}) as gateway,
@@ -210,7 +210,7 @@ def literal(status: int, body: bytes) -> Iterator[str]:
     server.stop()
 
 
-def test_the_specifications_own_answer_is_read() -> None:
+def test_response_of_the_specification_is_read() -> None:
     body = (
         b'{"date": "2014-10-03T18:07:10.114233", "view": {"id": "v1", "modal": {"message": "You finished.",'
         b' "body_url": "http://rewards.example/p?x=1", "title": "A cold drink on us"}}}'

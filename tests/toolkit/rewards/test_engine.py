@@ -1,4 +1,4 @@
-"""Each rule with its reason and its trace; draws; configuration."""
+"""Each rule with its reason and its trace; random draws; configuration."""
 
 from __future__ import annotations
 
@@ -127,11 +127,11 @@ def test_rules_are_walked_in_their_order() -> None:
         ({"rewards": [(NOON - DAY_MS + 1, "run")]}, "DEVICE_CAP"),
     ],
 )
-def test_a_day_rolls(given: dict[str, Any], reason: str) -> None:
+def test_daily_cap_is_a_rolling_day(given: dict[str, Any], reason: str) -> None:
     assert decide({"default": {**OPEN, "per_device_per_day": 1}}, **given).reason == reason
 
 
-def test_a_cap_of_nought_never_frees() -> None:
+def test_cap_of_zero_never_frees() -> None:
     decision = decide({"default": {**OPEN, "per_device_per_day": 0}})
     assert "frees_at" not in decision.trace[-1]
     assert sentence({"reason": "DEVICE_CAP", "trace": decision.trace}).endswith("none is ever possible.")
@@ -162,7 +162,7 @@ def test_pacing_ignores_rewards_that_are_no_longer_configured() -> None:
     assert campaign.decide(moment, DeviceState(), {"last year's": 5}).reason == "REWARDED"
 
 
-def test_a_test_costs_nothing() -> None:
+def test_test_moment_spends_nothing() -> None:
     state, spent = DeviceState(), {"reward": 1000}
     moment = Moment("app", "dev-1", "run", NOON, test=True)
     decision = Engine(Configuration()).decide(moment, state, spent)
@@ -173,19 +173,19 @@ def test_a_test_costs_nothing() -> None:
 # -- draws -------------------------------------------------------------------------------------------------
 
 
-def test_a_share_of_p_wins() -> None:
+def test_share_of_wins_is_p() -> None:
     won = sum(random_number(7, "draw", "app", f"dev-{number}", "run", "0") < 0.3 for number in range(60_000))
     assert abs(won / 60_000 - 0.3) < 0.01
 
 
-def test_parts_are_kept_apart() -> None:
+def test_random_numbers_depend_on_each_part() -> None:
     assert random_number(7, "a|b") != random_number(7, "a", "b")
     assert random_number(7, "a", "bc") != random_number(7, "ab", "c")
     assert random_number(7, "a", "") != random_number(7, "a")
     assert random_number(8, "a") != random_number(7, "a")
 
 
-def test_the_order_of_calls_changes_nothing_where_no_shared_cap_binds() -> None:
+def test_call_order_is_irrelevant_without_shared_caps() -> None:
     engine = Engine(Configuration.parse({"default": {**OPEN, "p": 0.5}}))
     moments = [(f"dev-{d}", f"m-{m}") for d in range(20) for m in range(5) for _ in range(3)]
 
@@ -244,7 +244,7 @@ def test_rules_apply_to_a_name_in_any_unicode_form() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "a b", "\xe9", "-acme", "acme\n", "a" * 65])
-def test_a_company_token_that_no_device_id_can_have_is_refused(token: str) -> None:
+def test_impossible_company_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidArgument, match="company_token: expected a text matching"):
         checked({"gatewaykey": "k", "company_token": token}, Partner)
 
@@ -312,13 +312,13 @@ def test_a_configuration_error_never_shows_a_key() -> None:
         assert "hush" not in str(refused.value)
 
 
-def test_parsing_leaves_the_table_as_it_is() -> None:
+def test_parsing_does_not_change_the_table() -> None:
     table = {"moments": {"run": {"arms": {"A": {"p": 1}}}}}
     assert Configuration.parse(table) == Configuration.parse(table)
     assert table == {"moments": {"run": {"arms": {"A": {"p": 1}}}}}
 
 
-def test_one_file_in_two_forms(tmp_path: Path) -> None:
+def test_toml_and_json_give_the_same_rules(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(
         "seed = 7\n[default]\np = 0.4\n[quiet_hours]\nstart = 22:00:00\nend = 07:00:00\n"
         "[moments.run]\np = 0.5\narms = {A = {p = 0.5}, B = {p = 0.7}}\n"
@@ -338,7 +338,7 @@ def test_one_file_in_two_forms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none.toml", "broken.toml", "broken.json"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "broken.toml").write_text("seed =", "utf-8")
     (tmp_path / "broken.json").write_text("{", "utf-8")
     with pytest.raises(InvalidArgument, match=f"{name} (cannot be read|is not (TOML|JSON))"):

@@ -1,4 +1,4 @@
-"""Statistics against published values, and what the analysis makes of decisions."""
+"""Statistics against published values, and the analysis of decisions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from toolkit.rewards.analysis.rates import DECISION_COLUMNS, decision_frame, wil
         (300, 1000, 0.2724, 0.3291),
     ],
 )
-def test_wilson(hits: int, n: int, low: float, high: float) -> None:
+def test_wilson_interval_matches_published_values(hits: int, n: int, low: float, high: float) -> None:
     assert wilson_interval(hits, n) == pytest.approx((low, high), abs=5e-5)
     assert wilson_interval(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
 
 
 # scipy.stats.t.ppf(0.975, degrees)
 @pytest.mark.parametrize(("degrees", "t"), [(1, 12.7062), (1.5, 6.0167), (10, 2.2281), (100, 1.9840), (1e12, 1.9600)])
-def test_quantile_of_student(degrees: float, t: float) -> None:
+def test_student_quantile_matches_published_values(degrees: float, t: float) -> None:
     assert t_quantile(degrees) == pytest.approx(t, abs=5e-5)
 
 
@@ -171,11 +171,11 @@ def test_the_funnel_by_a_column() -> None:
         funnel(DECISIONS.assign(step="a"), by="step")
 
 
-def test_a_funnel_of_nothing_has_zeros() -> None:
+def test_empty_funnel_has_zeros() -> None:
     assert steps(funnel(decision_frame([]))) == {"moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
 
 
-def test_the_funnel_takes_zeros_and_ones() -> None:
+def test_funnel_accepts_zeros_and_ones() -> None:
     frame = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [1, 0, 1]})
     assert funnel(frame)["n"].tolist() == [3, 2]
 
@@ -196,13 +196,13 @@ def test_times_are_read_in_any_form(kind: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["OTHER", None])
-def test_the_cap_report_ends_with_reasons_of_another_server(reason: str | None) -> None:
+def test_cap_report_lists_unknown_reasons_last(reason: str | None) -> None:
     table = analysis.cap_report(DECISIONS.assign(reason=reason))
     assert table["n"].iloc[-1] == table["n"].sum() == 4
     assert table["share"].sum() == 1
 
 
-def test_the_cap_report() -> None:
+def test_cap_report_counts_each_cap() -> None:
     table = analysis.cap_report(DECISIONS).set_index("reason")
     assert "TEST" not in table.index
     assert dict(table["n"][table["n"] > 0]) == {"MIN_GAP": 1, "DRAW": 1, "REWARDED": 2}
@@ -256,7 +256,7 @@ def test_ab_of_means_has_the_interval_of_welch() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["visits", "often"])
-def test_ab_takes_dependent_rows_of_a_unit_together(outcome: str) -> None:
+def test_ab_groups_dependent_rows_of_a_unit(outcome: str) -> None:
     frame = MANY_ROWS.assign(often=MANY_ROWS["visits"] > 8)
     (line,) = ab(frame, outcome).to_dict("records")
     # All units have equally many rows, so the means of the units have the same mean and the right interval.
@@ -293,7 +293,7 @@ def test_ab_compares_every_pair_of_arms() -> None:
         (DECISIONS, {}, "a comparison needs two arms; the column arm has none"),
     ],
 )
-def test_ab_refuses_what_cannot_be(frame: pd.DataFrame, arguments: dict[str, str], message: str) -> None:
+def test_ab_refuses_invalid_input(frame: pd.DataFrame, arguments: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         ab(frame, **arguments)
 
@@ -309,7 +309,7 @@ EVENTS = simulation.made_up_moments(devices=20, days=3, seed=3)
         ({"default": {"per_device_per_day": 0}}, r"100\.0% .*DEVICE_CAP"),
     ],
 )
-def test_ab_warns_if_stock_or_caps_refused_most_moments(rules: dict[str, Any], refused: str) -> None:
+def test_ab_warns_if_stock_or_caps_refused_most(rules: dict[str, Any], refused: str) -> None:
     with pytest.warns(UserWarning, match=refused):
         ab(simulation.simulate({"moments": ARMS, **rules}, EVENTS), "rewarded")
 
@@ -325,21 +325,21 @@ def test_ab_warns_of_missing_values_and_units_in_both_arms() -> None:
 # -- what-if -----------------------------------------------------------------------------------------------
 
 
-def test_made_up_moments_repeat() -> None:
+def test_generated_moments_repeat() -> None:
     assert EVENTS.equals(simulation.made_up_moments(devices=20, days=3, seed=3))
     assert EVENTS["at"].is_monotonic_increasing
     assert len(simulation.made_up_moments(devices=5, days=1, count=77)) == 77
     pd.testing.assert_series_equal(simulation.made_up_moments(devices=1, days=1, count=0).dtypes, EVENTS.dtypes)
 
 
-def test_a_what_if_repeats_and_follows_its_rules() -> None:
+def test_simulation_repeats_and_follows_its_rules() -> None:
     first = simulation.simulate({"default": {"p": 0.5}}, EVENTS)
     assert first.equals(simulation.simulate({"default": {"p": 0.5}}, EVENTS))
     none = simulation.simulate({"default": {"p": 0}}, EVENTS)
     assert (first["rewarded"].sum(), none["rewarded"].sum()) == (pytest.approx(60, abs=40), 0)
 
 
-def test_a_what_if_keeps_traces_where_asked() -> None:
+def test_simulation_keeps_traces_on_request() -> None:
     assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
     with pytest.raises(InvalidArgument, match="has no trace"):
         explain(simulation.simulate({}, EVENTS.head(1), trace=False))
@@ -363,7 +363,7 @@ def test_decisions_can_be_stored_in_files(tmp_path: Path) -> None:
         assert table.attrs == expected.attrs
 
 
-def test_a_what_if_decides_in_the_order_of_time_not_of_text() -> None:
+def test_simulation_decides_in_order_of_time() -> None:
     times = ["2026-01-01T10:00:00+09:00", "2026-01-01T02:00:00+00:00"]  # the first is an hour earlier
     events = pd.DataFrame({"at": times, "device": "d", "moment_id": ["a", "b"]})
     decided = simulation.simulate({"default": {"p": 1, "per_device_per_day": 1}}, events)
@@ -388,13 +388,13 @@ SIMULATE = partial(simulation.simulate, {})
         ((analysis.rate_by_moment, SIMULATE), {"moment_id": [None, *"abcd"]}, "the column moment_id must have a value"),
     ],
 )
-def test_a_column_of_wrong_values_is_refused(functions: tuple[Any, ...], columns: dict[str, Any], message: str) -> None:
+def test_column_of_invalid_values_is_refused(functions: tuple[Any, ...], columns: dict[str, Any], message: str) -> None:
     for function in functions:
         with pytest.raises(InvalidArgument, match=message):
             function(DECISIONS.assign(arm="A", **columns))
 
 
-def test_a_what_if_refuses_what_it_cannot_decide() -> None:
+def test_simulation_refuses_incomplete_moments() -> None:
     with pytest.raises(InvalidArgument, match="no column device"):
         simulation.simulate({}, EVENTS.drop(columns="device"))
     with pytest.raises(InvalidArgument, match="from 0 to 1"):
@@ -407,7 +407,7 @@ def test_a_decision_without_its_reason_is_refused(decision: dict[str, Any]) -> N
         toolkit.rewards.sentence(decision)
 
 
-def test_made_up_readers_look_and_claim() -> None:
+def test_generated_readers_look_and_claim() -> None:
     decided = simulation.simulate({}, EVENTS, shown=1.0, claimed=0.5)
     counts = steps(funnel(decided))
     assert counts["shown"] == counts["rewarded"]

@@ -37,7 +37,7 @@ def explorer() -> Iterator[RewardsExplorer]:
         ("stock", 5, "NO_INVENTORY"),
     ],
 )
-def test_each_control_decides_anew(explorer: RewardsExplorer, control: str, value: float, reason: str) -> None:
+def test_each_control_reruns_the_decisions(explorer: RewardsExplorer, control: str, value: float, reason: str) -> None:
     before, drawn = explorer.decisions, explorer.plots.drawing
     getattr(explorer, control).value = value
     assert (explorer.decisions["reason"] == reason).sum() > (before["reason"] == reason).sum()
@@ -51,7 +51,7 @@ def test_each_control_decides_anew(explorer: RewardsExplorer, control: str, valu
     assert explorer.plots.drawing == drawn
 
 
-def test_explorer_without_rewards_gives_none() -> None:
+def test_explorer_without_rewards_shows_none() -> None:
     shown = RewardsExplorer(events=EVENTS, configuration={"rewards": []})
     shown.stock.value = 5
     assert shown.error is None
@@ -80,7 +80,7 @@ def hints(widget: ipywidgets.Widget) -> str:
     return "".join(page for page in pages if "toolkit-hint" in page)
 
 
-def test_what_a_slider_does_not_reach_is_said(explorer: RewardsExplorer) -> None:
+def test_slider_hint_names_moments_it_does_not_change(explorer: RewardsExplorer) -> None:
     arms = {"a": {"p": 0.4}, "b": {"min_gap_s": 600}}
     moments = {"run": {"p": 0.5, "arms": arms}, "walk": {"per_device_per_day": 9}, "swim": {"enabled": False}}
     shown = RewardsExplorer(events=EVENTS, configuration={"moments": moments})
@@ -113,7 +113,7 @@ def test_a_funnel_never_widens(explorer: RewardsExplorer) -> None:
         assert widths == sorted(widths, reverse=True)
 
 
-def test_a_stock_is_shared_out_as_it_was(explorer: RewardsExplorer) -> None:
+def test_stock_is_distributed_as_before(explorer: RewardsExplorer) -> None:
     items = [{"id": name, "title": name, "stock": stock} for name, stock in (("a", 30), ("b", 10), ("c", 0))]
     shown = RewardsExplorer(events=EVENTS, configuration={"rewards": items})
     shown.stock.value = 9
@@ -132,7 +132,7 @@ def test_arms_by_moment_or_device() -> None:
     assert arms_of_a_device() == 2
 
 
-def test_what_is_shown_can_be_read(explorer: RewardsExplorer) -> None:
+def test_figures_are_readable(explorer: RewardsExplorer) -> None:
     assert list(explorer.funnel["step"]) == ["session", "moment", "rewarded", "shown", "claimed"]
     rewarded = explorer.decisions[explorer.decisions["rewarded"]]
     assert explorer.funnel["n"].iloc[2] == rewarded["session_id"].nunique()
@@ -164,7 +164,7 @@ def test_one_decision_is_explained(explorer: RewardsExplorer) -> None:
     assert explorer.why.value == "REWARDED"
 
 
-def test_the_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer) -> None:
+def test_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer) -> None:
     bundle = explorer._repr_mimebundle_()
     png = base64.b64decode(bundle["image/png"])
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -172,7 +172,7 @@ def test_the_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer
     assert bundle["text/plain"] == f"<RewardsExplorer: {rewarded} of {len(EVENTS)} moments rewarded>"
 
 
-def test_a_name_with_dollar_signs_is_no_formula_and_no_markup() -> None:
+def test_dollar_signs_in_names_are_plain_text() -> None:
     name = r"$\bad$<img src=x>"
     shown = RewardsExplorer(events=EVENTS.assign(moment_id=name))
     assert name in texts(shown)
@@ -194,7 +194,7 @@ def test_without_moments_there_is_no_widget() -> None:
         RewardsExplorer(events=EVENTS.drop(columns="device"))
 
 
-def test_before_is_what_the_given_rules_decide() -> None:
+def test_before_column_uses_the_given_rules() -> None:
     rules = {"default": {"p": 1.0, "min_gap_s": 36_000}}
     shown = RewardsExplorer(events=EVENTS, configuration=rules)
     assert shown.gap.value == 600
@@ -203,7 +203,7 @@ def test_before_is_what_the_given_rules_decide() -> None:
     assert shown.summary().startswith(f"RewardsExplorer: {decided['rewarded'].sum()} of")
 
 
-def test_a_test_reward_in_a_sandboxed_frame() -> None:
+def test_test_reward_is_shown_in_a_sandboxed_frame() -> None:
     keys = {"gatewaykey": "partner-key", "app_key": "demo-app"}
     with Gateway(config={"rewards": settings()}) as gateway, toolkit.connect(gateway, credentials=keys) as tk:
         shown = RewardsExplorer(tk.rewards, events=EVENTS)

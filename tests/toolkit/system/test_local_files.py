@@ -1,4 +1,4 @@
-"""Copies of the notebooks in a person's own folder, and files that are written atomically."""
+"""Copies of the notebooks in a user's folder, and atomic writes of files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_notebooks_and_data_are_copied_and_nothing_else(source: Path, tmp_path: 
     assert found == ORIGINALS
 
 
-def test_a_file_that_is_there_is_never_overwritten(source: Path, tmp_path: Path) -> None:
+def test_existing_file_is_never_overwritten(source: Path, tmp_path: Path) -> None:
     copy_missing(source, tmp_path)
     (tmp_path / "notebooks" / "1.ipynb").write_text("mine")
     (tmp_path / "data" / "a" / "b.csv").unlink()
@@ -39,12 +39,12 @@ def test_a_file_that_is_there_is_never_overwritten(source: Path, tmp_path: Path)
     assert (tmp_path / "data" / "a" / "b.csv").read_text() == "x,y"
 
 
-def test_an_installed_package_has_its_own_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_package_has_the_original_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_files, "_PACKAGE", tmp_path / "toolkit")
     assert local_files.originals() == tmp_path / "toolkit" / "_lab"
 
 
-def test_an_error_of_a_write_names_the_file_itself(tmp_path: Path) -> None:
+def test_write_error_names_the_target_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"1\.ipynb") as caught:
         write_whole(tmp_path / "missing" / "1.ipynb", b"")
     assert caught.value.filename == str(tmp_path / "missing" / "1.ipynb")

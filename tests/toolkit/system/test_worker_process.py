@@ -1,4 +1,4 @@
-"""Child processes: each kind of death is told apart, and no child is left behind."""
+"""Child processes: each kind of death is distinguished, and no child is left behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def worker() -> Iterator[WorkerProcess]:
     assert worker.pid is None
 
 
-def test_a_child_does_not_get_our_keys(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_process_gets_no_keys(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLKIT_LOCKS", "garage=its-master-key")
     monkeypatch.setenv("OTHER", "is handed down")
     assert worker.do(("environment", "TOOLKIT_LOCKS"), 60) == [None]
@@ -90,7 +90,7 @@ def when_it_waits(sign: Path, action: Callable[[], object]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_child_killed_from_outside_is_no_crash(worker: WorkerProcess, number: int, tmp_path: Path) -> None:
+def test_child_killed_from_outside_is_not_a_crash(worker: WorkerProcess, number: int, tmp_path: Path) -> None:
     sign = tmp_path / "waits"
     with when_it_waits(sign, lambda: psutil.Process(worker.pid).send_signal(number)):
         assert death_of(worker, "wait", str(sign)).death is Death.OTHER
@@ -119,14 +119,14 @@ def test_a_child_that_keeps_too_much_memory_is_replaced() -> None:
     assert first != last
 
 
-def test_a_child_that_cannot_start() -> None:
+def test_child_that_cannot_start_is_reported() -> None:
     worker = WorkerProcess("tests.no_such_module")
     died = death_of(worker, "echo")
     assert died.death is Death.OTHER
     assert "did not start, exit code 1" in str(died)
 
 
-def test_stop_ends_a_job_and_starts_no_other_child(worker: WorkerProcess, tmp_path: Path) -> None:
+def test_stop_ends_a_job_without_a_new_child(worker: WorkerProcess, tmp_path: Path) -> None:
     sign = tmp_path / "waits"
     with when_it_waits(sign, worker.stop):
         assert death_of(worker, "wait", str(sign)).death is Death.OTHER

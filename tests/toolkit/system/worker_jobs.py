@@ -1,4 +1,4 @@
-"""The child of `test_worker_process.py`: jobs that end in all ways."""
+"""The child process of `test_worker_process.py`: jobs that end in all ways."""
 
 from __future__ import annotations
 

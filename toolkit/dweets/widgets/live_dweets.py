@@ -257,7 +257,7 @@ class LiveDweets(ServiceWidget):
             empty = "choose a field" if records else f"waiting for dweets of {_listed_names(things) or 'no thing'}"
             self.chart.draw(history_frame([]), [], empty=empty)
             return
-        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1)
+        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, quiet=True)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
         drawable = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
         names = ", ".join(self._readings.fields)

@@ -15,6 +15,7 @@ from toolkit.errors import InvalidArgument, counted
 from toolkit.identity.client.attacks import ATTACKS, DemoGateway, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
+from toolkit.identity.demo_phones import DemoPhones
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
@@ -50,7 +51,8 @@ class IdentityWalkthrough(ServiceWidget):
     Parameters
     ----------
     tk
-        A connection to a gateway of this process with the demo world.
+        A connection to a gateway with the demo world: of this process, or at a URL on this machine. At a URL, its
+        clock must be the real one, and to reset a phone needs the operator key.
     preset
         The phone that is selected first.
 
@@ -93,11 +95,9 @@ class IdentityWalkthrough(ServiceWidget):
 
     def __init__(self, tk: ServiceConnection, *, preset: str = "happy") -> None:
         self._connection_client: IdentityClient = service_of(tk, "identity")
-        gateway: DemoGateway | None = tk.gateway
-        if gateway is None or not gateway.presets:
-            raise InvalidArgument(
-                "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
-            )
+        gateway: DemoGateway = tk.gateway or DemoPhones()
+        if not gateway.presets:
+            raise InvalidArgument("the walkthrough needs a gateway with the demo world: connect(Gateway.demo())")
         gateway.handset(preset)  # an unknown preset raises an error that lists all presets
         super().__init__()
         self._operator, self._gateway = tk.operator, gateway

@@ -31,7 +31,7 @@ from toolkit_gateway.stores.redis.listener import Listener, Servers
 _MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
-class Nodes(Servers, Protocol):
+class Layout(Servers, Protocol):
     """What a node needs of the topology."""
 
     address: RedisAddress
@@ -44,7 +44,7 @@ class Nodes(Servers, Protocol):
 class Node:
     """One server and its connections: a node of a cluster, or the server that the URL or Sentinel names."""
 
-    def __init__(self, topology: Nodes, host: Host | None) -> None:
+    def __init__(self, topology: Layout, host: Host | None) -> None:
         address = topology.address
         self.topology, self.timeout = topology, address.timeout
         self.label = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown_url}"

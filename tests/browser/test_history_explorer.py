@@ -1,4 +1,4 @@
-"""HistoryExplorer in JupyterLab: every control by mouse and by keyboard. How it looks is in ``test_widget_family``."""
+"""HistoryExplorer in JupyterLab: every control by mouse and by keyboard. Its look is in ``test_widget_family``."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_control_by_mouse(explorer: Page) -> None:
     expect_status(page, "rows from 2026-01-01 ")
 
 
-def test_zoom_and_range_are_one(explorer: Page) -> None:
+def test_zoom_and_range_controls_agree(explorer: Page) -> None:
     page = explorer
     page.mouse.move(*over_chart(page, 0.3))
     expect(page.locator(".toolkit-chart-tip")).to_contain_text("seattle")
@@ -116,7 +116,7 @@ def test_zoom_and_range_are_one(explorer: Page) -> None:
     expect_status(page, "2,121 rows")
 
 
-def test_downloads_are_what_is_shown(explorer: Page) -> None:
+def test_downloads_match_what_is_shown(explorer: Page) -> None:
     page = explorer
     page.get_by_label("From", exact=True).fill("2015")
     page.keyboard.press("Enter")
@@ -203,7 +203,7 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     expect_status(page, "rows from")
 
 
-def test_what_is_turned_while_the_kernel_works_comes_next(explorer: Page) -> None:
+def test_changes_while_the_kernel_is_busy_run_next(explorer: Page) -> None:
     page = explorer
 
     def turned(label: str, text: str) -> None:

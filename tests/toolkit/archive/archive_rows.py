@@ -1,4 +1,4 @@
-"""Rows for archives: numbered, one a second, each content telling its number."""
+"""Rows for archives: numbered, one a second, with their number as content."""
 
 from __future__ import annotations
 

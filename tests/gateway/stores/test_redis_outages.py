@@ -1,4 +1,4 @@
-"""Redis hangs, refuses, is killed and comes back: every call is answered, and nothing acknowledged is lost."""
+"""Redis hangs, refuses, is killed and returns: every call is answered, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_calls_to_a_redis_that_hangs_end_in_time(server: RedisServer) -> N
 
 
 @in_loop
-async def test_a_redis_that_is_gone_is_told_at_once_and_found_again(server: RedisServer) -> None:
+async def test_unreachable_redis_fails_at_once_and_reconnects(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=30") as (store,):
         await store.records.put("s", "k", b"kept")
         server.kill()
@@ -204,7 +204,7 @@ async def test_write_without_its_replicas_is_reported() -> None:
 
 
 @in_loop
-async def test_killed_and_started_again_under_load(server: RedisServer) -> None:
+async def test_kill_and_restart_under_load_loses_nothing(server: RedisServer) -> None:
     """With `appendfsync always` nothing acknowledged is lost, nothing is there twice, and listeners hear it all."""
     async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
         heard = await follow_as_a_thing_does(listening, "a")
@@ -272,12 +272,12 @@ class TestTheStart:
         with pytest.raises(StoreUnavailable, match=message):
             run(_open(url_of()))
 
-    def test_of_a_replica(self) -> None:
+    def test_replica_is_refused(self) -> None:
         with RedisServer(replicaof=f"127.0.0.1 {shared_server().port}") as replica:
             with pytest.raises(StoreUnavailable, match="is a replica; give its master"):
                 run(_open(replica.url))
 
-    def test_of_a_wrong_password(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_wrong_password_is_refused(self, caplog: pytest.LogCaptureFixture) -> None:
         right, wrong = secrets.token_hex(8), secrets.token_hex(8)
         with RedisServer(requirepass=right) as server:
             urls = [server.url.replace("//", f"//:{password}@") for password in (right, wrong)]
@@ -291,9 +291,7 @@ class TestTheStart:
             assert right not in told
             assert wrong not in told
 
-    def test_of_an_unknown_command_without_its_arguments(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_unknown_command_error_hides_its_arguments(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         password = secrets.token_hex(8)
         (tmp_path / "redis.conf").write_text("rename-command AUTH _AUTH\n")
         with RedisServer(include=tmp_path / "redis.conf") as server:
@@ -327,7 +325,7 @@ class TestTheStart:
                 with pytest.raises(StoreUnavailable, match="NOPERM .* no permissions .*docs/how-to/redis.md"):
                     run(_open(url))
 
-    def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_weak_durability_settings_are_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:
             with caplog.at_level(logging.WARNING, "toolkit_gateway"):
                 run(_open(f"{server.url}?replicas=2"))

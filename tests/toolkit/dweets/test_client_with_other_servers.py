@@ -1,4 +1,4 @@
-"""Outside judge of the client: servers of a few lines that answer with literal bytes, also hostile ones."""
+"""The client against small servers with literal responses, also hostile ones."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def asking(server: LiteralServer, work: Callable[[Connection], object]) -> objec
         return work(tk)
 
 
-def test_the_request_as_it_is_written() -> None:
+def test_request_byte_for_byte() -> None:
     receipt = RECORD[:-1] + b',"transaction":"t"}'
     with LiteralServer(succeeded(receipt)) as server:
         asking(server, lambda tk: tk.dweets.post("my fridge/ü", {"a": 1.5, "b": None}, key="k+/= ü"))
@@ -143,7 +143,7 @@ WRONG_BODIES = [
 
 @pytest.mark.parametrize("body", WRONG_BODIES)
 @pytest.mark.parametrize("call", ["history", "latest", "post", "get_alert", "things", "post_frame"])
-def test_an_answer_that_is_not_the_contract(call: str, body: bytes) -> None:
+def test_response_outside_the_contract_is_an_error(call: str, body: bytes) -> None:
     calls: dict[str, Callable[[Connection], object]] = {
         "history": lambda tk: tk.dweets.history("kitchen"),
         "latest": lambda tk: tk.dweets.latest("kitchen"),
@@ -168,7 +168,7 @@ def test_an_answer_that_is_not_the_contract(call: str, body: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("call", ["latest", "listen"])
-def test_an_answer_that_breaks_or_leads_elsewhere(call: str, raw: bytes, kind: type[ToolkitError]) -> None:
+def test_broken_or_redirected_response_is_an_error(call: str, raw: bytes, kind: type[ToolkitError]) -> None:
     work: dict[str, Callable[[Connection], object]] = {
         "latest": lambda tk: tk.dweets.latest("kitchen"),
         "listen": lambda tk: tk.dweets.listen("kitchen", patience=0),
@@ -180,7 +180,7 @@ def test_an_answer_that_breaks_or_leads_elsewhere(call: str, raw: bytes, kind: t
     assert len(server.asked) == 1, "no redirect is followed"
 
 
-def test_nobody_there() -> None:
+def test_unreachable_server_is_an_error() -> None:
     with LiteralServer() as server:
         url = server.url
     with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="no answer to GET /get/latest/dweet/for/kitchen"):
@@ -198,7 +198,7 @@ def frame(text: bytes, form: bytes = b"%x") -> bytes:
 
 @pytest.mark.parametrize("form", [b"%x", b"%04x", b"%X", b"0%x"])
 @pytest.mark.parametrize("cut", [1, 7, 100_000])
-def test_frames_of_an_old_server(form: bytes, cut: int) -> None:
+def test_frames_of_an_old_server_are_read(form: bytes, cut: int) -> None:
     frames = b"\r\n" + frame(RECORD, form) + b"03\r\n0\r\n" + frame(RECORD.replace(b"21.5", b"22"), form)
     pieces = b"".join(chunk(frames[start : start + cut]) for start in range(0, len(frames), cut))
     with LiteralServer(FRAME_HEAD + pieces) as server, toolkit.connect(server.url) as tk:
@@ -223,7 +223,7 @@ def test_frames_of_an_old_server(form: bytes, cut: int) -> None:
         b'3\r\n"["\r\n',
     ],
 )
-def test_a_stream_that_is_none(data: bytes) -> None:
+def test_malformed_stream_is_an_error(data: bytes) -> None:
     with LiteralServer(FRAME_HEAD + chunk(data)) as server, toolkit.connect(server.url) as tk:
         with tk.dweets.listen("kitchen") as listener, pytest.raises(UnexpectedReply, match="not in the form"):
             next(listener)
@@ -238,7 +238,7 @@ def test_a_web_page_is_no_stream() -> None:
             tk.handwriting.available()
 
 
-def test_a_server_that_ends_every_stream_at_once_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reconnects_to_short_streams_are_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "_SHORT_STREAM_SECONDS", 3600.0)  # also on a busy machine these streams are short
     with LiteralServer(FRAME_HEAD + b"0\r\n\r\n") as server, toolkit.connect(server.url) as tk:
         with tk.dweets.listen("kitchen") as listener:
@@ -256,7 +256,7 @@ def test_a_server_that_ends_every_stream_at_once_is_not_hammered(monkeypatch: py
     assert all(pause > 0.9 * least for pause, least in zip(pauses[1:], RECONNECT_WAITS, strict=False)), pauses
 
 
-def test_a_stream_cut_in_the_middle_is_resumed_after_the_last_whole_dweet() -> None:
+def test_cut_stream_resumes_after_the_last_complete_dweet() -> None:
     head = FRAME_HEAD.replace(b"application/json", b"text/event-stream")
     first = head + chunk(b"id: 6\n\n") + chunk(b"id: 7\ndata: " + RECORD + b"\n\n") + chunk(b"id: 8\ndata: {")
     second = head + chunk(b"id: 7\n\nid: 8\ndata: " + RECORD + b"\n\n")
@@ -276,7 +276,7 @@ def feed_all(reader: EventReader | FrameReader, data: bytes, cut: int) -> Iterat
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 5, 64, 10_000])
-def test_both_readers_take_pieces_of_any_size(cut: int) -> None:
+def test_both_readers_accept_pieces_of_any_size(cut: int) -> None:
     records = [b'{"content":"%b"}' % (b"x" * size) for size in (0, 10, 300)] + ['{"content":\n\n"ü€😀"}'.encode()]
     frames = b"".join(encode_frame(n, record) for n, record in enumerate(records))
     assert list(feed_all(FrameReader(), frames, cut)) == records

@@ -1,4 +1,4 @@
-"""Repairs of the fonts: dots, quotes, dashes, bearings, digits, signs, letters that read as others, fitted faces."""
+"""Repairs of the fonts: dots, quotes, dashes, bearings, digits, signs, ambiguous letters, fallback faces."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def digit_height(script: str, digit: str) -> float:
     return float(np.ptp(glyph(script, digit).y)) + 2 * load_hand(script).measures.nib
 
 
-def test_letters_that_read_as_others_are_replaced():
+def test_ambiguous_letters_are_replaced():
     assert same(glyph("beekman", "n", before="a"), glyph("beekman", "n"))
     assert same(glyph("ramona", "s", before="k"), glyph("ramona", "s"))
     assert glyph("squire", "l").y.max() > 1.5 * glyph("squire", "e").y.max()

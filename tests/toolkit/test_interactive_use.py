@@ -1,4 +1,4 @@
-"""What a person meets while typing: names that Tab offers, objects that say what they are, gateways that end."""
+"""Interactive use: names that Tab offers, reprs, and gateways that end with their cell."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_everything_says_what_it_is_and_shows_no_key(name: str, world: toolkit.Connection) -> None:
+def test_every_repr_is_informative_and_shows_no_key(name: str, world: toolkit.Connection) -> None:
     make, words = VALUES[name]
     value = make(world)
     said = repr(value)
@@ -87,7 +87,7 @@ def test_everything_says_what_it_is_and_shows_no_key(name: str, world: toolkit.C
 
 
 @pytest.mark.parametrize("kind", [Gateway, toolkit.Connection, toolkit.LiveDweets, toolkit.HistoryExplorer])
-def test_what_failed_half_way_can_be_shown_in_a_traceback(kind: type) -> None:
+def test_partly_built_objects_have_a_repr(kind: type) -> None:
     assert repr(kind.__new__(kind)).startswith(f"<{kind.__name__}, not ")
 
 
@@ -96,7 +96,7 @@ def answers(url: str) -> bool:
         return caller.connect_ex(("127.0.0.1", urlsplit(url).port)) == 0
 
 
-def test_a_gateway_that_nothing_holds_ends_by_itself() -> None:
+def test_unreferenced_gateway_stops() -> None:
     gateway = Gateway()
     first = gateway.base_url
     gateway = Gateway()  # as when a cell of a notebook runs again
@@ -106,7 +106,7 @@ def test_a_gateway_that_nothing_holds_ends_by_itself() -> None:
     gateway.close()
 
 
-def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rerunning_a_cell_stops_its_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     def started_in(cell: str, run: str) -> Gateway:
         monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun(cell, run))
         return Gateway()
@@ -118,7 +118,7 @@ def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.Monke
         gateway.close()
 
 
-def test_a_client_alone_keeps_its_gateway() -> None:
+def test_client_keeps_its_gateway_alive() -> None:
     tk = toolkit.connect()
     url, dweets = tk.base_url, tk.dweets
     del tk
@@ -138,7 +138,7 @@ tk.handwriting.png("Hello", "Molly")
 """
 
 
-def test_a_process_that_ends_takes_its_gateway_along_in_silence(tmp_path: Path) -> None:
+def test_process_exit_stops_its_gateway_silently(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", _ENDS_WITHOUT_STOP, tmp_path],
         capture_output=True,
@@ -151,7 +151,7 @@ def test_a_process_that_ends_takes_its_gateway_along_in_silence(tmp_path: Path) 
         assert tk.dweets.latest("kitchen")["celsius"].tolist() == [21.5]
 
 
-def test_the_whole_tree_of_errors_comes_with_the_package() -> None:
+def test_all_error_classes_are_exported() -> None:
     code = "import toolkit, sys; print(toolkit.errors.CannotServe.__mro__[1].__name__, 'pandas' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "GatewayError False\n"

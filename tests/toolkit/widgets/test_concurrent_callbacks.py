@@ -1,4 +1,4 @@
-"""Widgets that two threads of a kernel turn at once, as JupyterLab lets them where a kernel has subshells."""
+"""Widgets changed by two threads at once, as JupyterLab does in kernels with subshells."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def turned(control: ipywidgets.Widget, value: object) -> Callable[[], None]:
     return lambda: control.set_trait("value", value)
 
 
-def test_the_last_that_is_turned_has_the_last_word(explorer: HistoryExplorer) -> None:
+def test_last_change_wins(explorer: HistoryExplorer) -> None:
     in_two_threads(turned(explorer.rule, "1MS"), (explorer, "frame"), turned(explorer.start, "last summer"))
     assert "Cannot read these times" in explorer.status.value
     assert explorer.error is not None
     assert not explorer.busy
 
 
-def test_a_choice_made_while_the_explorer_zooms_counts(explorer: HistoryExplorer) -> None:
+def test_choice_made_during_a_zoom_counts(explorer: HistoryExplorer) -> None:
     in_two_threads(turned(explorer.start, "2026-02"), (explorer.chart, "visible_range"), turned(explorer.rule, "1MS"))
     assert "2 rows from 2026-02-01" in explorer.status.value
 
 
-def test_all_widgets_take_turns() -> None:
+def test_callbacks_of_all_widgets_are_serialised() -> None:
     one, other, stalling = ServiceWidget(), ServiceWidget(), ipywidgets.IntText(0)
     told: list[str] = []
 

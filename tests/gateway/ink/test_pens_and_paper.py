@@ -1,4 +1,4 @@
-"""Pens and paper: what they change, and what they leave."""
+"""Pens and paper: what they change, and what stays the same."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_natural_writing_follows_the_rules_of_its_paper(page_of: Callable[..., P
         assert np.quantile(np.abs(above - np.mean(above)), 0.95) < 0.2
 
 
-def test_every_seed_has_another_sheet(page_of: Callable[..., Page]) -> None:
+def test_every_seed_has_a_different_sheet(page_of: Callable[..., Page]) -> None:
     pages = [page_of("Hello", seed=seed, paper="ruled", width=600.0, height=400.0) for seed in range(1, 13)]
     sheets = [page.sheet for page in pages if page.sheet is not None]
     assert len({sheet.colour for sheet in sheets}) > 6

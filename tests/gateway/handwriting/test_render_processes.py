@@ -1,4 +1,4 @@
-"""Renders run in other processes: streams go on, their number is bounded, and nothing is left behind."""
+"""Renders run in other processes: streams continue, their number is bounded, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ended(pids: set[int]) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def test_a_stream_goes_on_beside_a_large_pdf(running: Gateway, hands: toolkit.Connection) -> None:
+def test_stream_continues_during_a_large_pdf(running: Gateway, hands: toolkit.Connection) -> None:
     tk = hands
     tk.handwriting.pdf("warm", "Molly")
     with tk.dweets.listen("clock") as listener, ThreadPoolExecutor(1) as pool:
@@ -47,7 +47,7 @@ def test_a_stream_goes_on_beside_a_large_pdf(running: Gateway, hands: toolkit.Co
     assert arrived_meanwhile > 5
 
 
-def test_the_life_of_a_rendering_process() -> None:
+def test_rendering_process_starts_is_reused_and_ends() -> None:
     before, threads = children(), set(threading.enumerate())
     with Gateway(config={"handwriting": {"renderers": 2}}) as gateway:
         service = Service(gateway.base_url)
@@ -106,7 +106,7 @@ def test_renderers_end_with_a_gateway_that_is_killed() -> None:
         assert signalled, "the renderer outlived its gateway"
 
 
-def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
+def test_stopping_gateway_cancels_running_renders() -> None:
     before = children()
     gateway = Gateway(config={"handwriting": {"renderers": 1}})
     address = urlsplit(gateway.base_url)

@@ -1,4 +1,4 @@
-"""HistoryExplorer as one types it: every control, every error a sentence."""
+"""HistoryExplorer in Python: every control, every error as a sentence."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_explorer_says_how_many_rows_have_no_time(weather: pd.DataFrame) -> 
     explorer.close()
 
 
-def test_what_is_asked_for_is_shown(explorer: HistoryExplorer) -> None:
+def test_chosen_things_and_fields_are_shown(explorer: HistoryExplorer) -> None:
     assert explorer.frame.columns.tolist() == ["thing", "temp_max"]
     assert len(explorer.frame) == 590
     assert explorer.gaps[["thing", "missing"]].to_numpy().tolist() == [["seattle", 10], ["tacoma", 200]]
@@ -88,7 +88,7 @@ def test_every_control_has_its_effect(explorer: HistoryExplorer) -> None:
     assert explorer.frame.index.name == "created"
 
 
-def test_zoom_and_text_tell_the_same_range(explorer: HistoryExplorer) -> None:
+def test_zoom_and_range_fields_agree(explorer: HistoryExplorer) -> None:
     explorer.things.value = ["tacoma"]
     explorer.chart.visible_range = "2012-02-19", "2012-03-01 12:00"
     assert (explorer.start.value, explorer.end.value) == ("2012-02-19 00:00", "2012-03-01 12:00")
@@ -122,7 +122,7 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("case", NOTHING)
-def test_each_cause_of_nothing_has_its_sentence(tk: toolkit.Connection, weather: pd.DataFrame, case: str) -> None:
+def test_each_cause_of_an_empty_result_is_explained(tk: toolkit.Connection, weather: pd.DataFrame, case: str) -> None:
     act, words = NOTHING[case]
     tk.dweets.post_frame("seattle", weather.head(30), progress=False)
     tk.dweets.post("seattle", {"date": "2012-03-01", "empty": 1.0, "temp_max": 9.0})
@@ -135,7 +135,7 @@ def test_each_cause_of_nothing_has_its_sentence(tk: toolkit.Connection, weather:
     assert words in explorer.status.value
 
 
-def test_millions_of_rows_are_read_when_asked_again(
+def test_millions_of_rows_are_read_on_reload_only(
     tk: toolkit.Connection, weather: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tk.dweets.post_frame("seattle", weather.head(30), progress=False)
@@ -147,7 +147,7 @@ def test_millions_of_rows_are_read_when_asked_again(
     assert len(explorer.frame) == 30
 
 
-def test_truth_values_and_texts_are_shown(weather: pd.DataFrame) -> None:
+def test_booleans_and_texts_are_shown(weather: pd.DataFrame) -> None:
     explorer = HistoryExplorer(
         frame=weather.assign(dry=weather["precipitation"] == 0), fields=["weather", "dry", "wind"]
     )
@@ -158,7 +158,7 @@ def test_truth_values_and_texts_are_shown(weather: pd.DataFrame) -> None:
     assert "no mean of dry, weather" in explorer.status.value
 
 
-def test_the_code_gives_what_is_shown(explorer: HistoryExplorer, tk: toolkit.Connection) -> None:
+def test_generated_code_reproduces_the_view(explorer: HistoryExplorer, tk: toolkit.Connection) -> None:
     explorer.rule.value, explorer.start.value = "1W", "2012-03"
     names = {"tk": tk}
     exec(explorer.code(), names)
@@ -205,14 +205,14 @@ def test_a_corrected_filter_ends_its_error(explorer: HistoryExplorer) -> None:
     assert (explorer.error, explorer.status.value) == (None, said)
 
 
-def test_a_table_does_not_hide_the_error_of_a_choice(explorer: HistoryExplorer) -> None:
+def test_table_error_does_not_hide_a_choice_error(explorer: HistoryExplorer) -> None:
     explorer.start.value = "last summer"
     explorer.shown_table.value = "Rows"
     explorer.rows.filter.value = "temp_max >= 30"
     assert "Cannot read these times" in explorer.status.value
 
 
-def test_a_filter_that_no_longer_fits_is_said(explorer: HistoryExplorer) -> None:
+def test_outdated_filter_is_reported(explorer: HistoryExplorer) -> None:
     explorer.shown_table.value, explorer.rows.filter.value = "Rows", "temp_max >= 30"
     explorer.fields.value = ("wind",)
     assert "such as wind &gt; 20" in explorer.status.value
@@ -231,7 +231,7 @@ def test_a_comparison_is_suggested_with_a_number() -> None:
     assert "such as mode = word" in explorer.status.value
 
 
-def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
+def test_stored_day_replaces_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
     with toolkit.connect(demo) as tk:
         tk.dweets.post_frame("seattle", weather, progress=False)
         explorer = HistoryExplorer(tk, things=["seattle"], time="date")
@@ -249,7 +249,7 @@ def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd
         assert explorer.error is not None
 
 
-def test_reload_reads_what_came_since_and_offers_new_things(tk: toolkit.Connection) -> None:
+def test_reload_reads_new_dweets_and_new_things(tk: toolkit.Connection) -> None:
     tk.dweets.post("kitchen", {"celsius": 20})
     explorer = HistoryExplorer(tk)
     assert explorer.things.value == ("kitchen",)
@@ -261,7 +261,7 @@ def test_reload_reads_what_came_since_and_offers_new_things(tk: toolkit.Connecti
     assert explorer.things.value == ("kitchen",)
 
 
-def test_an_empty_gateway_is_no_error_for_long(tk: toolkit.Connection) -> None:
+def test_explorer_of_an_empty_gateway_recovers(tk: toolkit.Connection) -> None:
     explorer = HistoryExplorer(tk)
     assert "Choose at least one thing" in explorer.status.value
     tk.dweets.post("kitchen", {"celsius": 20})
@@ -282,7 +282,7 @@ def test_a_frame_is_explored_without_any_gateway(weather: pd.DataFrame) -> None:
     assert one.things.layout.display == "none", "there is nothing to choose"
 
 
-def test_the_result_is_a_trait_that_can_be_followed(weather: pd.DataFrame) -> None:
+def test_result_is_an_observable_trait(weather: pd.DataFrame) -> None:
     explorer = HistoryExplorer(frame=weather)
     rows: list[int] = []
     explorer.observe(lambda change: rows.append(len(change["new"])), "frame")
@@ -292,7 +292,7 @@ def test_the_result_is_a_trait_that_can_be_followed(weather: pd.DataFrame) -> No
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_is_shown_is_exported(
+def test_export_matches_the_view(
     weather: pd.DataFrame, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -341,7 +341,7 @@ COMPLAINTS = {
 
 
 @pytest.mark.parametrize("case", COMPLAINTS)
-def test_what_goes_wrong_is_said_in_the_status(explorer: HistoryExplorer, case: str) -> None:
+def test_errors_appear_in_the_status(explorer: HistoryExplorer, case: str) -> None:
     act, words = COMPLAINTS[case]
     before = len(explorer.frame)
     act(explorer)
@@ -356,7 +356,7 @@ def test_what_goes_wrong_is_said_in_the_status(explorer: HistoryExplorer, case: 
     assert len(explorer.frame) == 200
 
 
-def test_a_gateway_that_is_gone_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
+def test_unreachable_gateway_is_reported(tk: toolkit.Connection, gateway: Gateway) -> None:
     tk.dweets.post("kitchen", {"celsius": 20})
     explorer = HistoryExplorer(tk, things=["kitchen"])
     gateway.close()
@@ -366,7 +366,7 @@ def test_a_gateway_that_is_gone_is_said(tk: toolkit.Connection, gateway: Gateway
     assert not explorer.reload_button.disabled
 
 
-def test_no_file_holds_the_rows_of_earlier_choices(
+def test_no_file_has_rows_of_an_earlier_choice(
     explorer: HistoryExplorer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -393,7 +393,7 @@ def test_no_file_holds_the_rows_of_earlier_choices(
     assert "Wrote 390 rows to seattle.csv" in explorer.status.value
 
 
-def test_a_control_without_effect_cannot_be_used(explorer: HistoryExplorer) -> None:
+def test_control_without_effect_is_disabled(explorer: HistoryExplorer) -> None:
     controls = (explorer.how, explorer.gap_factor, explorer.threshold)
     assert [control.disabled for control in controls] == [True, False, False]
     explorer.rule.value, explorer.mark_gaps.value, explorer.mark_outliers.value = "1D", False, False
@@ -409,7 +409,7 @@ def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway) 
 
 
 @pytest.mark.parametrize("wanted", [{"fields": ["humidity"]}, {"time": "noon"}])
-def test_a_first_choice_that_is_not_there_is_said(weather: pd.DataFrame, wanted: dict[str, object]) -> None:
+def test_missing_first_choice_is_reported(weather: pd.DataFrame, wanted: dict[str, object]) -> None:
     explorer = HistoryExplorer(frame=weather, **wanted)  # type: ignore[arg-type]
     assert isinstance(explorer.error, InvalidArgument)
     assert not explorer.frame.empty
@@ -427,7 +427,7 @@ def test_a_frame_is_given_by_name(weather: pd.DataFrame) -> None:
         HistoryExplorer(weather)
 
 
-def test_things_that_are_numbers_are_said(weather: pd.DataFrame) -> None:
+def test_numeric_thing_names_are_reported(weather: pd.DataFrame) -> None:
     explorer = HistoryExplorer(frame=weather.assign(thing=5))
     assert "Name every thing with text: frame.astype(" in explorer.status.value
     assert isinstance(explorer.error, InvalidArgument)
@@ -443,7 +443,7 @@ def test_all_years_of_the_calendar_are_shown(zone: str | None) -> None:
     assert explorer.frame["celsius"].tolist() == [2.0, 3.0]
 
 
-def test_frames_without_time_or_numbers_are_said() -> None:
+def test_frames_without_time_or_numbers_are_reported() -> None:
     assert "has no times" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
     words = pd.DataFrame({"a": ["x"]}, index=pd.to_datetime(["2026-01-01"]))
     assert "no field" in HistoryExplorer(frame=words, fields=["b"]).status.value
@@ -451,7 +451,7 @@ def test_frames_without_time_or_numbers_are_said() -> None:
     assert "has numbers, truth values or texts to draw" in nothing.status.value
 
 
-def test_names_from_outside_are_text_never_markup() -> None:
+def test_names_of_things_are_text_never_markup() -> None:
     index = pd.date_range("2026-01-01", periods=30, freq="h", name="created")
     frame = pd.DataFrame({"thing": HOSTILE, HOSTILE: [1.0] * 29 + [99.0]}, index=index)
     explorer = HistoryExplorer(frame=frame)
@@ -466,7 +466,7 @@ def test_names_from_outside_are_text_never_markup() -> None:
 # -- where widgets cannot run -----------------------------------------------------------------------------
 
 
-def test_a_widget_shows_a_picture_and_a_line_where_it_cannot_run(explorer: HistoryExplorer) -> None:
+def test_widget_without_a_kernel_shows_a_picture(explorer: HistoryExplorer) -> None:
     shown = explorer._repr_mimebundle_()
     assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG\r\n")
     assert shown["text/plain"] == "<HistoryExplorer: 590 rows of temp_max>"
@@ -484,7 +484,7 @@ def test_no_widget_uses_output(explorer: HistoryExplorer) -> None:
     assert not [part for part in parts if isinstance(part, ipywidgets.Output)]
 
 
-def test_importing_toolkit_costs_no_ipywidgets() -> None:
+def test_import_toolkit_loads_no_ipywidgets() -> None:
     assert {"HistoryExplorer", "LiveDweets"} <= set(dir(toolkit))
     program = "import sys, toolkit; print({'ipywidgets', 'pandas', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
@@ -510,7 +510,7 @@ def test_errors_are_sentences(error: Exception, words: str) -> None:
     assert error_text(error).startswith(words)
 
 
-def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
+def test_busy_widget_keeps_its_controls() -> None:
     family, button = ServiceWidget(), ipywidgets.Button()
     family.show(button)
     with family.working("Counting"):
@@ -529,7 +529,7 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
         family.picture()
 
 
-def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rerunning_a_cell_closes_its_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
         monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun("cell", run))
         return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
@@ -544,7 +544,7 @@ def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monke
     assert set(_instances) <= kept, "ipywidgets keeps nothing of them"
 
 
-def test_a_check_list_keeps_what_is_still_there() -> None:
+def test_check_list_keeps_available_choices() -> None:
     fields = CheckList("Fields", ["rain", "wind", "sun"])
     fields.value = ["sun", "rain"]
     assert fields.value == ("rain", "sun")
@@ -570,7 +570,7 @@ def test_a_long_check_list_is_searched() -> None:
     assert CheckList("Fields", ["rain"]).search.layout.display == "none"
 
 
-def test_statistics_of_a_counter_tell_its_values_apart() -> None:
+def test_statistics_of_a_counter_keep_all_digits() -> None:
     times = pd.date_range("2026-01-01", periods=5, name="created")
     counter = [1234567886, 1234567888, 1234567890, 1234567890.5, 1234567896]
     frame = pd.DataFrame({"counter": counter, "rain": [0.0, 0.2, None, 54.1, 3.034]}, index=times)

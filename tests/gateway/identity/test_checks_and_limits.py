@@ -1,4 +1,4 @@
-"""The order of checks, eligibility, the challenge, the limits."""
+"""The order of checks, eligibility, the challenge, and the limits."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_the_order_of_checks_is_fixed(lab: Lab) -> None:
     assert lab.wire.payment_details(pair, [str(uuid4())]).status == 2021, "challenge before payments"
 
 
-def test_shapes_come_before_the_rate_limit(make_lab: Callable[..., Lab]) -> None:
+def test_fields_are_checked_before_the_rate_limit(make_lab: Callable[..., Lab]) -> None:
     wire = make_lab(calls_a_minute=1).wire
     assert wire.echo().status == 0
     assert [wire.echo().status, wire.echo(5).status] == [2040, 1000]
 
 
-def test_nothing_about_an_alias_is_told_before_authentication(lab: Lab) -> None:
+def test_nothing_about_an_alias_leaks_before_authentication(lab: Lab) -> None:
     ours, theirs = lab.wire.pair(), lab.books.pair()
     ineligible = lab.wire.pair(lab.address_of("prepaid"))
     lab.wire.eligibility(ineligible)
@@ -59,7 +59,7 @@ def test_nothing_about_an_alias_is_told_before_authentication(lab: Lab) -> None:
         ("opted_out", "OPTED_OUT"),
     ],
 )
-def test_not_eligible_is_an_answer_and_blocks_the_payment_calls(lab: Lab, preset: str, reason: str) -> None:
+def test_ineligible_person_cannot_make_payment_calls(lab: Lab, preset: str, reason: str) -> None:
     pair = lab.wire.pair(lab.address_of(preset))
     assert lab.wire.eligibility(pair).response == {"Eligible": False, "IneligibleReason": reason}
     with_answer = lab.wire.payment_list(pair, ChallengeId=str(uuid4()), ChallengeAnswer="97024")
@@ -83,7 +83,7 @@ def test_three_wrong_answers_lock_out_the_right_one(lab: Lab) -> None:
     assert (later.headers["retry-after"], later.json["AdditionalInfo"]) == ("890", "Retry after 890 seconds.")
 
 
-def test_fifty_guesses_at_once_learn_no_more_than_three(wire: Wire) -> None:
+def test_fifty_concurrent_guesses_count_as_three_attempts(wire: Wire) -> None:
     pair, challenge_id = wire.challenged()
     answers = at_once(50, lambda: answered(wire, pair, challenge_id, WRONG))
     statuses = [answer.status for answer in answers]
@@ -120,7 +120,7 @@ ATTEMPTS: dict[str, tuple[str, list[tuple[str | int, int]]]] = {
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
-def test_attempts_are_counted_for_a_person(lab: Lab, name: str) -> None:
+def test_attempts_are_counted_per_person(lab: Lab, name: str) -> None:
     preset, steps = ATTEMPTS[name]
     told: list[tuple[str | int, int]] = []
     for step, _ in steps:
@@ -139,7 +139,7 @@ def test_attempts_are_counted_for_a_person(lab: Lab, name: str) -> None:
     assert told == steps
 
 
-def test_a_reset_of_wrong_answers_on_file_lasts(lab: Lab) -> None:
+def test_reset_of_configured_wrong_answers_lasts(lab: Lab) -> None:
     phone = lab.address_of("locked_challenge")
     pair, challenge_id = lab.wire.challenged(phone)
     with toolkit.connect(lab.gateway) as tk:
@@ -165,7 +165,7 @@ def test_the_counter_survives_a_restart(make_lab: Callable[..., Lab], tmp_path: 
 @pytest.mark.parametrize(
     "answer", ["97024", " 97024 ", "97024-1234", "970241234", "\t97024\n", "９７０２４", "\u00a097024"]
 )
-def test_the_right_answer_is_right_however_it_is_typed(wire: Wire, answer: str) -> None:
+def test_right_answer_is_accepted_however_it_is_typed(wire: Wire, answer: str) -> None:
     assert answered(wire, *wire.challenged(), answer).status == 0
 
 
@@ -183,7 +183,7 @@ def test_an_answer_to_another_challenge_costs_nothing(wire: Wire) -> None:
     assert answered(wire, pair, challenge_id.upper()).status == 0
 
 
-def test_the_61st_wrong_fingerprint_a_minute_is_refused(make_lab: Callable[..., Lab]) -> None:
+def test_wrong_fingerprint_61_in_a_minute_is_refused(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(failures_a_minute=60)
     assert {lab.wire.open(f"bad-{n}").http for n in range(60)} == {404}
     over = lab.wire.open("bad-61")
@@ -230,7 +230,7 @@ def test_wrong_client_keys_lock_no_client_out(lab: Lab, caplog: pytest.LogCaptur
     assert lab.books.echo().status == 0, "a right key, though it never called from there before"
 
 
-def test_calls_are_limited_too(make_lab: Callable[..., Lab]) -> None:
+def test_calls_of_a_client_are_rate_limited(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(calls_a_minute=5)
     assert [lab.wire.echo().status for _ in range(6)] == [0] * 5 + [2040]
     assert lab.books.echo().status == 0, "another client has its own"
@@ -250,7 +250,7 @@ def test_payment_ids_belong_to_one_alias(lab: Lab) -> None:
     assert refusals[0].json["AdditionalInfo"] == "At least one PaymentId is not on file for this alias."
 
 
-def test_details_come_in_the_order_asked(wire: Wire) -> None:
+def test_payment_details_keep_the_requested_order(wire: Wire) -> None:
     pair, ids = wire.unlocked()
     told = wire.payment_details(pair, [ids[1].upper(), ids[0]]).response["Payments"]
     assert [one["PaymentId"] for one in told] == [ids[1], ids[0]]
@@ -274,7 +274,7 @@ def last_status(wire: Wire, handset: object) -> int:
 
 
 @pytest.mark.parametrize(("preset", "answer", "count"), [("no_cards", "97024", 0), ("no_challenge", None, 2)])
-def test_what_is_on_file_is_listed(lab: Lab, preset: str, answer: str | None, count: int) -> None:
+def test_payments_on_file_are_listed(lab: Lab, preset: str, answer: str | None, count: int) -> None:
     pair = lab.wire.pair(lab.address_of(preset))
     challenge = lab.wire.eligibility(pair).response["Challenge"]
     assert (challenge is None) is (answer is None)
@@ -283,7 +283,7 @@ def test_what_is_on_file_is_listed(lab: Lab, preset: str, answer: str | None, co
     assert (listed["Count"], len(listed["Payments"])) == (count, count)
 
 
-def test_unknown_operations_and_methods_are_told_in_the_envelope(wire: Wire) -> None:
+def test_unknown_operations_are_answered_in_the_envelope(wire: Wire) -> None:
     for method, path, http in (
         ("POST", ACCOUNT + "other", 404),
         ("GET", "/account", 404),
