@@ -19,8 +19,8 @@
         Conflict
           ThingNotLocked, ThingAlreadyLocked
 
-A service raises an error, its ``wire`` module writes the error in the format of the service, and the client raises the
-same class. No message holds a key, a code or a query string.
+A service raises an error, the gateway writes it in the format of the service, and the client raises the same class.
+No message holds a key, a code or a query string.
 """
 
 import sys
