@@ -67,7 +67,8 @@ def left_out_text(column: pd.Series[Any], values: pd.Series[Any], kind: Kind = "
     left_out = present & values.isna().to_numpy(dtype=bool)
     if not (count := int(left_out.sum())):
         return ""
-    example = repr(column[left_out].iloc[0])[:_MAX_EXAMPLE_CHARACTERS]
+    first = column[left_out].iloc[0]
+    example = repr(first.item() if isinstance(first, np.generic) else first)[:_MAX_EXAMPLE_CHARACTERS]
     are = f"is no {_NOUNS[kind]}" if count == 1 else f"are no {_NOUNS[kind]}s"
     return f"{column.name}: {count:,} of {int(present.sum()):,} values {are} ({example}), left out"
 
