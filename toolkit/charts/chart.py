@@ -12,7 +12,7 @@ import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
-from toolkit.charts.figure import chart_figure
+from toolkit.charts.figure import chart_figure, noted
 from toolkit.charts.series import ChartMarks, Line, Style, Unit, lines_of, panels_of, seconds_of, styles_of, thinned
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
@@ -103,7 +103,7 @@ class Chart(anywidget.AnyWidget):
         """
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
-        self._frame, self._gaps = frame, marks and marks.gaps
+        self._frame, self._gaps, self._note = frame, marks and marks.gaps, marks.note() if marks else ""
         self._lines = lines_of(frame, fields, marks, unit, regular=regular)
         styles_of((line.name for line in self._lines), self._style_of_name)
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
@@ -119,6 +119,7 @@ class Chart(anywidget.AnyWidget):
             ],
             "gaps": np.transpose(ends_of_gaps).tolist(),
             "empty": empty,
+            "note": self._note,
             # A zone without a name, such as +02:00, is shown as UTC.
             "zone": frame.index.tz and (getattr(frame.index.tz, "key", None) or "UTC"),
             "timeName": str(frame.index.name or "time"),
@@ -201,7 +202,8 @@ class Chart(anywidget.AnyWidget):
         return self._picture("png")
 
     def _picture(self, kind: Literal["png", "svg"], names: Sequence[str] | None = None) -> bytes:
-        lines, time_name, empty = self._lines_named(names), self._data["timeName"], self._data["empty"]
+        lines, empty = self._lines_named(names), self._data["empty"]
+        time_name = noted(self._data["timeName"], self._note)
         styles, visible = self._style_of_name, self.visible_range
         figure = chart_figure(lines, self._gaps, time_name, styles, visible_range=visible, empty=empty)
         file = BytesIO()

@@ -30,17 +30,23 @@ def series_axes(
     unit: Unit = None,
     title: str | None = None,
     axes: Axes | None = None,
+    empty: str = "no data",
 ) -> Axes | np.ndarray[Any, Any]:
-    """Draw on the given axes, or on a new figure of pyplot, which a notebook shows; return all axes that were used."""
+    """Draw on the given axes, or on a new figure of pyplot, which a notebook shows; return all axes that were used.
+
+    Without any value to draw, the axes show the text `empty`.
+    """
     from matplotlib import pyplot
 
-    lines, time_name = lines_of(frame, fields, marks, unit), str(frame.index.name or "")
+    lines, time_name = lines_of(frame, fields, marks, unit), noted(str(frame.index.name or ""), marks.note())
     if axes is None:
         panel_axes = _draw_panels(pyplot.figure(layout="constrained"), lines, marks.gaps, time_name, {})
     else:
         panel_axes = [axes]
         _draw_panel(axes, lines, marks.gaps, styles_of((line.name for line in lines), {}))
         axes.set_xlabel(time_name)
+    if not has_values(lines):
+        _write(panel_axes[0], empty)
     if title and len(panel_axes) > 1:
         panel_axes[0].get_figure().suptitle(title)  # type: ignore[union-attr]
     elif title:
@@ -64,10 +70,23 @@ def chart_figure(
     first, *_ = _draw_panels(figure, lines, gaps, time_name, style_of_name)
     if not lines:  # axes without data would show the year 1970
         first.set_axis_off()
-        first.text(0.5, 0.5, empty, ha="center", va="center", transform=first.transAxes)
+        _write(first, empty)
     elif visible_range is not None:
         first.set_xlim(*visible_range)  # type: ignore[arg-type]
     return figure
+
+
+def has_values(lines: Sequence[Line]) -> bool:
+    return any(line.values.notna().any() for line in lines)
+
+
+def noted(time_name: str, note: str) -> str:
+    """Return the name of the time axis with a note about the chart, if there is one."""
+    return " · ".join(filter(None, (time_name, note)))
+
+
+def _write(axes: Axes, text: str) -> None:
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
 
 
 def _draw_panels(

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from toolkit.errors import InvalidArgument
-from toolkit.frames import check_columns_differ
-from toolkit.system.nearest_name import missing_names
+from toolkit.charts.columns import Kind, kind_of, values_of
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
-Kind = Literal["number", "boolean", "text"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-NUMBERS = KINDS[:1]
 #: The unit of the values, for all fields or by field.
 Unit: TypeAlias = str | Mapping[str, str] | None
 
@@ -24,6 +19,8 @@ _MAX_MAGNITUDE_RATIO = 10
 #: If a column has more different texts, all further ones are drawn as one state, because colours would not differ.
 _MOST_STATES = 1000
 _OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
+#: More rings would hide the line; the rest are counted in words.
+_MOST_RINGS = 10
 #: Colours that colour-blind people can tell apart, each with a contrast above 3 on white and on #111. A search made the
 #: least difference between two colours as large as possible, both for normal and for colour-blind eyes.
 PALETTE = (
@@ -40,6 +37,18 @@ class ChartMarks(NamedTuple):
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None
 
+    def worst_outliers(self) -> pd.DataFrame | None:
+        """Return the outliers to mark: at most ten, those with the greatest scores."""
+        if self.outliers is None or len(self.outliers) <= _MOST_RINGS:
+            return self.outliers
+        worst = np.argsort(-self.outliers["score"].to_numpy(), kind="stable")[:_MOST_RINGS]
+        return self.outliers.iloc[np.sort(worst)]
+
+    def note(self) -> str:
+        """Return how many outliers are not marked, in words; empty if all are."""
+        count = 0 if self.outliers is None else len(self.outliers)
+        return f"the worst {_MOST_RINGS} of {count:,} outliers are marked" if count > _MOST_RINGS else ""
+
 
 class Line(NamedTuple):
     """A line of a chart: the values of a field of a thing, in order of time. For texts they are indices of `states`."""
@@ -53,39 +62,6 @@ class Line(NamedTuple):
     states: Sequence[str]
     #: None if there are none.
     outliers: pd.DataFrame | None
-
-
-def kind_of(column: pd.Series[Any]) -> Kind | None:
-    """Return how a column is drawn, or None if it cannot be drawn."""
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return "boolean"
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
-        return "number"
-    return "text" if pd.api.types.is_string_dtype(column.dtype) and column.dtype != object else None
-
-
-def drawable_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = KINDS) -> list[str]:
-    """Return the names of the columns that a chart can draw: numbers first, then truth values, then texts."""
-    kind_of_name = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
-    return [name for kind in kinds for name, found_kind in kind_of_name.items() if found_kind == kind]
-
-
-def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS) -> list[str]:
-    """Return the names of the chosen columns (None: all numbers); raise InvalidArgument if one is not of `kinds`."""
-    check_columns_differ(frame)
-    if not all(isinstance(name, str) for name in frame.columns):
-        raise InvalidArgument("name every column with text: frame.set_axis(frame.columns.map(str), axis='columns')")
-    if fields is None:
-        return drawable_columns(frame, NUMBERS)
-    chosen, offered = [fields] if isinstance(fields, str) else list(fields), drawable_columns(frame, kinds)
-    if missing := [name for name in chosen if name not in frame.columns]:
-        known = [name for name in offered if name != "thing"]
-        raise InvalidArgument(missing_names("the frame does not have", "field", missing, len(chosen), known))
-    if wrong := [name for name in chosen if name not in offered]:
-        drawable = "cannot be drawn; numbers, truth values and texts"
-        problem = "holds no numbers; numbers" if kinds == NUMBERS else drawable
-        raise InvalidArgument(f"{', '.join(wrong)} {problem} are in {', '.join(offered) or 'no column'}")
-    return chosen
 
 
 def lines_of(
@@ -102,14 +78,17 @@ def lines_of(
     skipped, because not every dweet has every field.
     """
     lines: list[Line] = []
-    gaps, outliers = marks or ChartMarks()
+    marks = marks or ChartMarks()
+    gaps, outliers = marks.gaps, marks.worst_outliers()
     units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
-    states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
+    kinds = {field: kind_of(frame[field]) or "number" for field in fields}
+    frame = frame.assign(**{field: values_of(frame[field], kind) for field, kind in kinds.items()})
+    states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kinds[field] == "text"}
     things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
     for thing, rows in things:
         thing_gaps = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
         for field in fields:
-            kind, values = kind_of(frame[field]) or "number", rows[field]
+            kind, values = kinds[field], rows[field]
             if thing and values.isna().all():  # only other things have this field
                 continue
             if kind == "text":

@@ -15,9 +15,10 @@ from data.tools.npm import WrongArchive, read_archive, sha512
 from data.tools.uplot import UPLOT
 from tests.conftest import ROOT
 from toolkit.charts.chart import Chart
+from toolkit.charts.columns import chosen_columns
 from toolkit.charts.figure import chart_figure, series_axes
 from toolkit.charts.numerals import tick_labels
-from toolkit.charts.series import PALETTE, ChartMarks, Style, chosen_columns, lines_of, panels_of, styles_of, thinned
+from toolkit.charts.series import PALETTE, ChartMarks, Style, lines_of, panels_of, styles_of, thinned
 from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
@@ -116,7 +117,7 @@ def test_a_chart_needs_times_and_columns_to_draw() -> None:
         DweetAccessor(MIXED).chart("id")
     with pytest.raises(InvalidArgument, match="height"):
         DweetAccessor(MIXED).chart(height=10)
-    assert chosen_columns(MIXED, None) == ["celsius"]
+    assert chosen_columns(MIXED, None).names == ["celsius"]
 
 
 def test_colour_belongs_to_a_name() -> None:

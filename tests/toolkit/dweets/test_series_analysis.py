@@ -15,15 +15,17 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from toolkit.charts.series import chosen_columns
+from toolkit.charts.columns import chosen_columns
 from toolkit.dweets.analysis import gaps as series_gaps
+from toolkit.dweets.analysis import numeric as series_numeric
+from toolkit.dweets.analysis import outliers as series_outliers
 from toolkit.dweets.analysis import series as series_analysis
+from toolkit.dweets.analysis import shifts as series_shifts
 from toolkit.dweets.analysis.gaps import gaps
+from toolkit.dweets.analysis.outliers import hampel, outliers
 from toolkit.dweets.analysis.series import (
     AGGREGATIONS,
-    hampel,
     on_time_axis,
-    outliers,
     rate,
     resample,
     statistics,
@@ -49,7 +51,7 @@ def cities() -> pd.DataFrame:
     return pd.concat(parts)
 
 
-@pytest.mark.parametrize("module", [series_analysis, series_gaps])
+@pytest.mark.parametrize("module", [series_analysis, series_gaps, series_numeric, series_outliers, series_shifts])
 def test_analysis_examples_run(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted > 0
@@ -277,7 +279,7 @@ def test_offsets_become_utc_also_where_they_differ() -> None:
 
 def test_booleans_and_text_are_not_numeric() -> None:
     frame = pd.DataFrame({"a": [1], "b": [1.5], "c": [True], "d": ["x"], "e": pd.array([None], dtype="boolean")})
-    assert chosen_columns(frame, None) == ["a", "b"]
+    assert chosen_columns(frame, None).names == ["a", "b"]
 
 
 def twin_things(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,11 +10,12 @@
 //     onRange: range => {},   a person zoomed or panned: [from, to] in seconds since 1970, or null for everything
 //     files: {},              further downloads: {svg: () => {...}}; a "csv" replaces the built-in download
 //   });
-//   chart.setData(lines, {gaps, empty})  lines: [{name, field, thing, kind, unit, panel, colour, dash, x, y, states,
+//   chart.setData(lines, {gaps, empty, note})  lines: [{name, field, thing, kind, unit, panel, colour, dash, x, y, states,
 //                           rings}]; lines with the same panel share one;
 //                           x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is missing;
 //                           kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
-//                           rings are the outliers: {x, y, expected}, three Float64Arrays; gaps: [[from, to], ...]
+//                           rings are the outliers: {x, y, expected}, three Float64Arrays; gaps: [[from, to], ...];
+//                           note is a text beside the name of the time axis
 //   chart.append(x, y, keep)  add points to the first line, and keep its last `keep` points; paint at most 15 times
 //                           per second
 //   chart.setRange([from, to])  or null for everything; does not call onRange
@@ -109,15 +110,22 @@ class Chart {
   setAxis(timeName, zone) {
     Object.assign(this.options, { timeName, zone });
     this.toDate = dateIn(zone);
-    this.axisName.textContent = `${timeName} (${zone || "no time zone"})`;
+    this.nameAxis();
+  }
+
+  nameAxis() {
+    const { timeName, zone } = this.options;
+    this.axisName.textContent = `${timeName} (${zone || "no time zone"})${this.note ? ` · ${this.note}` : ""}`;
   }
 
   // -- data -------------------------------------------------------------------------------------------------
 
-  setData(lines, { gaps = [], empty = this.options.empty } = {}) {
+  setData(lines, { gaps = [], empty = this.options.empty, note = "" } = {}) {
     this.lines = lines.map(line => new Line(line));
     this.gaps = merged(gaps);
     this.message.textContent = empty;
+    this.note = note;
+    this.nameAxis();
     this.rebuild();
   }
 

@@ -39,9 +39,9 @@ export default {
       },
     });
     const show = () => {
-      const { lines, gaps, empty, zone, timeName } = model.get("_data");
+      const { lines, gaps, empty, note, zone, timeName } = model.get("_data");
       chart.setAxis(timeName, zone);
-      chart.setData(lines.map(lineOf), { gaps, empty });
+      chart.setData(lines.map(lineOf), { gaps, empty, note });
     };
     const follow = () => JSON.stringify(rangeOf(model)) !== JSON.stringify(chart.range) && chart.setRange(rangeOf(model));
     show();

@@ -10,10 +10,14 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
-from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns
+from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, drawable_columns
+from toolkit.charts.series import ChartMarks
 from toolkit.dweets.analysis.gaps import find_gaps, gaps
-from toolkit.dweets.analysis.series import on_time_axis, outliers, rate, resample, statistics
-from toolkit.errors import InvalidArgument
+from toolkit.dweets.analysis.numeric import numeric, numeric_report
+from toolkit.dweets.analysis.outliers import find_outliers, outliers
+from toolkit.dweets.analysis.series import chosen_numbers, on_time_axis, rate, resample, statistics
+from toolkit.dweets.analysis.shifts import shifts
+from toolkit.errors import InvalidArgument, warn_caller
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +60,10 @@ class DweetAccessor:
     gaps = _as_method(gaps)
     outliers = _as_method(outliers)
     resample = _as_method(resample)
+    shifts = _as_method(shifts)
     statistics = _as_method(statistics)
+    numeric = _as_method(numeric)
+    numeric_report = _as_method(numeric_report)
 
     @checked_arguments
     def plot(
@@ -73,19 +80,19 @@ class DweetAccessor:
         Parameters
         ----------
         fields
-            Numeric columns; None for all of them.
+            Columns with numbers; None for all of them. Other values are left out, and a warning counts them.
         ax
             The axes to draw on; None for a new figure.
         unit
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
-            Show gaps and outliers.
+            Show gaps, and the ten worst outliers; a note at the time axis counts all if there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
             Or an array of Axes, from the top: on a new figure, each field has its own Axes if the values of the fields
-            differ more than tenfold in magnitude.
+            differ more than tenfold in magnitude. Without values, they say why, and so does a warning.
 
         Examples
         --------
@@ -100,9 +107,10 @@ class DweetAccessor:
 
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
-        chosen = chosen_columns(self._frame, fields, NUMBERS)
-        marks = ChartMarks(find_gaps(self._frame, 1.5), self.outliers(chosen)) if mark else ChartMarks()
-        return series_axes(self._frame, chosen, marks, unit=unit, title=title, axes=ax)
+        chosen = chosen_numbers(self._frame, fields)
+        marks = self._marks(chosen, chosen.names) if mark else ChartMarks()
+        empty = _reason_for_no_values(chosen)
+        return series_axes(chosen.frame, chosen.names, marks, unit=unit, title=title, axes=ax, empty=empty)
 
     @checked_arguments
     def chart(
@@ -123,7 +131,7 @@ class DweetAccessor:
         unit
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
-            Shade gaps, and circle outliers.
+            Shade gaps, and circle the ten worst outliers; a note at the time axis counts all if there are more.
         height
             Height of the plot in pixels, at least 100; several panels may need more.
 
@@ -145,6 +153,27 @@ class DweetAccessor:
         if height < 100:
             raise InvalidArgument(f"height must be at least 100 pixels, not {height}")
         chosen = chosen_columns(self._frame, fields)
-        numbers = [name for name in chosen if name in chosen_columns(self._frame, None)]
-        marks = ChartMarks(find_gaps(self._frame, 1.5), outliers(self._frame, numbers)) if mark else ChartMarks()
-        return Chart(self._frame, chosen, unit=unit, marks=marks, height=height)
+        if chosen.left_out:
+            warn_caller(chosen.left_out)
+        marks = self._marks(chosen, drawable_columns(chosen.frame, NUMBERS)) if mark else ChartMarks()
+        chart = Chart(chosen.frame, chosen.names, unit=unit, marks=marks, height=height)
+        if empty := _reason_for_no_values(chosen):
+            chart.draw(chosen.frame, chosen.names, unit=unit, empty=empty)
+        return chart
+
+    def _marks(self, chosen: ChosenColumns, numbers: Sequence[str]) -> ChartMarks:
+        return ChartMarks(find_gaps(self._frame, 1.5), find_outliers(chosen.frame, numbers))
+
+
+def _reason_for_no_values(chosen: ChosenColumns) -> str:
+    """Return, and warn, why a picture of the chosen columns is empty; "" if it is not."""
+    if not len(chosen.frame):
+        reason, advice = "no dweets", "the frame has no rows"
+    elif not chosen.names:
+        reason, advice = "no numbers", "no column holds numbers; texts such as '21,5 °C' need frame.dweets.numeric()"
+    elif not chosen.frame[chosen.names].notna().to_numpy().any():
+        reason, advice = "no values", f"all values of {', '.join(chosen.names)} are missing"
+    else:
+        return ""
+    warn_caller(f"the picture shows {reason}: {advice}")
+    return reason

@@ -1,8 +1,11 @@
-"""Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames.
+"""Measurements over time: axes, resampling, statistics; functions of frames.
 
-A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` returns. If it has a
+A *series frame* has a DatetimeIndex and columns of numbers (fields), as ``tk.dweets.history`` returns. If it has a
 column ``thing``, each thing is analysed separately, and ``thing`` is the first column of the results. A frame without a
-DatetimeIndex, a field that is no numeric column, and a parameter out of its range raise InvalidArgument.
+DatetimeIndex, a field without numbers, and a parameter out of its range raise InvalidArgument.
+
+Values of a field that are no finite numbers, such as ``"n/a"``, count as missing, and one DataWarning says how many
+they are. All analyses compute in 64-bit floats, which round integers beyond 2**53.
 """
 
 from __future__ import annotations
@@ -11,12 +14,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
-from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.charts.series import NUMBERS, chosen_columns
+from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns
 from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
@@ -26,88 +27,15 @@ Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
-# Factors from a deviation to sigma: a standard normal has a MAD of 0.6745 and a mean absolute deviation of 0.7979.
-_MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_WINDOWS_PER_CHUNK = 65_536
-# A series with fewer values has no outliers, because its spread is not known well enough.
-_MIN_VALUES = 8
 _ISO_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
-@checked_arguments
-def outliers(
-    frame: pd.DataFrame, fields: str | Sequence[str] | None = None, *, window: int = 25, threshold: float = 5.0
-) -> pd.DataFrame:
-    """Find values far from the median of their neighbours (a Hampel filter).
-
-    The score of a value is its distance from the median of the `window` values around it, in robust standard
-    deviations: 1.4826 times the median absolute deviation of that window, or, if more than half of the window is the
-    same value, 1.2533 times its mean absolute deviation. So slow seasonal changes are no outliers, and outliers cannot
-    hide each other as they do with mean and standard deviation.
-
-    Parameters
-    ----------
-    fields
-        Numeric columns; None for all of them. Missing values are skipped; a field with fewer than eight values has no
-        outliers.
-    window
-        The number of values in a window, at least 3; at the ends of the series, the nearest values.
-    threshold
-        Scores above it are outliers. In normal noise (windows of 25), 5 marks 1 of 2,000 values, and 4 marks 1 of 450;
-        a skewed measure such as rain has many outliers by nature.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per outlier, by field and then by time: index as in `frame`, ``field``, ``value``, ``expected`` (the
-        median), ``score``.
-
-    Examples
-    --------
-    >>> times = pd.date_range("2026-01-01", periods=40, freq="h")
-    >>> celsius = [20.0 + hour % 3 for hour in range(40)]
-    >>> celsius[30] = 85.0
-    >>> pd.DataFrame({"celsius": celsius}, index=times).dweets.outliers()["value"].tolist()
-    [85.0]
-    """
-    if window < 3 or not threshold > 0:
-        raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
+def chosen_numbers(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> ChosenColumns:
+    """Return the chosen columns with their numbers; one warning says which other values were left out."""
     chosen = chosen_columns(frame, fields, NUMBERS)
-    return analyse_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
-
-
-def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, threshold: float) -> pd.DataFrame:
-    ascending = frame.sort_index(kind="stable")
-    nothing = {"field": pd.Series(dtype="str"), "value": 0.0, "expected": 0.0, "score": 0.0}
-    parts = [pd.DataFrame(nothing, ascending.index[:0])]
-    for field in fields:
-        values = ascending[field].dropna()
-        if len(values) < _MIN_VALUES:
-            continue
-        expected, score = hampel(values.to_numpy(dtype="float64"), window)
-        far = score > threshold
-        columns = {"field": field, "value": values[far].astype("float64"), "expected": expected[far]}
-        parts.append(pd.DataFrame({**columns, "score": score[far]}, index=values.index[far]).astype({"field": "str"}))
-    return pd.concat(parts)
-
-
-def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return for each value the median of its window and its distance in robust standard deviations."""
-    length = len(values)
-    window = min(window, length)
-    windows = sliding_window_view(values, window)
-    medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _WINDOWS_PER_CHUNK):  # all deviations at once would need too much memory
-        chunk = slice(start, start + _WINDOWS_PER_CHUNK)
-        medians[chunk] = np.median(windows[chunk], axis=1)
-        deviations = np.abs(windows[chunk] - medians[chunk, None])
-        mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-        sigmas[chunk] = np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
-    nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
-    expected, sigma = medians[nearest], sigmas[nearest]
-    distance = np.abs(values - expected)
-    score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
-    return expected, score
+    if chosen.left_out:
+        warn_caller(chosen.left_out)
+    return chosen
 
 
 @checked_arguments
@@ -126,7 +54,7 @@ def resample(
     how
         mean, median, min, max, sum, count or last; or a list of them.
     fields
-        Numeric columns; None for all of them.
+        Columns with numbers; None for all of them.
 
     Returns
     -------
@@ -141,14 +69,14 @@ def resample(
     >>> frame.dweets.resample("1D", ["min", "max"])["celsius.max"].tolist()
     [20.0, 22.0]
     """
-    chosen = chosen_columns(frame, fields, NUMBERS)
     if not how:
         raise InvalidArgument(f"how is an empty list; it takes {', '.join(AGGREGATIONS)}")
+    chosen = chosen_numbers(frame, fields)
     if isinstance(how, str):
-        columns = {field: (field, how) for field in chosen}
+        columns = {field: (field, how) for field in chosen.names}
     else:
-        columns = {f"{field}.{name}": (field, name) for field in chosen for name in how}
-    return analyse_each_thing(frame, lambda rows: _resampled_one(rows, rule, columns))
+        columns = {f"{field}.{name}": (field, name) for field in chosen.names for name in how}
+    return analyse_each_thing(chosen.frame, lambda rows: _resampled_one(rows, rule, columns))
 
 
 def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[str, Aggregation]]) -> pd.DataFrame:
@@ -175,6 +103,8 @@ def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
 def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Describe the fields: one row per field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
 
+    Values that are no numbers are ``missing``, and a warning has their number and an example.
+
     Examples
     --------
     >>> times = pd.date_range("2026-01-01", periods=3, freq="h")
@@ -182,8 +112,8 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
-    chosen = chosen_columns(frame, fields, NUMBERS)
-    return analyse_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
+    chosen = chosen_numbers(frame, fields)
+    return analyse_each_thing(chosen.frame, lambda rows: _statistics_of_one(rows, chosen.names)).reset_index(drop=True)
 
 
 def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:

@@ -163,9 +163,12 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents. A warning says how
-            many dweets the gateway has deleted, if some of them may be in the requested range; another one names
-            things without any dweet, or fields in `columns` that no dweet has, with the nearest name.
+            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents. Values stay as they
+            were posted: one ``"n/a"`` among numbers makes a column of objects, and analysis uses its numbers
+            (``frame.dweets.numeric()`` converts it). A content without a name, such as ``{}`` or a bare number, is in
+            the column ``content``, which exists only then. A warning says how many dweets the gateway has deleted, if
+            some of them may be in the requested range; another one names things without any dweet, or fields in
+            `columns` that no dweet has, with the nearest name.
 
         Examples
         --------

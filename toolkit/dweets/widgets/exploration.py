@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pandas as pd
 
-from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns, drawable_columns
+from toolkit.charts.columns import NUMBERS, chosen_columns, drawable_columns
+from toolkit.charts.series import ChartMarks
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
+from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
@@ -112,7 +114,7 @@ class View:
     """All choices of an explorer; `start` and `end` are times in a format of pandas, an empty `rule` is no resampling.
 
     ``"2013"`` to ``"2013-06"`` includes June; an empty time is no limit. An infinite `gap_factor` or
-    `threshold` finds no gaps or outliers.
+    `threshold` finds no gaps or outliers; a threshold of None counts how many values were looked at.
     """
 
     time: str
@@ -122,7 +124,7 @@ class View:
     rule: str = ""
     how: Aggregation = "mean"
     gap_factor: float = 1.5
-    threshold: float = 5.0
+    threshold: float | None = None
 
     def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
         """Return the first and the last time of the range, in the zone of these times."""
@@ -154,6 +156,10 @@ class Findings(NamedTuple):
     marks: ChartMarks
     range: tuple[pd.Timestamp, pd.Timestamp]
     without_time: int
+    #: Which values of the chosen fields were left out; empty if none were.
+    left_out: str
+    #: The threshold of outliers.
+    threshold: float
 
     @property
     def drawn_fields(self) -> list[str]:
@@ -190,6 +196,8 @@ class Findings(NamedTuple):
             results += f" · {counted(self.without_time, 'row')} without a time left out"
         if left_out := [name for name in self.view.fields if name not in self.drawn_fields]:
             results += f" · no {self.view.how} of {', '.join(left_out)}"
+        if self.left_out:
+            results += f" · {self.left_out}"
         return f"{counted(len(self.frame), 'row')} {_range_text(self.frame)} · {results}"
 
 
@@ -198,14 +206,13 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     if history.empty:  # these may be the choices of an earlier history
         history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
     timed = put_on_time_axis(history, view.time)
-    fields = chosen_columns(timed, view.fields)
-    chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
+    chosen, fields, left_out = chosen_columns(timed, view.fields)
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
     start, end = view.range_in(timed.index)
     gaps = find_gaps(measured, view.gap_factor)
-    outliers = series.outliers(whole, numbers, threshold=view.threshold)
+    outliers = find_outliers(whole, numbers, threshold=view.threshold)
     # Rows of several things are not in order of time, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
@@ -219,6 +226,8 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         ChartMarks(gaps, outliers),
         (start, end),
         len(history) - len(timed),
+        left_out,
+        threshold_for(int(whole[numbers].notna().to_numpy().sum())) if view.threshold is None else view.threshold,
     )
 
 

@@ -103,6 +103,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._unit = unit
         super().__init__()
         self._quiet = False
+        #: Until a person sets the threshold; ticking *Outliers* again makes it automatic again.
+        self._is_threshold_automatic = True
         self._drawn: View | None = None
         self._make_controls(rule, how, day)
         self._make_results()
@@ -124,8 +126,12 @@ rows, file, reload_button, download_button, save_button, copy_button
         return View(
             **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
-            threshold=self.threshold.value if self.mark_outliers.value else math.inf,
+            threshold=self._threshold if self.mark_outliers.value else math.inf,
         )
+
+    @property
+    def _threshold(self) -> float | None:
+        return None if self._is_threshold_automatic else self.threshold.value
 
     @property
     def _is_current(self) -> bool:
@@ -160,9 +166,11 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.gap_factor = _factor(
             "spacing", 1.5, 1.01, "A silence longer than this many times the usual spacing is a gap; tick Gaps first"
         )
-        self.mark_outliers = check_box("Outliers", width="6em", tip="Ring values that are far from their neighbours")
+        self.mark_outliers = check_box(
+            "Outliers", width="6em", tip="Ring the ten worst values that are far from their neighbours"
+        )
         self.threshold = _factor(
-            "spread", 5.0, 0.1, "A value this many robust standard deviations off is an outlier; tick Outliers first"
+            "spread", 6.7, 0.1, "A value this many robust standard deviations off is an outlier; tick Outliers first"
         )
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
@@ -199,10 +207,15 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _observe_controls(self) -> None:
         for control in (self.things, self.day):
             control.observe(lambda _change: self._reload(), "value")
+        self.threshold.observe(lambda _change: self._set_threshold_automatic(self._quiet), "value")
+        self.mark_outliers.observe(lambda _change: self._set_threshold_automatic(True), "value")
         for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
         self.file.observe(lambda _change: self.save_button.set_trait("description", _SAVE), "value")
+
+    def _set_threshold_automatic(self, is_automatic: bool) -> None:  # noqa: FBT001
+        self._is_threshold_automatic = is_automatic
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -278,6 +291,9 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._findings = findings = explore(self._history, self.view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
+        if self._is_threshold_automatic:
+            with self._without_exploring():
+                self.threshold.value = findings.threshold
         sentence, view = findings.sentence(*self._loaded), findings.view
         whole_view = replace(view, start="", end="")
         if whole_view != self._drawn:  # the chart has all times: after a zoom, no data is sent again

@@ -14,7 +14,7 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
-from toolkit.charts.series import kind_of
+from toolkit.charts.columns import chosen_columns, drawable_columns
 from toolkit.dweets.analysis.series import put_on_time_axis
 from toolkit.dweets.checked_values import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
@@ -83,6 +83,8 @@ class LiveDweets(ServiceWidget):
     _drawer: threading.Thread | None = None
     #: When the last page stopped to show the widget; infinite while a page shows it.
     _unseen_since = math.inf
+    #: Which drawn values were left out; empty if none were.
+    _left_out = ""
 
     def __init__(
         self,
@@ -259,10 +261,11 @@ class LiveDweets(ServiceWidget):
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, quiet=True)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
-        drawable = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
+        drawable = set(drawable_columns(timed))
+        drawn, fields, self._left_out = chosen_columns(timed, [field for field in chosen if field in drawable])
         names = ", ".join(self._readings.fields)
         empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
-        self.chart.draw(timed, drawable, unit=self._unit, empty=empty)
+        self.chart.draw(drawn, fields, unit=self._unit, empty=empty)
 
     def _offer_fields(self) -> None:
         """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
@@ -288,7 +291,8 @@ class LiveDweets(ServiceWidget):
         elif self._reader.has_lost_connection:
             self.say("The connection is lost, reconnecting ...")
         else:
-            self.say("Paused: what comes is kept." if self.pause.value else f"Listening to {names}.")
+            state = "Paused: what comes is kept." if self.pause.value else f"Listening to {names}."
+            self.say(" · ".join(filter(None, (state, self._left_out))))
 
     def summary(self) -> str:
         """Return which things and fields it follows."""

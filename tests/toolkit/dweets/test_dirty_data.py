@@ -1,0 +1,280 @@
+"""Columns as real sensors send them: numbers among texts, infinite numbers, odd names, empty histories."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.toolkit.dweets.planted_shifts import hits, planted, series
+from toolkit.dweets.analysis.shifts import find_shifts
+from toolkit.errors import DataWarning, InvalidArgument
+
+TIMES = pd.date_range("2026-01-01", periods=200, freq="h", name="created", tz="UTC")
+CELSIUS: list[Any] = [20.0 + hour % 7 / 10 for hour in range(199)]
+DIRTY = pd.DataFrame({"celsius": [*CELSIUS[:50], "n/a", *CELSIUS[50:]]}, index=TIMES)
+CLEAN = DIRTY.drop(DIRTY.index[50]).astype({"celsius": "float64"})
+LEFT_OUT = r"^celsius: 1 of 200 values is no number \('n/a'\), left out$"
+
+
+@pytest.fixture(autouse=True)
+def _without_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+
+
+ANALYSES: dict[str, Callable[..., Any]] = {
+    "statistics": lambda frame, *fields: frame.dweets.statistics(*fields).drop(columns="missing"),
+    "outliers": lambda frame, *fields: frame.dweets.outliers(*fields, threshold=0.5),
+    "resample": lambda frame, *fields: frame.dweets.resample("1D", "mean", *fields),
+    "shifts": lambda frame, *fields: frame.dweets.shifts(*fields),
+    "plot": lambda frame, *fields: frame.dweets.plot(*fields, mark=False).lines[0].get_ydata().tolist(),
+    "chart": lambda frame, *fields: repr(frame.dweets.chart(*fields)),
+}
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("name", ANALYSES)
+def test_analysis_uses_the_numbers_that_are_there(name: str, named: bool) -> None:
+    fields = ["celsius"] if named else []
+    with pytest.warns(DataWarning, match=LEFT_OUT) as warned:
+        found = ANALYSES[name](DIRTY, *fields)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    expected = ANALYSES[name](CLEAN, *fields)
+    if isinstance(expected, pd.DataFrame):
+        pd.testing.assert_frame_equal(found, expected)
+    else:
+        assert found == expected
+
+
+def test_history_keeps_what_was_posted(tk: toolkit.Connection) -> None:
+    tk.dweets.post_frame("roof", DIRTY.reset_index(drop=True), progress=False)
+    history = tk.dweets.history("roof", progress=False)
+    assert history["celsius"].tolist() == DIRTY["celsius"].tolist()
+    with pytest.warns(DataWarning, match=LEFT_OUT):
+        assert history.dweets.statistics()["count"].tolist() == [199]
+
+
+def test_widgets_use_the_numbers_and_say_what_they_left_out(tk: toolkit.Connection) -> None:
+    explorer = toolkit.HistoryExplorer(frame=DIRTY)
+    assert explorer.statistics["count"].tolist() == [199]
+    assert "1 of 200 values is no number (&#x27;n/a&#x27;), left out" in explorer.status.value
+    with toolkit.LiveDweets(tk, "roof", "celsius") as live:
+        for value in (20.0, 21.0, "n/a"):
+            tk.dweets.post("roof", {"celsius": value})
+        live.wait(3)
+    assert repr(live.chart) == "<Chart: 2 points of celsius>"
+
+
+def _of(*values: Any, **options: Any) -> pd.DataFrame:  # noqa: ANN401
+    return pd.DataFrame({"v": pd.Series(values, **options).to_numpy()}, index=TIMES[: len(values)])
+
+
+# A column, how many of its values count as numbers (None: naming it is refused), and the warning.
+COLUMNS: dict[str, tuple[pd.DataFrame, int | None, str]] = {
+    "all text": (_of("a", "b", "c"), None, ""),
+    "all text, as objects": (_of("a", "b", dtype="object"), None, ""),
+    "all missing": (_of(None, None), None, ""),
+    "all missing, as floats": (_of(np.nan, np.nan), 0, ""),
+    "truth values and one text": (_of(True, False, "n/a"), None, ""),
+    "numbers and truth values": (_of(1.0, 2.0, True), 2, r"v: 1 of 3 values is no number \(True\)"),
+    "numbers, missing values, text": (_of(1.0, None, "n/a", 3), 2, r"v: 1 of 3 values is no number \('n/a'\)"),
+    "mostly text, but named": (_of("on", "off", 404), 1, r"v: 2 of 3 values are no numbers \('on'\)"),
+    "infinite": (_of(1.0, np.inf, -np.inf, 2.0), 2, r"v: 2 of 4 values are no numbers \(inf\)"),
+    "infinite among texts": (_of(1.0, 2.0, np.inf, "n/a"), 2, r"v: 2 of 4 values are no numbers \(inf\)"),
+    "integers above 2**53": (_of(2**53 + 1, 2**53 + 3), 2, ""),
+    "integers of 100 digits": (_of(10**100, 2), 2, ""),
+    "integers beyond every float": (_of(10**400, 2, 3), 2, r"v: 1 of 3 values is no number \(10{39}\)"),
+    "objects": (_of({}, [1], None), None, ""),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_only_finite_numbers_count(name: str) -> None:
+    frame, count, warning = COLUMNS[name]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        if count is None:
+            with pytest.raises(InvalidArgument, match="v holds no numbers"):
+                frame.dweets.statistics("v")
+        else:
+            assert frame.dweets.statistics("v")["count"].tolist() == [count]
+    assert len(warned) == bool(warning)
+    if warning:
+        assert re.match(warning, str(warned[0].message))
+
+
+def test_several_dirty_columns_make_one_warning() -> None:
+    frame = pd.DataFrame({"a": [1, 2, "x"], "b": [1, "y", "z"], "c": [1, 2, 3]}, index=TIMES[:3])
+    with pytest.warns(DataWarning, match=r"^a: 1 of 3 .*; b: 2 of 3 ") as warned:
+        frame.dweets.statistics(["a", "b", "c"])
+    assert len(warned) == 1
+
+
+def test_a_text_among_truth_values_is_left_out_of_charts() -> None:
+    frame = _of(True, False, "n/a", True)
+    with pytest.warns(DataWarning, match=r"v: 1 of 4 values is no truth value \('n/a'\), left out"):
+        assert repr(frame.dweets.chart("v")) == "<Chart: 3 points of v>"
+
+
+ODD_NAMES = ["air.celsius", "\N{THERMOMETER}", "air celsius", "celsius", " celsius", "celsius "]
+
+
+def test_odd_names_stay_apart(tk: toolkit.Connection) -> None:
+    for number in range(3):
+        tk.dweets.post("roof", {name: number + place for place, name in enumerate(ODD_NAMES)})
+    history = tk.dweets.history("roof", progress=False)
+    described = history.dweets.statistics()
+    assert described["field"].tolist() == ODD_NAMES
+    assert described["min"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert len(toolkit.HistoryExplorer(frame=history).fields.options) == len(ODD_NAMES)
+    with pytest.raises(InvalidArgument, match="celsius"):
+        history.dweets.statistics("celsius  ")
+
+
+# -- numeric ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "expected"),
+    [
+        (["21.5", "-3", "1e3"], {}, [21.5, -3.0, 1000.0]),
+        (["21,5 °C", "\N{MINUS SIGN}2,25°C", "20"], {"decimal": ","}, [21.5, -2.25, 20.0]),
+        (["1.013,2 hPa", "998 hPa"], {"decimal": ",", "thousands": "."}, [1013.2, 998.0]),
+        (["45 %", " 46%", "+47 %"], {}, [45.0, 46.0, 47.0]),
+        (["340 W/m2", "341.5 W/m2"], {}, [340.0, 341.5]),
+    ],
+)
+def test_texts_become_numbers(texts: list[str], options: dict[str, Any], expected: list[float]) -> None:
+    frame = pd.DataFrame({"thing": "1", "v": texts, "state": "on"}, index=TIMES[: len(texts)])
+    converted = frame.dweets.numeric(**options)
+    assert converted["v"].tolist() == expected
+    assert converted[["thing", "state"]].equals(frame[["thing", "state"]])
+    assert frame["v"].tolist() == texts
+
+
+@pytest.mark.parametrize("text", ["n/a", "", "2012-01-01", "10:30", "21,5", "192.168.0.1", "70 °F", "0x10", "1 2"])
+def test_other_texts_are_left_out_and_said(text: str) -> None:
+    frame = pd.DataFrame({"v": ["20 °C", "21 °C", 22, text, None]}, index=TIMES[:5])
+    with pytest.warns(DataWarning, match=r"^v: 1 of 4 values is no number \('.*'\), left out$"):
+        assert frame.dweets.numeric()["v"].dropna().tolist() == [20.0, 21.0, 22.0]
+    report = frame.dweets.numeric_report()
+    assert report.iloc[0].tolist() == ["v", 4, 1, 2, 1, "°C", text]
+
+
+def test_columns_of_other_texts_stay_unless_they_are_named() -> None:
+    frame = pd.DataFrame({"note": ["ok", "ok", "7"], "day": "2012-01-01", "n": [1, 2, 3]}, index=TIMES[:3])
+    assert frame.dweets.numeric().equals(frame)
+    assert frame.dweets.numeric_report().empty
+    with pytest.warns(DataWarning, match="note: 2 of 3 values are no numbers"):
+        assert frame.dweets.numeric("note")["note"].dropna().tolist() == [7.0]
+    with pytest.raises(InvalidArgument, match="thousands"):
+        frame.dweets.numeric(thousands=".")
+
+
+# -- shifts and outliers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["noise", "noise and days", "seattle_temperature_hourly_normals.csv:temp"])
+def test_planted_shifts_are_found(name: str) -> None:
+    wanted = found_of_planted = false = 0
+    for seed in range(5):
+        with_shifts = planted(series(name, seed), seed)
+        found = find_shifts(with_shifts.values)
+        hit = hits(found, with_shifts.shifts)
+        wanted, found_of_planted = wanted + len(with_shifts.shifts), found_of_planted + hit
+        false += len(found) - hit
+    assert found_of_planted >= 0.95 * wanted
+    assert false <= 2
+
+
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "x 1.8 + 32": lambda x: x * 1.8 + 32,
+    "(x - 32) / 1.8": lambda x: (x - 32) / 1.8,
+    "x 10": lambda x: x * 10,
+    "x / 10": lambda x: x / 10,
+    "x 1000": lambda x: x * 1000,
+    "x / 1000": lambda x: x / 1000,
+    "-x": lambda x: -x,
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_shift_says_which_conversion_explains_it(name: str) -> None:
+    values = 20 + 0.1 * np.random.default_rng(1).standard_normal(200)
+    values[100:110] = CONVERSIONS[name](values[100:110])
+    frame = pd.DataFrame({"thing": "roof", "v": values}, index=TIMES)
+    (found,) = frame.dweets.shifts("v").itertuples()
+    assert (found.thing, found.start, found.end) == ("roof", TIMES[100], TIMES[109])
+    assert found.explained_by == name
+    assert found.size == pytest.approx(found.inside - found.before)
+    assert found.before == pytest.approx(20, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "values", [[5.0] * 60, [1.0] * 19, [*[5.0] * 30, *[9.0] * 30], [*[5.0] * 30, 9.0, *[5.0] * 30]]
+)
+def test_constants_steps_and_spikes_are_no_shifts(values: list[float]) -> None:
+    assert pd.DataFrame({"v": values}, index=TIMES[: len(values)]).dweets.shifts().empty
+
+
+def test_faultless_noise_has_hardly_any_outlier() -> None:
+    found = 0
+    for seed in range(10):
+        noise = np.random.default_rng([seed, 3]).standard_normal(20_000)
+        index = pd.date_range("2026-01-01", periods=len(noise), freq="s")
+        found += len(pd.DataFrame({"v": noise}, index=index).dweets.outliers())
+    assert found <= 20
+
+
+def test_the_ten_worst_outliers_are_marked_and_all_are_counted() -> None:
+    values = np.tile([20.0, 20.1, 20.2], 400)
+    values[np.arange(30, 1_130, 50)] += np.arange(2, 24)
+    frame = pd.DataFrame({"v": values}, index=pd.date_range("2026-01-01", periods=1_200, freq="h", name="created"))
+    axes = frame.dweets.plot("v")
+    (rings,) = [line for line in axes.lines if line.get_label() == "outlier"]
+    assert len(rings.get_ydata()) == 10
+    assert rings.get_ydata().min() > 32
+    note = "the worst 10 of 22 outliers are marked"
+    assert axes.get_xlabel() == f"created · {note}"
+    sent = frame.dweets.chart("v").get_state()["_data"]
+    assert (len(sent["lines"][0]["rings"]["x"]) // 8, sent["note"]) == (10, note)
+
+
+# -- pictures of nothing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (DIRTY.iloc[:0].astype({"celsius": "float64"}), "no dweets"),
+        (pd.DataFrame(index=TIMES[:0]), "no dweets"),
+        (pd.DataFrame({"state": ["on"]}, index=TIMES[:1]), "no numbers"),
+        (pd.DataFrame({"v": [np.nan]}, index=TIMES[:1]), "no values"),
+    ],
+)
+def test_an_empty_picture_says_why(frame: pd.DataFrame, text: str) -> None:
+    with pytest.warns(DataWarning, match=f"the picture shows {text}: "):
+        axes = frame.dweets.plot()
+    assert [each.get_text() for each in axes.texts] == [text]
+    with pytest.warns(DataWarning, match=f"the picture shows {text}: "):
+        assert frame.dweets.chart().get_state()["_data"]["empty"] == text
+
+
+def test_the_plot_of_an_empty_history_says_no_dweets(tk: toolkit.Connection) -> None:
+    with pytest.warns(DataWarning, match="no dweets"):
+        tk.dweets.history("roof", progress=False).dweets.plot()
+
+
+def test_a_dweet_without_values_is_an_empty_object_in_a_column(tk: toolkit.Connection) -> None:
+    tk.dweets.post("roof", {"celsius": 21.5})
+    tk.dweets.post("roof", {})
+    history = tk.dweets.history("roof", progress=False)
+    assert history.columns.tolist() == ["celsius", "content"]
+    assert history["content"].tolist() == [None, {}]
