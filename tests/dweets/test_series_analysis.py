@@ -22,13 +22,12 @@ from toolkit.dweets.analysis.gaps import gaps
 from toolkit.dweets.analysis.series import (
     AGGREGATIONS,
     hampel,
-    on_time_axis,
     outliers,
     rate,
     resample,
     statistics,
-    time_columns,
 )
+from toolkit.dweets.analysis.time_axis import on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
 
 

@@ -15,6 +15,8 @@ import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
 from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
+from toolkit.dweets.field_names import CREATED, THING, column_of_field, field_of_column
+from toolkit.dweets.frame_time import TimeSelection
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 
@@ -37,21 +39,42 @@ def history_frame(
 
 
 def content_frame(
-    contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
+    contents: Sequence[Any], created: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
 ) -> pd.DataFrame:
+    """Return a frame with a column for each leaf, or for each of `columns`, and ``thing`` if `things` are given."""
     if columns is None:
         leaves = content_columns(contents)
     else:
         names = [columns] if isinstance(columns, str) else list(columns)
-        if things is not None:
-            names = ["thing" if name == "content.thing" else name for name in names if name != "thing"]
-        leaves = named_leaf_columns(contents, names)
-    typed: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
-    if things is not None:
-        if "thing" in typed:  # a field of the content, which must not replace the name of the thing
-            typed["content.thing"] = typed.pop("thing")
-        typed = {"thing": pd.array(things, dtype="str"), **typed}
-    return pd.DataFrame(typed, index=times, copy=False)
+        given = {CREATED} if things is None else {CREATED, THING}
+        leaves = named_leaf_columns(contents, [field_of_column(name) for name in names if name not in given])
+    typed: dict[str, Any] = {} if things is None else {THING: pd.array(things, dtype="str")}
+    typed |= {column_of_field(field): _typed_column(values) for field, values in leaves.items()}
+    return pd.DataFrame(typed, index=created, copy=False)
+
+
+def timed_frame(
+    records: Sequence[Mapping[str, Any]], columns: Columns, selection: TimeSelection, *, with_thing: bool
+) -> pd.DataFrame:
+    """Return the selected records as `history_frame` does, with the time field as index and ``created`` as a column."""
+    contents, names = [record["content"] for record in records], [record["thing"] for record in records]
+    positions, times = selection.select(contents, names)
+    selected = [records[position] for position in positions]
+    things = [record["thing"] for record in selected] if with_thing else None
+    return on_field([record["content"] for record in selected], times, times_of(selected), things, columns)
+
+
+def on_field(
+    contents: Sequence[Any],
+    times: pd.DatetimeIndex,
+    created: pd.DatetimeIndex,
+    things: Sequence[str] | None,
+    columns: Columns,
+) -> pd.DataFrame:
+    """Return the frame of contents with the times of one of their fields as index, and ``created`` as a column."""
+    frame = content_frame(contents, created, things, columns).drop(columns=str(times.name), errors="ignore")
+    frame.insert(int(things is not None), CREATED, created)
+    return frame.set_axis(times)
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

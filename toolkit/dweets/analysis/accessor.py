@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
@@ -12,7 +13,8 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns
 from toolkit.dweets.analysis.gaps import find_gaps, gaps
-from toolkit.dweets.analysis.series import on_time_axis, outliers, rate, resample, statistics
+from toolkit.dweets.analysis.series import outliers, rate, resample, statistics
+from toolkit.dweets.analysis.time_axis import in_local_time, on_time_axis, warn_if_backfilled
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class DweetAccessor:
         unit: str | Mapping[str, str] | None = None,
         title: str | None = None,
         mark: bool = True,
+        tz: str | tzinfo | None = None,
     ) -> Axes | np.ndarray[Any, Any]:
         """Draw the fields over time.
 
@@ -80,6 +83,8 @@ class DweetAccessor:
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Show gaps and outliers.
+        tz
+            A time zone, such as ``"Europe/Berlin"``, for the time axis. Times without a zone are local times.
 
         Returns
         -------
@@ -101,8 +106,10 @@ class DweetAccessor:
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_columns(self._frame, fields, NUMBERS)
-        marks = ChartMarks(find_gaps(self._frame, 1.5), self.outliers(chosen)) if mark else ChartMarks()
-        return series_axes(self._frame, chosen, marks, unit=unit, title=title, axes=ax)
+        warn_if_backfilled(self._frame)
+        frame = in_local_time(self._frame, tz)
+        marks = ChartMarks(find_gaps(frame, 1.5), outliers(frame, chosen)) if mark else ChartMarks()
+        return series_axes(frame, chosen, marks, unit=unit, title=title, axes=ax)
 
     @checked_arguments
     def chart(
@@ -112,6 +119,7 @@ class DweetAccessor:
         unit: str | Mapping[str, str] | None = None,
         mark: bool = True,
         height: int = 300,
+        tz: str | tzinfo | None = None,
     ) -> Chart:
         """Show the fields over time as a widget: hover to read values, drag to zoom, double-click to show everything.
 
@@ -126,6 +134,8 @@ class DweetAccessor:
             Shade gaps, and circle outliers.
         height
             Height of the plot in pixels, at least 100; several panels may need more.
+        tz
+            A time zone, such as ``"Europe/Berlin"``, for the time axis. Times without a zone are local times.
 
         Returns
         -------
@@ -146,5 +156,7 @@ class DweetAccessor:
             raise InvalidArgument(f"height must be at least 100 pixels, not {height}")
         chosen = chosen_columns(self._frame, fields)
         numbers = [name for name in chosen if name in chosen_columns(self._frame, None)]
-        marks = ChartMarks(find_gaps(self._frame, 1.5), outliers(self._frame, numbers)) if mark else ChartMarks()
-        return Chart(self._frame, chosen, unit=unit, marks=marks, height=height)
+        warn_if_backfilled(self._frame)
+        frame = in_local_time(self._frame, tz)
+        marks = ChartMarks(find_gaps(frame, 1.5), outliers(frame, numbers)) if mark else ChartMarks()
+        return Chart(frame, chosen, unit=unit, marks=marks, height=height)

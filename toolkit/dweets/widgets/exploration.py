@@ -12,7 +12,8 @@ from toolkit.charts.series import NUMBERS, ChartMarks, chosen_columns, drawable_
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
-from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
+from toolkit.dweets.analysis.series import Aggregation
+from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
 

@@ -16,7 +16,8 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
-from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
+from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
+from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
 from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
 from toolkit.dweets.widgets.tables import ResultTables

@@ -15,7 +15,7 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.series import kind_of
-from toolkit.dweets.analysis.series import put_on_time_axis
+from toolkit.dweets.analysis.time_axis import put_on_time_axis
 from toolkit.dweets.checked_values import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
