@@ -24,7 +24,7 @@ from toolkit.archive.queries import ArchiveQueries, dask_frame
 from toolkit.archive.writer import ArchiveWriter
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
-from toolkit.dweets.content_frame import Columns, content_frame, on_field
+from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.field_names import CREATED
 from toolkit.dweets.frame_time import TimeSelection, timed_rows
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
@@ -182,12 +182,14 @@ class Archive:
             table, times = table.take(order), times[order.to_numpy()]
         contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
         names_of_rows = table.column("thing").to_pylist()
+        own_times = None
         if by_field is not None:
-            order, own_times = by_field.select(contents, names_of_rows)
-            contents, times = [contents[position] for position in order], times[order]
-            names_of_rows = [names_of_rows[position] for position in order]
-            return on_field(contents, own_times, times, None if isinstance(things, str) else names_of_rows, columns)
-        return content_frame(contents, times, None if isinstance(things, str) else names_of_rows, columns)
+            pairs = enumerate(zip(names_of_rows, contents, strict=True))
+            rows = [{"row": row, "thing": name, "content": content} for row, (name, content) in pairs]
+            rows, own_times = by_field.select(rows)
+            names_of_rows, contents, order = ([row[key] for row in rows] for key in ("thing", "content", "row"))
+            times = times[order]
+        return content_frame(contents, times, None if isinstance(things, str) else names_of_rows, columns, own_times)
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.

@@ -16,7 +16,6 @@ from pandas.api.extensions import ExtensionArray
 
 from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
 from toolkit.dweets.field_names import CREATED, THING, column_of_field, field_of_column
-from toolkit.dweets.frame_time import TimeSelection
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 
@@ -28,20 +27,31 @@ _TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 
 
 def history_frame(
-    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False
+    records: Sequence[Mapping[str, Any]],
+    columns: Columns = None,
+    *,
+    with_thing: bool = False,
+    times: pd.DatetimeIndex | None = None,
 ) -> pd.DataFrame:
-    """Return a frame with index ``created`` and a column for each leaf; `with_thing` adds ``thing``, sorts by time."""
+    """Return a frame with index ``created`` and a column for each leaf; `with_thing` adds ``thing``, sorts by time.
+
+    If `times` are given, the times of one of their fields in order, these are the index, and ``created`` is a column.
+    """
     things = None
     if with_thing:
-        records = sorted(records, key=itemgetter("created"))
+        records = records if times is not None else sorted(records, key=itemgetter("created"))
         things = [record["thing"] for record in records]
-    return content_frame([record["content"] for record in records], times_of(records), things, columns)
+    return content_frame([record["content"] for record in records], times_of(records), things, columns, times)
 
 
 def content_frame(
-    contents: Sequence[Any], created: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
+    contents: Sequence[Any],
+    created: pd.DatetimeIndex,
+    things: Sequence[str] | None,
+    columns: Columns,
+    times: pd.DatetimeIndex | None = None,
 ) -> pd.DataFrame:
-    """Return a frame with a column for each leaf, or for each of `columns`, and ``thing`` if `things` are given."""
+    """Return a frame with a column for each leaf, or for each of `columns`; see `history_frame`."""
     if columns is None:
         leaves = content_columns(contents)
     else:
@@ -49,32 +59,12 @@ def content_frame(
         given = {CREATED} if things is None else {CREATED, THING}
         leaves = named_leaf_columns(contents, [field_of_column(name) for name in names if name not in given])
     typed: dict[str, Any] = {} if things is None else {THING: pd.array(things, dtype="str")}
+    if times is not None:
+        typed[CREATED] = created
     typed |= {column_of_field(field): _typed_column(values) for field, values in leaves.items()}
-    return pd.DataFrame(typed, index=created, copy=False)
-
-
-def timed_frame(
-    records: Sequence[Mapping[str, Any]], columns: Columns, selection: TimeSelection, *, with_thing: bool
-) -> pd.DataFrame:
-    """Return the selected records as `history_frame` does, with the time field as index and ``created`` as a column."""
-    contents, names = [record["content"] for record in records], [record["thing"] for record in records]
-    positions, times = selection.select(contents, names)
-    selected = [records[position] for position in positions]
-    things = [record["thing"] for record in selected] if with_thing else None
-    return on_field([record["content"] for record in selected], times, times_of(selected), things, columns)
-
-
-def on_field(
-    contents: Sequence[Any],
-    times: pd.DatetimeIndex,
-    created: pd.DatetimeIndex,
-    things: Sequence[str] | None,
-    columns: Columns,
-) -> pd.DataFrame:
-    """Return the frame of contents with the times of one of their fields as index, and ``created`` as a column."""
-    frame = content_frame(contents, created, things, columns).drop(columns=str(times.name), errors="ignore")
-    frame.insert(int(things is not None), CREATED, created)
-    return frame.set_axis(times)
+    if times is not None:
+        typed.pop(str(times.name), None)
+    return pd.DataFrame(typed, index=created if times is None else times, copy=False)
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, tzinfo
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from toolkit.dweets.content_leaves import named_leaf_columns
-from toolkit.dweets.field_names import CREATED, THING, column_of_field, field_of_column
+from toolkit.dweets.field_names import CREATED, column_of_field, field_of_column
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import check_columns_differ
 
+_Record = TypeVar("_Record", bound=Mapping[str, Any])
 TimeUnit = Literal["s", "ms", "us", "ns"]
 #: The field in which an index without a name travels, or one that is called ``created``.
 DEFAULT_FIELD = "time"
@@ -28,9 +29,11 @@ _EXAMPLE_CHARACTERS = 40
 
 
 class TimedRows(NamedTuple):
-    """The rows of a frame as they travel: a column for each field, their times, and the name of the field of times."""
+    """The rows of a frame as they travel: a column for each field, their times, and the column with the times."""
 
     fields: pd.DataFrame
+    #: The columns that became `fields`.
+    columns: list[Any]
     times: pd.DatetimeIndex | None
     field: str | None
 
@@ -64,31 +67,31 @@ def timed_rows(frame: pd.DataFrame, time: str | None = None, *, keeps_created: b
             frame = _with_times(frame, own_name if is_column else field)
     else:
         frame = with_index(frame)
-    return TimedRows(as_fields(frame), times, field)
+    return TimedRows(as_fields(frame), list(frame.columns), times, field)
 
 
 def as_fields(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rename the columns of a frame to the fields of the content; InvalidArgument if two are the same field."""
+    """Rename the columns of a frame to the fields of the content; if two would be the same field, both stay."""
     if not all(isinstance(name, str) for name in frame.columns):
         return frame  # refused where rows are written
     fields = [field_of_column(name) for name in frame.columns]
-    if fields == list(frame.columns):
-        return frame
-    if twice := [name for name, field in zip(frame.columns, fields, strict=True) if fields.count(field) > 1]:
-        raise InvalidArgument(f"the columns {' and '.join(map(repr, twice))} are the same field: rename one of them")
-    return frame.set_axis(pd.Index(fields), axis="columns")
+    if twice := {field for field in fields if fields.count(field) > 1}:
+        bases = tuple(field.rpartition(".")[2] for field in twice)
+        fields = [name if name.endswith(bases) else field for name, field in zip(frame.columns, fields, strict=True)]
+    return frame if fields == list(frame.columns) else frame.set_axis(pd.Index(fields), axis="columns")
 
 
 def warn_of_differences(rows: TimedRows) -> None:
     """Warn of columns that a reader of the dweets gets with other names or values, if there are any."""
     notes = []
-    if renamed := [name for name in rows.fields.columns if name in (CREATED, THING)]:
-        notes += [f"{name!r} is read as the column {column_of_field(name)!r}" for name in renamed]
-    empty = [name for name in rows.fields.columns if len(rows.fields) and rows.fields[name].isna().all()]
-    if empty:
-        notes.append(f"{', '.join(map(repr, empty))} without any value left out")
-    for name in rows.fields.columns:
-        if name != rows.field and name not in empty and (kinds := _kinds_that_change(rows.fields[name])):
+    for name, field in zip(rows.columns, rows.fields.columns, strict=True):
+        column = rows.fields[field]
+        if len(column) and column.isna().all():
+            notes.append(f"{name!r} has no value and is left out")
+            continue
+        if (read := column_of_field(field)) != name:
+            notes.append(f"{name!r} is read as the column {read!r}")
+        if name != rows.field and (kinds := _kinds_that_change(column)):
             notes.append(f"{name!r} holds {kinds}, which is read in another form")
     if notes:
         warn_caller("this frame is read again with differences: " + "; ".join(notes))
@@ -149,12 +152,12 @@ class TimeSelection(NamedTuple):
     since: Any
     until: Any
 
-    def select(self, contents: Sequence[Any], things: Sequence[str]) -> tuple[list[int], pd.DatetimeIndex]:
-        """Return the positions of the selected dweets in order of time, and their times.
+    def select(self, records: Sequence[_Record]) -> tuple[list[_Record], pd.DatetimeIndex]:
+        """Return the selected records, with ``thing`` and ``content``, in order of time, and their times.
 
         Dweets of one time stay in their order. One warning says which are left out, and how many were not in order.
         """
-        field = field_of_column(self.time)
+        field, contents = field_of_column(self.time), [record["content"] for record in records]
         values = pd.Series(named_leaf_columns(contents, [field])[field], dtype="object", name=self.time)
         times, notes = read_times(values)
         if missing := int(_missing(times).sum()):
@@ -167,11 +170,11 @@ class TimeSelection(NamedTuple):
             notes.append(f"{counted(late, 'dweet')} arrived after a later one: sorted by {self.time!r}")
         order = kept[np.argsort(utc[kept].asi8, kind="stable")]
         if self.n is not None:
-            names = pd.Series([things[position] for position in order], dtype="object")
+            names = pd.Series([records[position]["thing"] for position in order], dtype="object")
             order = order[names.groupby(names).cumcount(ascending=False).to_numpy() < self.n]
         if notes:
             warn_caller("; ".join(notes))
-        return order.tolist(), times[order].rename(column_of_field(field))
+        return [records[position] for position in order], times[order].rename(column_of_field(field))
 
 
 def read_times(
@@ -189,8 +192,8 @@ def read_times(
         times = pd.DatetimeIndex(column)
     elif pd.api.types.is_numeric_dtype(column.dtype) or _all_numbers(column):
         raise InvalidArgument(
-            f"{column.name!r} holds numbers: for Unix times read without time= and use "
-            f"frame.dweets.on({column.name!r}, unit='s')"
+            f"{column.name!r} holds numbers: for Unix times say unit='s', as in .on({column.name!r}, unit='s') of a "
+            "frame that was read without time="
         )
     else:
         times, notes = _iso_times(column, tz)
@@ -208,7 +211,7 @@ def _all_numbers(column: pd.Series[Any]) -> bool:
 def _iso_times(column: pd.Series[Any], tz: str | tzinfo | None) -> tuple[pd.DatetimeIndex, list[str]]:
     values = column.astype("object").to_numpy()
     present = column.notna().to_numpy(dtype="bool")
-    is_time = [isinstance(value, str | date) for value in values]
+    is_time = np.array([isinstance(value, str | date) for value in values], dtype="bool")
     readable = np.array(values, dtype="object", copy=True)
     readable[~(present & is_time)] = None
     utc = _parsed(readable)
@@ -224,12 +227,12 @@ def _iso_times(column: pd.Series[Any], tz: str | tzinfo | None) -> tuple[pd.Date
         notes.append(
             f"{lost.sum():,} of {present.sum():,} values of {column.name!r} are no times ({_example(values, lost)})"
         )
-    with_zone = found & [value is not None and _WITH_ZONE.search(str(value)) is not None for value in readable]
+    with_zone = found & np.array([value is not None and bool(_WITH_ZONE.search(str(value))) for value in readable])
     if not with_zone.any():
         return utc.tz_localize(None), notes
     without = found & ~with_zone
     if without.any():
-        advice = "in UTC; tz= names another zone" if tz is None else f"in {tz}"
+        advice = f"in UTC (.on({column.name!r}, tz=...) names another zone)" if tz is None else f"in {tz}"
         notes.append(
             f"{without.sum():,} of {found.sum():,} times in {column.name!r} have no zone ({_example(values, without)}) "
             f"and are read as times {advice}"
@@ -280,7 +283,7 @@ def in_zone(times: pd.DatetimeIndex, tz: str | tzinfo) -> tuple[pd.DatetimeIndex
         if times.tz is not None:
             return times.tz_convert(tz), []
         local = times.tz_localize(tz, ambiguous="NaT", nonexistent="NaT")
-    except (KeyError, ValueError, OSError):  # no such zone, or no name of a file
+    except (KeyError, ValueError, OSError, IndexError):  # no such zone, or no name of a file
         raise InvalidArgument(f"tz is the name of a time zone, such as 'Europe/Berlin', not {str(tz)!r}") from None
     if (_missing(local) != _missing(times)).any():
         with suppress(ValueError):  # the order does not say which of two times is meant

@@ -16,7 +16,7 @@ from toolkit.dweets.client.calls import DweetCalls, checked_records
 from toolkit.dweets.client.listening import Listener, collect_records
 from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Selection, read_history
-from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame, timed_frame
+from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
 from toolkit.dweets.field_names import CREATED
 from toolkit.dweets.frame_time import TimeSelection
@@ -214,10 +214,10 @@ class DweetClient(PublicNames):
         records = [
             record for name in checked_names(things) for record in read_history(self._calls, name, key, asked, progress)
         ]
-        with_thing = not isinstance(things, str)
-        if time == CREATED:
-            return history_frame(records, columns, with_thing=with_thing)
-        return timed_frame(records, columns, TimeSelection(time, *selection), with_thing=with_thing)
+        times = None
+        if time != CREATED:
+            records, times = TimeSelection(time, *selection).select(records)
+        return history_frame(records, columns, with_thing=not isinstance(things, str), times=times)
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
