@@ -27,7 +27,7 @@ from toolkit.dweets.checked_values import checked_count, checked_name, checked_n
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.field_names import CREATED
 from toolkit.dweets.frame_time import TimeSelection, timed_rows
-from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
+from toolkit.errors import ArchiveUnusable, InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_range
 
 if TYPE_CHECKING:
@@ -317,6 +317,8 @@ def _add_frame(
     writer: ArchiveWriter, thing: str, frame: pd.DataFrame, time_field: str | None, if_exists: IfExists
 ) -> int:
     rows = timed_rows(frame, time_field, keeps_created=True)
+    if rows.notes:
+        warn_caller("; ".join(rows.notes))
     fields, utc = rows.fields, pd.to_datetime(checked_times(rows.times), utc=True)
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")

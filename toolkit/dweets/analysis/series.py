@@ -19,7 +19,7 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.charts.series import NUMBERS, chosen_columns
 from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.dweets.analysis.time_axis import in_local_time, local_bins, warn_if_backfilled
-from toolkit.dweets.frame_time import in_zone
+from toolkit.dweets.time_values import in_zone
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
 

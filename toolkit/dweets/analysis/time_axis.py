@@ -11,7 +11,8 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.field_names import CREATED
-from toolkit.dweets.frame_time import DEFAULT_FIELD, TimeUnit, in_zone, read_times, with_index
+from toolkit.dweets.frame_time import DEFAULT_FIELD, with_index
+from toolkit.dweets.time_values import TimeUnit, in_zone, read_times
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ
 
