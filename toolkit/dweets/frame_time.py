@@ -167,12 +167,17 @@ class TimeSelection(NamedTuple):
             )
         utc = times.tz_localize("UTC") if times.tz is None else times
         kept = np.flatnonzero(np.asarray((utc >= self.since) & (utc < self.until)))
-        if late := int((np.diff(utc[kept].asi8) < 0).sum()):
+        moments, things = (
+            pd.Series(utc.asi8[kept]),
+            np.array([records[position]["thing"] for position in kept], "object"),
+        )
+        if late := int((moments < moments.groupby(things).cummax()).sum()):
             notes.append(f"{counted(late, 'dweet')} arrived after a later one: sorted by {self.time!r}")
-        order = kept[np.argsort(utc[kept].asi8, kind="stable")]
+        order = np.argsort(moments.to_numpy(), kind="stable")
         if self.n is not None:
-            names = pd.Series([records[position]["thing"] for position in order], dtype="object")
-            order = order[names.groupby(names).cumcount(ascending=False).to_numpy() < self.n]
+            sorted_things = pd.Series(things[order], dtype="object")
+            order = order[sorted_things.groupby(sorted_things).cumcount(ascending=False).to_numpy() < self.n]
+        order = kept[order]
         if notes:
             warn_caller("; ".join(notes))
-        return [records[position] for position in order], times[order].rename(column_of_field(field))
+        return [records[position] for position in order.tolist()], times[order].rename(column_of_field(field))

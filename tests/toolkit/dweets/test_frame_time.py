@@ -202,7 +202,7 @@ VALUES: dict[str, tuple[list[Any], list[str], str]] = {
     "unsorted": (
         ["2026-01-03", "2026-01-01", "2026-01-02"],
         ["2026-01-01", "2026-01-02", "2026-01-03"],
-        "1 dweet arrived after a later one: sorted by 'at'",
+        "2 dweets arrived after a later one: sorted by 'at'",
     ),
     "no field": ([None, None], [], "2 of 2 dweets have no time in 'at' and are left out"),
 }
