@@ -167,10 +167,8 @@ class TimeSelection(NamedTuple):
             )
         utc = times.tz_localize("UTC") if times.tz is None else times
         kept = np.flatnonzero(np.asarray((utc >= self.since) & (utc < self.until)))
-        moments, things = (
-            pd.Series(utc.asi8[kept]),
-            np.array([records[position]["thing"] for position in kept], "object"),
-        )
+        moments = pd.Series(utc.asi8[kept])
+        things = np.array([records[position]["thing"] for position in kept.tolist()], dtype="object")
         if late := int((moments < moments.groupby(things).cummax()).sum()):
             notes.append(f"{counted(late, 'dweet')} arrived after a later one: sorted by {self.time!r}")
         order = np.argsort(moments.to_numpy(), kind="stable")
