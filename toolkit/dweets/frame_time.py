@@ -159,7 +159,9 @@ class TimeSelection(NamedTuple):
         Dweets of one time stay in their order. One warning says which are left out, and how many were not in order.
         """
         field, contents = field_of_column(self.time), [record["content"] for record in records]
-        values = pd.Series(named_leaf_columns(contents, [field])[field], dtype="object", name=self.time)
+        # An empty content is the value {} of ``content``.
+        leaves = [None if value == {} else value for value in named_leaf_columns(contents, [field])[field]]
+        values = pd.Series(leaves, dtype="object", name=self.time)
         times, notes = read_times(values)
         if missing := int(missing_times(times).sum()):
             notes.append(
