@@ -25,6 +25,8 @@ from toolkit.archive.writer import ArchiveWriter
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
+from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.frame_time import TimeSelection, timed_rows
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_range
 from toolkit.system.nearest_name import missing_names
@@ -146,6 +148,7 @@ class Archive:
         n: int | None = None,
         since: TimeLike | None = None,
         until: TimeLike | None = None,
+        time: str = CREATED,
         columns: Columns = None,
     ) -> pd.DataFrame:
         """Return archived dweets, as ``tk.dweets.history`` returns those that a gateway keeps.
@@ -158,6 +161,9 @@ class Archive:
             At most the newest `n` of each thing, by time; None for all.
         since, until
             Start (included) and end (excluded): ISO 8601 text, date or datetime, in UTC if it has no time zone.
+        time
+            The field with the times that `n`, `since` and `until` mean, as in ``tk.dweets.history``: all dweets of the
+            things are read, then selected.
         columns
             Names in the content; None for the 200 most frequent.
 
@@ -168,8 +174,11 @@ class Archive:
             any dweet, or fields in `columns` that no dweet has, with the nearest name.
         """
         start, end = utc_range(since, until)
-        names = checked_names(things)
-        tables = self._retry(lambda: [self._history_table(name, start, end, n) for name in names])
+        names, count = checked_names(things), None if n is None else checked_count(n)
+        by_field = TimeSelection(time, count, start, end) if time != CREATED else None
+        if by_field is not None:
+            (start, end), count = utc_range(None, None), None
+        tables = self._retry(lambda: [self._history_table(name, start, end, count) for name in names])
         empty = [name for name, table in zip(names, tables, strict=True) if not len(table)]
         if unknown := [name for name in empty if not thing_files(self.folder, name)]:
             known = list(all_files(self.folder))
@@ -180,8 +189,15 @@ class Archive:
             order = pc.sort_indices(table.column("created"))  # the sort is stable
             table, times = table.take(order), times[order.to_numpy()]
         contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-        names_of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
-        return content_frame(contents, times, names_of_rows, columns)
+        names_of_rows = table.column("thing").to_pylist()
+        own_times = None
+        if by_field is not None:
+            pairs = enumerate(zip(names_of_rows, contents, strict=True))
+            rows = [{"row": row, "thing": name, "content": content} for row, (name, content) in pairs]
+            rows, own_times = by_field.select(rows)
+            names_of_rows, contents, order = ([row[key] for row in rows] for key in ("thing", "content", "row"))
+            times = times[order]
+        return content_frame(contents, times, None if isinstance(things, str) else names_of_rows, columns, own_times)
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
@@ -212,24 +228,34 @@ class Archive:
         """
         return self._retry(lambda: dask_frame(self._read_footers()))
 
-    def add_frame(self, thing: str, frame: pd.DataFrame, *, if_exists: IfExists = "error") -> int:
+    def add_frame(
+        self, thing: str, frame: pd.DataFrame, *, time: str | None = None, if_exists: IfExists = "error"
+    ) -> int:
         """Append a frame to a thing, each row as one dweet, and return the number of rows that were added.
 
         Parameters
         ----------
         frame
             Its index is the time of each dweet: an ascending DatetimeIndex, in UTC if it has no time zone. The columns
-            become the content as in ``tk.dweets.post_frame``. After an InvalidArgument nothing was written.
+            become the content as in ``tk.dweets.post_frame``, and so does the index if it has a name of its own (other
+            than ``created``). After an InvalidArgument nothing was written.
+        time
+            The column with the time of each dweet; or the name of the field in which the DatetimeIndex travels.
         if_exists
             What to do with rows that are not later than the newest dweet, as when a cell runs again: ``"error"``
             refuses the frame (InvalidArgument), ``"append"`` adds all rows. ``"skip"`` adds only the later rows, and
             of the rows at the time of the newest dweet as many as the frame has more than the archive. So
             ``add_frame(thing, tk.dweets.history(thing), if_exists="skip")``, run again, copies each dweet once.
         """
-        return self.add_frames([(thing, frame)], if_exists=if_exists)
+        return self.add_frames([(thing, frame)], time=time, if_exists=if_exists)
 
     def add_frames(
-        self, frames: Iterable[tuple[str, pd.DataFrame]], *, if_exists: IfExists = "error", progress: bool = False
+        self,
+        frames: Iterable[tuple[str, pd.DataFrame]],
+        *,
+        time: str | None = None,
+        if_exists: IfExists = "error",
+        progress: bool = False,
     ) -> int:
         """Append many frames, each as `add_frame` does, and return the number of rows that were added.
 
@@ -250,7 +276,7 @@ class Archive:
                     count += running.pop(thing).result()
                 elif len(running) > _THREADS:
                     count += running.pop(next(iter(running))).result()
-                running[thing] = threads.submit(_add_frame, writer, thing, frame, if_exists)
+                running[thing] = threads.submit(_add_frame, writer, thing, frame, time, if_exists)
             return count + sum(future.result() for future in running.values())
 
     def compact(self) -> pd.DataFrame:
@@ -274,7 +300,7 @@ class Archive:
                 tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
         table = pa.concat_tables(tables)
         if n is not None:  # by time, because rows that were appended late are not the newest
-            table = table.take(pc.sort_indices(table.column("created"))[-checked_count(n) :])
+            table = table.take(pc.sort_indices(table.column("created"))[-n:])
         return table
 
     def _retry(self, read: Callable[[], T]) -> T:
@@ -297,17 +323,22 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     }
 
 
-def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
-    utc = pd.to_datetime(checked_times(frame), utc=True)
+def _add_frame(
+    writer: ArchiveWriter, thing: str, frame: pd.DataFrame, time_field: str | None, if_exists: IfExists
+) -> int:
+    rows = timed_rows(frame, time_field, keeps_created=True)
+    if rows.notes:
+        warn_caller("; ".join(rows.notes))
+    fields, utc = rows.fields, pd.to_datetime(checked_times(rows.times), utc=True)
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")
     utc = utc.as_unit("us")  # as in the archive; otherwise a stored row would seem some nanoseconds later
     if if_exists != "append" and (stored := _stored_rows(writer, thing, utc, if_exists)):
-        frame, utc = frame.iloc[stored:], utc[stored:]
-    if len(frame):
+        fields, utc = fields.iloc[stored:], utc[stored:]
+    if len(fields):
         first, times = writer.position(thing).sequence + 1, utc.asi8
-        writer.append_table(thing, table_of_frame(thing, first, times, frame))
-    return len(frame)
+        writer.append_table(thing, table_of_frame(thing, first, times, fields))
+    return len(fields)
 
 
 def _stored_rows(writer: ArchiveWriter, thing: str, times: pd.DatetimeIndex, if_exists: IfExists) -> int:

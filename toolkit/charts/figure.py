@@ -170,8 +170,9 @@ def _draw_panel(axes: Axes, lines: Sequence[Line], gaps: pd.DataFrame | None, st
     least, most = date2num(np.array(["0001-01-01", "9999-12-31T23:59"], "datetime64[m]"))
     left, right = axes.get_xlim()
     axes.set_xbound(max(left, least), min(right, most))
-    axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=8))
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    zone = lines[0].values.index.tz if lines else None  # type: ignore[attr-defined]
+    axes.xaxis.set_major_locator(locator := AutoDateLocator(tz=zone, minticks=3, maxticks=8))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     fields = list(dict.fromkeys(line.field for line in lines))

@@ -1,19 +1,25 @@
 """`toolkit history`: past dweets of a thing as CSV, JSON lines or Parquet."""
 
+from __future__ import annotations
+
 import csv
 import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.process import json_text, terminal_safe, write_bytes, write_text
-from toolkit.dweets.content_leaves import column_type, content_columns
+from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
+from toolkit.dweets.field_names import CREATED, column_of_field, field_of_column
 from toolkit.dweets.wire import HISTORY_LENGTH
 from toolkit.system.csv_files import escaped_formula
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FILE = click.Path(dir_okay=False, allow_dash=True)
 
@@ -22,6 +28,7 @@ _FILE = click.Path(dir_okay=False, allow_dash=True)
 @click.argument("thing")
 @click.option("--since", metavar="TIME", help="From this time on (ISO 8601, UTC).")
 @click.option("--until", metavar="TIME", help="Before this time; without --since, from the oldest dweet on.")
+@click.option("--time", "time", metavar="FIELD", help="The field with the times of --since, --until and -n.")
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
 @click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file; - is stdout.")
@@ -32,6 +39,7 @@ def history(
     thing: str,
     since: str | None,
     until: str | None,
+    time: str | None,
     last: int | None,
     csv_file: str | None,
     parquet_file: str | None,
@@ -42,7 +50,8 @@ def history(
     """Print past dweets of a thing as CSV.
 
     Without options the last 500; --since, --until and -n select from all that the gateway keeps. The oldest is first. A
-    nested field has the names of its levels, joined with dots. The exit code is 1 if there are no dweets.
+    nested field has the names of its levels, joined with dots. With --time, all that the gateway keeps is read, and a
+    field of the content says when a dweet was measured. The exit code is 1 if there are no dweets.
 
     \b
       toolkit history kitchen -n 1
@@ -56,28 +65,40 @@ def history(
     if (since, until, last) == (None, None, None):
         last = HISTORY_LENGTH
     selection = Selection.checked(last, since, until)
-    records, without_dweet = read_history(calls, [thing], key, selection, sys.stderr.isatty())
+    time = None if time == CREATED else time
+    asked = selection if time is None else Selection.checked(None, None, None)
+    records, without_dweet = read_history(calls, [thing], key, asked, sys.stderr.isatty())
     if without_dweet:
         raise click.ClickException(terminal_safe(calls.no_dweet_text([thing])))
+    times = None
+    if time is not None:
+        from toolkit.dweets.frame_time import TimeSelection  # pandas takes a second, and only this option needs it
+
+        records, times = TimeSelection(time, *selection).select(records)
     if not records:
         raise click.ClickException(f"there are no dweets of {thing} in this time")
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
     elif parquet_file is not None:
-        _write_parquet(records, parquet_file)
+        _write_parquet(records, parquet_file, times)
     elif csv_file in (None, "-"):
-        write_text(_csv_text(records))
+        write_text(_csv_text(records, time))
     else:
-        Path(csv_file).write_text(_csv_text(records), "utf-8", newline="")
+        Path(csv_file).write_text(_csv_text(records, time), "utf-8", newline="")
 
 
-def _csv_text(records: Sequence[dict[str, Any]]) -> str:
+def _csv_text(records: Sequence[dict[str, Any]], time: str | None) -> str:
     """Return the table of `tk.dweets.history` as CSV, without pandas, whose import takes a second."""
-    columns = content_columns([record["content"] for record in records])
+    contents, columns = [record["content"] for record in records], {}
+    if time is not None:
+        columns = named_leaf_columns(contents, [field_of_column(time)])
+    columns[CREATED] = [record["created"] for record in records]
+    for field, values in content_columns(contents).items():
+        columns.setdefault(column_of_field(field), _csv_cells(values))
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["created", *map(escaped_formula, columns)])
-    lines.writerows(zip([record["created"] for record in records], *map(_csv_cells, columns.values()), strict=True))
+    lines.writerow(map(escaped_formula, columns))
+    lines.writerows(zip(*columns.values(), strict=True))
     return text.getvalue()
 
 
@@ -91,12 +112,12 @@ def _csv_cells(values: list[Any]) -> list[Any]:
     return list(map(escaped_formula, values))
 
 
-def _write_parquet(records: Sequence[dict[str, Any]], file: str) -> None:
+def _write_parquet(records: Sequence[dict[str, Any]], file: str, times: pd.DatetimeIndex | None) -> None:
     """Write records as the table of `tk.dweets.history`, with JSON text in columns of mixed or nested values."""
     from toolkit.dweets.content_frame import history_frame
     from toolkit.frames import table_bytes
 
-    frame = history_frame(records)
+    frame = history_frame(records, times=times)
     for name in frame.columns[frame.dtypes == "object"]:
         frame[name] = frame[name].map(json_text, na_action="ignore").astype("str")
     content = table_bytes(frame, ".parquet")

@@ -91,10 +91,7 @@ def checked_count(n: int) -> int:
     return int(n)
 
 
-def checked_times(frame: pd.DataFrame) -> pd.DatetimeIndex:
-    import pandas as pd  # takes a second, and most callers only check names
-
-    index = frame.index
-    if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing or index.hasnans:
+def checked_times(times: pd.DatetimeIndex | None) -> pd.DatetimeIndex:
+    if times is None or not times.is_monotonic_increasing or times.hasnans:
         raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try pd.to_datetime and sort_index")
-    return index
+    return times

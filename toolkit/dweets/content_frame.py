@@ -15,6 +15,7 @@ import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
 from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns, warn_of_missing_columns
+from toolkit.dweets.field_names import CREATED, THING, column_of_field, field_of_column
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 
@@ -26,42 +27,51 @@ _TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 
 
 def history_frame(
-    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False, quiet: bool = False
+    records: Sequence[Mapping[str, Any]],
+    columns: Columns = None,
+    *,
+    with_thing: bool = False,
+    times: pd.DatetimeIndex | None = None,
+    quiet: bool = False,
 ) -> pd.DataFrame:
     """Return a frame with index ``created`` and a column for each leaf; `with_thing` adds ``thing``, sorts by time.
 
+    If `times` are given, the times of one of their fields in order, these are the index, and ``created`` is a column.
     A warning says which of the `columns` no content has, unless `quiet`.
     """
     things = None
     if with_thing:
-        records = sorted(records, key=itemgetter("created"))
+        records = records if times is not None else sorted(records, key=itemgetter("created"))
         things = [record["thing"] for record in records]
-    return content_frame([record["content"] for record in records], times_of(records), things, columns, quiet=quiet)
+    contents = [record["content"] for record in records]
+    return content_frame(contents, times_of(records), things, columns, times, quiet=quiet)
 
 
 def content_frame(
     contents: Sequence[Any],
-    times: pd.DatetimeIndex,
+    created: pd.DatetimeIndex,
     things: Sequence[str] | None,
     columns: Columns,
+    times: pd.DatetimeIndex | None = None,
     *,
     quiet: bool = False,
 ) -> pd.DataFrame:
+    """Return a frame with a column for each leaf, or for each of `columns`; see `history_frame`."""
     if columns is None:
         leaves = content_columns(contents)
     else:
         names = [columns] if isinstance(columns, str) else list(columns)
-        if things is not None:
-            names = ["thing" if name == "content.thing" else name for name in names if name != "thing"]
-        leaves = named_leaf_columns(contents, names)
+        given = {CREATED} if things is None else {CREATED, THING}
+        leaves = named_leaf_columns(contents, [field_of_column(name) for name in names if name not in given])
         if not quiet:
             warn_of_missing_columns(contents, leaves)
-    typed: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
-    if things is not None:
-        if "thing" in typed:  # a field of the content, which must not replace the name of the thing
-            typed["content.thing"] = typed.pop("thing")
-        typed = {"thing": pd.array(things, dtype="str"), **typed}
-    return pd.DataFrame(typed, index=times, copy=False)
+    typed: dict[str, Any] = {} if things is None else {THING: pd.array(things, dtype="str")}
+    if times is not None:
+        typed[CREATED] = created
+    typed |= {column_of_field(field): _typed_column(values) for field, values in leaves.items()}
+    if times is not None:
+        typed.pop(str(times.name), None)
+    return pd.DataFrame(typed, index=created if times is None else times, copy=False)
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -46,7 +46,7 @@ def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
 def json_value(value: object) -> object:
     """Convert a value that orjson cannot write itself, or raise TypeError with advice."""
     if isinstance(value, pd.Timestamp):
-        return value.isoformat()
+        return iso_text(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # orjson cannot write values[::2]
         return value.tolist()
     advice = "send a text or a number"
@@ -55,6 +55,12 @@ def json_value(value: object) -> object:
     elif hasattr(value, "to_dict"):
         advice = "send its to_dict(), or a frame with post_frame"
     raise TypeError(f"it holds {described(value)}: {advice}")
+
+
+def iso_text(time: pd.Timestamp) -> str:
+    """Return a time in ISO 8601; in UTC if its offset has seconds, as before there were zones (parsers fail)."""
+    offset = time.utcoffset()
+    return (time if offset is None or offset.seconds % 60 == 0 else time.tz_convert("UTC")).isoformat()
 
 
 def holds_nan(value: Any) -> bool:  # noqa: ANN401

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from toolkit.dweets import wire
-from toolkit.dweets.content_json import ROW_OPTIONS, holds_nan, json_value
+from toolkit.dweets.content_json import ROW_OPTIONS, holds_nan, iso_text, json_value
 from toolkit.errors import InvalidArgument
 from toolkit.frames import check_columns_differ
 
@@ -25,15 +25,13 @@ from toolkit.frames import check_columns_differ
 _ROWS_PER_ARRAY = 32_000
 # Most parsers of JSON limit the depth.
 _MOST_LEVELS = 250
+# Times have no decimals, six or nine, as in `isoformat`.
+_TIME_UNITS: tuple[Literal["s", "us", "ns"], ...] = ("s", "us", "ns")
 
 
 def row_contents(frame: pd.DataFrame) -> list[bytes]:
-    """Encode each row of a frame: dotted columns are nested, missing values left out, a named index is included."""
-    try:
-        table = frame.reset_index() if any(name is not None for name in frame.index.names) else frame
-    except ValueError:
-        raise InvalidArgument("the index and a column have the same name: rename one of them") from None
-    return list(map(str.encode, row_texts(table).to_pylist()))
+    """Encode each row of a frame without its index: dotted columns are nested, missing values left out."""
+    return list(map(str.encode, row_texts(frame).to_pylist()))
 
 
 def row_texts(frame: pd.DataFrame) -> pa.ChunkedArray:
@@ -122,6 +120,8 @@ def prefixed_texts(prefix: str, column: pd.Series[Any]) -> pa.Array:
         return _number_texts(prefix, column)
     if isinstance(column.dtype, pd.StringDtype):
         return _string_texts(prefix, pa.array(column, pa.string()))
+    if isinstance(column.dtype, np.dtype | pd.DatetimeTZDtype) and column.dtype.kind == "M":
+        return _string_texts(prefix, _iso_texts(column))
     values, encoded = column.astype("object").where(column.notna(), None).tolist(), prefix.encode("utf-8")
     try:
         texts = [None if value is None else encoded + orjson.dumps(value, json_value, ROW_OPTIONS) for value in values]
@@ -155,6 +155,24 @@ def numbers_of(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray
     return np.ascontiguousarray(
         column.to_numpy(), {"b": "bool", "i": "int64", "u": "uint64"}[column.dtype.kind]
     ), is_missing
+
+
+def _iso_texts(column: pd.Series[Any]) -> pa.Array:
+    """Return times in ISO 8601, with their offset if they have one; null where there is none."""
+    times = pd.DatetimeIndex(column)
+    present = (times if times.tz is None else times.tz_convert("UTC")).dropna()
+    if len(present) and not (present.year.min() >= 1 and present.year.max() <= 9999):
+        raise InvalidArgument(f"the times of {column.name!r} must be in the years 1 to 9999 (UTC)")
+    if str(times.tz) not in ("None", "UTC"):
+        return pa.array(
+            [iso_text(time) if is_time else None for time, is_time in zip(times, times.notna(), strict=True)],
+            pa.string(),
+        )
+    offset, values = "" if times.tz is None else "+00:00", times.tz_localize(None).to_numpy()
+    is_exact = [(values.astype(f"M8[{unit}]") == values)[times.notna()].all() for unit in _TIME_UNITS]
+    unit = _TIME_UNITS[is_exact.index(True)]
+    texts = np.char.add(np.datetime_as_string(values, unit=unit), offset)
+    return pa.array(texts.astype("object"), pa.string(), mask=times.isna())
 
 
 def _string_texts(prefix: str, strings: pa.Array | pa.ChunkedArray) -> pa.Array:

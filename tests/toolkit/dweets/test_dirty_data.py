@@ -268,8 +268,9 @@ def test_an_empty_picture_says_why(frame: pd.DataFrame, text: str) -> None:
 
 
 def test_the_plot_of_an_empty_history_says_no_dweets(tk: toolkit.Connection) -> None:
+    tk.dweets.post("roof", {"celsius": 21.5})
     with pytest.warns(DataWarning, match="no dweets"):
-        tk.dweets.history("roof", progress=False).dweets.plot()
+        tk.dweets.history("roof", until="2020-01-01", progress=False).dweets.plot()
 
 
 def test_a_dweet_without_values_is_an_empty_object_in_a_column(tk: toolkit.Connection) -> None:

@@ -234,7 +234,7 @@ def test_a_comparison_is_suggested_with_a_number() -> None:
 def test_stored_day_replaces_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
     with toolkit.connect(demo) as tk:
         tk.dweets.post_frame("seattle", weather, progress=False)
-        explorer = HistoryExplorer(tk, things=["seattle"], time="date")
+        explorer = HistoryExplorer(tk, things=["seattle"])
         assert len(explorer.frame) == 500
         explorer.day.value = "2026-01-01"
         assert len(explorer.frame) == 1461
@@ -243,10 +243,25 @@ def test_stored_day_replaces_the_last_500(demo: Gateway, weather: pd.DataFrame) 
         assert explorer.frame.empty
         explorer.day.value = "2026-01-01"
         assert len(explorer.frame) == 1461
-        assert explorer.time.value == "date"
+        assert explorer.time.value == "created"
         explorer.day.value = "yesterday"
         assert "Date must be YYYY-MM-DD" in explorer.status.value
         assert explorer.error is not None
+
+
+def test_a_stored_day_is_one_of_the_chosen_time(demo: Gateway, weather: pd.DataFrame) -> None:
+    with toolkit.connect(demo) as tk:
+        tk.dweets.post_frame("seattle", weather, progress=False)
+        explorer = HistoryExplorer(tk, things=["seattle"], time="date", day="2012-07-04")
+        assert explorer.frame.index.tolist() == [pd.Timestamp("2012-07-04")]
+        assert "since='2012-07-04', until='2012-07-05', time='date'" in explorer.code()
+        explorer.day.value = "2026-01-01"
+        assert explorer.frame.empty
+        explorer.time.value = "created"
+        assert len(explorer.frame) == 1461
+        explorer.day.value = ""
+        explorer.time.value = "date"
+        assert len(explorer.frame) == 500
 
 
 def test_reload_reads_new_dweets_and_new_things(tk: toolkit.Connection) -> None:
@@ -489,13 +504,6 @@ def test_import_toolkit_loads_no_ipywidgets() -> None:
     program = "import sys, toolkit; print({'ipywidgets', 'pandas', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set()\n"
-
-
-@pytest.mark.parametrize("name", ["Archive", "HistoryExplorer"])
-def test_frames_are_analysed_without_a_connection(name: str) -> None:
-    program = f"import pandas, toolkit; toolkit.{name}; print(pandas.DataFrame.dweets.__name__)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "DweetAccessor\n"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_arriving_dweets_are_drawn_and_collected(tk: toolkit.Connection) -> None
     assert repr(live.chart) == "<Chart: 500 points of temp_max, temp_min>"
     assert ["temp_max", "28.3"] in rows_of(live)
     assert "Stopped after 250 dweets" in live.status.value
-    pd.testing.assert_frame_equal(live.frame, tk.dweets.history("roof"))
+    pd.testing.assert_frame_equal(live.frame, tk.dweets.history("roof", time="date"))
     assert repr(live) == "<LiveDweets: roof, temp_max, temp_min>"
     assert live.picture().startswith(b"\x89PNG")
 

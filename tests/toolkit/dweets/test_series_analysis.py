@@ -25,12 +25,11 @@ from toolkit.dweets.analysis.gaps import gaps
 from toolkit.dweets.analysis.outliers import hampel, outliers
 from toolkit.dweets.analysis.series import (
     AGGREGATIONS,
-    on_time_axis,
     rate,
     resample,
     statistics,
-    time_columns,
 )
+from toolkit.dweets.analysis.time_axis import on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
@@ -15,8 +16,9 @@ from toolkit.charts.series import ChartMarks
 from toolkit.dweets.analysis.gaps import find_gaps, gaps
 from toolkit.dweets.analysis.numeric import numeric, numeric_report
 from toolkit.dweets.analysis.outliers import find_outliers, outliers
-from toolkit.dweets.analysis.series import chosen_numbers, on_time_axis, rate, resample, statistics
+from toolkit.dweets.analysis.series import chosen_numbers, rate, resample, statistics
 from toolkit.dweets.analysis.shifts import shifts
+from toolkit.dweets.analysis.time_axis import in_local_time, on_time_axis, warn_if_backfilled
 from toolkit.errors import InvalidArgument, warn_caller
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class DweetAccessor:
         unit: str | Mapping[str, str] | None = None,
         title: str | None = None,
         mark: bool = True,
+        tz: str | tzinfo | None = None,
     ) -> Axes | np.ndarray[Any, Any]:
         """Draw the fields over time.
 
@@ -87,6 +90,8 @@ class DweetAccessor:
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Show gaps, and the ten worst outliers; a note at the time axis counts all if there are more.
+        tz
+            A time zone, such as ``"Europe/Berlin"``, for the time axis. Times without a zone are local times.
 
         Returns
         -------
@@ -107,7 +112,7 @@ class DweetAccessor:
 
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
-        chosen = chosen_numbers(self._frame, fields)
+        chosen = self._local(chosen_numbers(self._frame, fields), tz)
         marks = self._marks(chosen, chosen.names) if mark else ChartMarks()
         empty = _reason_for_no_values(chosen)
         return series_axes(chosen.frame, chosen.names, marks, unit=unit, title=title, axes=ax, empty=empty)
@@ -120,6 +125,7 @@ class DweetAccessor:
         unit: str | Mapping[str, str] | None = None,
         mark: bool = True,
         height: int = 300,
+        tz: str | tzinfo | None = None,
     ) -> Chart:
         """Show the fields over time as a widget: hover to read values, drag to zoom, double-click to show everything.
 
@@ -134,6 +140,8 @@ class DweetAccessor:
             Shade gaps, and circle the ten worst outliers; a note at the time axis counts all if there are more.
         height
             Height of the plot in pixels, at least 100; several panels may need more.
+        tz
+            A time zone, such as ``"Europe/Berlin"``, for the time axis. Times without a zone are local times.
 
         Returns
         -------
@@ -155,14 +163,19 @@ class DweetAccessor:
         chosen = chosen_columns(self._frame, fields)
         if chosen.left_out:
             warn_caller(chosen.left_out)
+        chosen = self._local(chosen, tz)
         marks = self._marks(chosen, drawable_columns(chosen.frame, NUMBERS)) if mark else ChartMarks()
         chart = Chart(chosen.frame, chosen.names, unit=unit, marks=marks, height=height)
         if empty := _reason_for_no_values(chosen):
             chart.draw(chosen.frame, chosen.names, unit=unit, empty=empty)
         return chart
 
+    def _local(self, chosen: ChosenColumns, tz: str | tzinfo | None) -> ChosenColumns:
+        warn_if_backfilled(self._frame)
+        return chosen._replace(frame=in_local_time(chosen.frame, tz))
+
     def _marks(self, chosen: ChosenColumns, numbers: Sequence[str]) -> ChartMarks:
-        return ChartMarks(find_gaps(self._frame, 1.5), find_outliers(chosen.frame, numbers))
+        return ChartMarks(find_gaps(chosen.frame, 1.5), find_outliers(chosen.frame, numbers))
 
 
 def _reason_for_no_values(chosen: ChosenColumns) -> str:

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.dweets.analysis.time_axis import warn_if_backfilled
+from toolkit.dweets.frame_time import DEFAULT_FIELD
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, check_columns_differ
 from toolkit.system.nearest_name import missing_names
@@ -52,7 +54,8 @@ def gaps(
     Warns
     -----
     DataWarning
-        Some rows have no time; or values are missing and `field` is None, so they do not count as gaps.
+        Some rows have no time; values are missing and `field` is None, so they do not count as gaps; or the dweets
+        arrived within a moment, and another column has times that span much longer.
 
     Examples
     --------
@@ -65,6 +68,7 @@ def gaps(
     0 2026-01-01 01:00:00 2026-01-01 06:00:00 0 days 05:00:00        5
     """
     found = find_gaps(frame, factor, field, longer_than, until)
+    warn_if_backfilled(frame)
     if without := int(pd.isna(frame.index).sum()):
         warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
     values = frame.drop(columns="thing", errors="ignore").isna().sum()
@@ -159,11 +163,15 @@ def analyse_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd
         raise InvalidArgument("this needs a DatetimeIndex: try frame.dweets.on(column) or pd.to_datetime(index)")
     check_columns_differ(frame)
     if "thing" not in frame.columns:
-        return analyse(frame)
+        return _with_other_index_name(analyse(frame))
     groups = list(frame.groupby("thing", sort=False, observed=True))
     parts = []
     for thing, rows in groups or [("", frame)]:
         part = analyse(rows)
         part.insert(0, "thing", pd.Series(thing, index=part.index, dtype="str"))
         parts.append(part)
-    return pd.concat(parts) if groups else parts[0].iloc[:0]
+    return _with_other_index_name(pd.concat(parts) if groups else parts[0].iloc[:0])
+
+
+def _with_other_index_name(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.rename_axis(DEFAULT_FIELD) if frame.index.name in frame.columns else frame

@@ -10,24 +10,23 @@ they are. All analyses compute in 64-bit floats, which round integers beyond 2**
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from datetime import tzinfo
+from typing import Literal, get_args
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns
 from toolkit.dweets.analysis.gaps import analyse_each_thing
+from toolkit.dweets.analysis.time_axis import in_local_time, local_bins, warn_if_backfilled
+from toolkit.dweets.time_values import in_zone
 from toolkit.errors import InvalidArgument, warn_caller
-from toolkit.frames import check_columns_differ, declared_frame
-from toolkit.system.nearest_name import missing_names
+from toolkit.frames import declared_frame
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
-TimeUnit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
-_ISO_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
 def chosen_numbers(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> ChosenColumns:
@@ -44,6 +43,8 @@ def resample(
     rule: str,
     how: Aggregation | Sequence[Aggregation] = "mean",
     fields: str | Sequence[str] | None = None,
+    *,
+    tz: str | tzinfo | None = None,
 ) -> pd.DataFrame:
     """Put the fields on a regular axis: one row for each interval from the first to the last time.
 
@@ -55,6 +56,8 @@ def resample(
         mean, median, min, max, sum, count or last; or a list of them.
     fields
         Columns with numbers; None for all of them.
+    tz
+        A time zone, such as ``"Europe/Berlin"``: days begin at midnight there. Times without a zone are local times.
 
     Returns
     -------
@@ -76,26 +79,29 @@ def resample(
         columns = {field: (field, how) for field in chosen.names}
     else:
         columns = {f"{field}.{name}": (field, name) for field in chosen.names for name in how}
-    return analyse_each_thing(chosen.frame, lambda rows: _resampled_one(rows, rule, columns))
+    warn_if_backfilled(frame)
+    return analyse_each_thing(in_local_time(chosen.frame, tz), lambda rows: _resampled_one(rows, rule, columns))
 
 
 def _resampled_one(frame: pd.DataFrame, rule: str, columns: Mapping[str, tuple[str, Aggregation]]) -> pd.DataFrame:
     fields = list(dict.fromkeys(field for field, _ in columns.values()))
     ascending = frame[fields].sort_index(kind="stable").astype("float64")
     try:
-        bins = ascending.resample(rule)
+        bins, zone = local_bins(ascending, rule)
     except (ValueError, TypeError, ZeroDivisionError):
         raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
     results = {}
     for name, (field, how) in columns.items():
         values = bins[field].sum(min_count=1) if how == "sum" else getattr(bins[field], how)()
         results[name] = values.astype("int64" if how == "count" else "float64")
-    return pd.DataFrame(results, index=bins.size().index)
+    starts = bins.size().index
+    return pd.DataFrame(results, index=starts).set_axis(starts if zone is None else in_zone(starts, zone)[0])
 
 
 @checked_arguments
 def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
     """Count rows in each interval: the column ``dweets`` (int64), 0 in an interval without rows."""
+    warn_if_backfilled(frame)
     return resample(frame[frame.columns.intersection(["thing"])].assign(dweets=1.0), rule, "count")
 
 
@@ -124,84 +130,3 @@ def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFra
     described["missing"] = len(frame) - described["count"]
     described.insert(0, "field", described.index.astype("str"))
     return described[["field", *STATISTICS]].astype(dtypes).reset_index(drop=True)
-
-
-def time_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the names of possible time axes: a DatetimeIndex, then datetime columns and columns of ISO 8601 text."""
-    names = [str(name) for name, column in frame.items() if _may_be_time(column)]
-    index = frame.index
-    return [str(index.name or "index"), *names] if isinstance(index, pd.DatetimeIndex) else names
-
-
-@checked_arguments
-def on_time_axis(frame: pd.DataFrame, column: str, *, unit: TimeUnit | None = None) -> pd.DataFrame:
-    """Return the frame, ascending, with one of `time_columns` as its index.
-
-    Devices often carry their own time: ``history.dweets.on("measured")`` puts it on the axis. Times with an
-    offset become UTC, times without one stay as they are. A column without times raises InvalidArgument. Rows without
-    a time are left out, and a warning says how many.
-
-    Parameters
-    ----------
-    unit
-        The unit of a column of numbers: seconds, milliseconds, microseconds or nanoseconds since 1970 (UTC).
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"date": ["2012-01-02", "2012-01-01"], "rain": [10.9, 0.0]})
-    >>> frame.dweets.on("date")["rain"].tolist()
-    [0.0, 10.9]
-    """
-    timed = put_on_time_axis(frame, column, unit)
-    if left_out := len(frame) - len(timed):
-        warn_caller(f"{left_out:,} of {len(frame):,} rows have no time in {column!r} and are left out")
-    return timed
-
-
-def put_on_time_axis(frame: pd.DataFrame, column: str, unit: TimeUnit | None = None) -> pd.DataFrame:
-    """Do what `on_time_axis` does, without its warning."""
-    if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
-        return frame.loc[frame.index.notna()].sort_index(kind="stable")
-    check_columns_differ(frame)
-    if column not in list(frame.columns):
-        known = time_columns(frame)
-        raise InvalidArgument(missing_names("the frame does not have", "field", [column], 1, known))
-    times = pd.DatetimeIndex(_times(frame[column]) if unit is None else _unix_times(frame[column], unit), name=column)
-    rest = frame.drop(columns=column)
-    if frame.index.name and frame.index.name not in rest.columns:
-        rest = rest.reset_index()
-    return rest.set_axis(times).loc[times.notna()].sort_index(kind="stable")
-
-
-def _may_be_time(column: pd.Series[Any]) -> bool:
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return True
-    if not (pd.api.types.is_string_dtype(column.dtype) or column.dtype == object):
-        return False
-    first = column.dropna().head(1).tolist()
-    return bool(first) and isinstance(first[0], str) and _ISO_DATE.match(first[0]) is not None
-
-
-def _times(column: pd.Series[Any]) -> pd.Series[Any]:
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return column
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        raise InvalidArgument(f"{column.name!r} holds numbers: for Unix times say unit='s'")
-    try:
-        try:
-            times = pd.to_datetime(column, format="ISO8601")
-        except ValueError:  # offsets differ between rows, as with summer time
-            times = pd.to_datetime(column, format="ISO8601", utc=True)
-    except (ValueError, TypeError):
-        raise InvalidArgument(f"{column.name!r} is not a time axis: not all of it is ISO 8601") from None
-    return times if times.dt.tz is None else times.dt.tz_convert("UTC")
-
-
-def _unix_times(column: pd.Series[Any], unit: TimeUnit) -> pd.Series[Any]:
-    if not pd.api.types.is_numeric_dtype(column.dtype):
-        raise InvalidArgument(f"{column.name!r} holds no numbers: leave out unit={unit!r}")
-    try:
-        times: pd.Series[Any] = pd.to_datetime(column, unit=unit, utc=True)
-    except (ValueError, TypeError, OverflowError):  # TypeError: truth values
-        raise InvalidArgument(f"{column.name!r} holds no times: is unit={unit!r} right?") from None
-    return times

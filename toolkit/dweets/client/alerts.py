@@ -12,6 +12,7 @@ from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.dweets.content_leaves import frequent_leaf_columns
 from toolkit.dweets.frame_rows import row_contents
+from toolkit.dweets.frame_time import as_fields
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
 from toolkit.system.nearest_name import missing_names
@@ -80,9 +81,9 @@ def backtest_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
     check_columns_differ(frame)
     values, things = frame.reset_index(drop=True), [""] * len(frame)
     if "thing" in frame.columns:  # such as a `history` of several things
-        values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
+        values = values.drop(columns="thing")
         things = frame["thing"].tolist()
-    contents = row_contents(values)
+    contents = row_contents(as_fields(values))
     return _backtest(condition, lambda: (contents, things, frame))
 
 

@@ -24,6 +24,8 @@ from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Selection, read_history
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
+from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.frame_time import TimeSelection
 from toolkit.errors import InvalidArgument, NotFound, warn_caller
 from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
@@ -93,26 +95,49 @@ class DweetClient(PublicNames):
         frame: pd.DataFrame | None = None,
         *,
         thing_column: str | None = None,
+        time: str | None = None,
         key: Key = None,
         progress: bool = True,
     ) -> pd.DataFrame:
         """Send each row as one dweet, in order for each thing, 1,000 rows per request: ``POST /dweets/for/{thing}``.
 
-        Returns one row per dweet, as `post` does. A warning says if the frame has more rows than the gateway keeps.
+        Returns one row per dweet, as `post` does.
 
         Parameters
         ----------
         frame
-            Column names become names in the content (``position.lat`` nested), a named index is included, missing
-            values are left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
+            Column names become names in the content (``position.lat`` nested, ``content.created`` the field
+            ``created``), missing values are left out. A DatetimeIndex travels as the field of its name, or as ``time``
+            if it has none or is called ``created``; another index travels if it has a name. If a value cannot be JSON
+            or a row is too large (InvalidArgument), nothing is sent.
         thing_column
             The column with the name of each row's thing, instead of `thing`; not part of the content.
+        time
+            The name of the field in which a DatetimeIndex travels; or the column with the time of each row, which is
+            then checked.
         progress
             Show a progress bar if there is more than one request.
-        """
-        return receipt_frame(post_rows(self._calls, thing, frame, thing_column, key, progress))
 
-    def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
+        Warns
+        -----
+        DataWarning
+            The frame has more rows than the gateway keeps; or some columns are read again with another name or with
+            values of another kind (``history(thing, time=...)`` gives back everything else).
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> times = pd.date_range("2026-01-01", periods=3, freq="h", name="measured")
+        >>> with toolkit.connect() as tk:
+        ...     _ = tk.dweets.post_frame("roof", pd.DataFrame({"celsius": [1.5, 2.0, 2.5]}, index=times))
+        ...     tk.dweets.history("roof", time="measured", since="2026-01-01T01:00")["celsius"].tolist()
+        [2.0, 2.5]
+        """
+        return receipt_frame(post_rows(self._calls, thing, frame, thing_column, time, key, progress))
+
+    def replay(
+        self, thing: str, frame: pd.DataFrame, *, time: str | None = None, speed: float = 1.0, key: Key = None
+    ) -> Playback:
         """Play a frame back as a live thing: send each row, as in `post_frame`, at its time.
 
         The `Playback` runs in the background: ``.wait()`` waits for its end, ``.close()`` ends it, ``.sent`` is the row
@@ -121,12 +146,14 @@ class DweetClient(PublicNames):
         Parameters
         ----------
         frame
-            A frame with an ascending DatetimeIndex.
+            A frame with ascending times.
+        time
+            The column with the times; or the name of the field in which the DatetimeIndex travels, as in `post_frame`.
         speed
             1 is the recorded speed, 2 is twice as fast; above 0. ``float("inf")`` sends all rows at once.
         """
         checked_name(thing)
-        return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
+        return Playback(frame, time, speed, lambda contents: self._calls.post_rows(thing, contents, key))
 
     def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
         """Return the newest dweet as in `history`; no row without a dweet: ``GET /get/latest/dweet/for/{thing}``."""
@@ -139,6 +166,7 @@ class DweetClient(PublicNames):
         n: int | None = None,
         since: TimeLike | None = None,
         until: TimeLike | None = None,
+        time: str = CREATED,
         columns: Columns = None,
         key: Key = None,
         progress: bool = True,
@@ -155,6 +183,10 @@ class DweetClient(PublicNames):
             How many of the newest dweets of each thing; None for all. Up to 500 take one request.
         since, until
             Start (included) and end (excluded): ISO 8601 text, date or datetime, in UTC if it has no time zone.
+        time
+            The field with the times that `n`, `since` and `until` mean, such as the device's own ``"measured"``; it
+            becomes the index. The gateway cannot select by it: every dweet that it keeps of the things is read, day by
+            day, and then selected (1,000,000 dweets take about a minute).
         columns
             Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress
@@ -163,12 +195,19 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents. Values stay as they
-            were posted: one ``"n/a"`` among numbers makes a column of objects, and analysis uses its numbers
+            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents; with `time`, that
+            field is the index (in UTC; without a zone if no time has one), and ``created`` is a column. A field that is
+            itself called ``created`` or ``thing`` is the column ``content.created`` or ``content.thing``. Values stay
+            as they were posted: one ``"n/a"`` among numbers makes a column of objects, and analysis uses its numbers
             (``frame.dweets.numeric()`` converts it). A content without a name, such as ``{}`` or a bare number, is in
-            the column ``content``, which exists only then. A warning says how many dweets the gateway has deleted, if
-            some of them may be in the requested range; another one names things without any dweet, or fields in
-            `columns` that no dweet has, with the nearest name.
+            the column ``content``, which exists only then.
+
+        Warns
+        -----
+        DataWarning
+            The gateway has deleted dweets, and some of them may be in the requested range; no dweet of a thing, or no
+            field of `columns`, is there (with the nearest name); or dweets without a time in the field `time` are left
+            out, arrived out of order, or have times with and without a zone.
 
         Examples
         --------
@@ -179,10 +218,14 @@ class DweetClient(PublicNames):
         0
         """
         selection, names = Selection.checked(n, since, until), checked_names(things)
-        records, without_dweet = read_history(self._calls, names, key, selection, progress)
+        asked = selection if time == CREATED else Selection.checked(None, None, None)
+        records, without_dweet = read_history(self._calls, names, key, asked, progress)
         if without_dweet:
             warn_caller(self._calls.no_dweet_text(without_dweet, len(names)))
-        return history_frame(records, columns, with_thing=not isinstance(things, str))
+        times = None
+        if time != CREATED:
+            records, times = TimeSelection(time, *selection).select(records)
+        return history_frame(records, columns, with_thing=not isinstance(things, str), times=times)
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.

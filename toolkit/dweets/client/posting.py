@@ -16,6 +16,7 @@ from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches
 from toolkit.dweets.frame_rows import row_contents
+from toolkit.dweets.frame_time import timed_rows, warn_of_differences
 from toolkit.errors import InvalidArgument, TimedOut, counted, warn_caller
 from toolkit.public_api import Closable, PublicNames
 
@@ -27,16 +28,20 @@ def post_rows(
     thing: str | None,
     frame: pd.DataFrame | None,
     thing_column: str | None,
+    time_field: str | None,
     key: Key,
     progress: bool,
 ) -> list[Receipt]:
     """Send the rows and return the receipts in the order of the frame; all rows are checked before one is sent."""
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
-    parts = _rows_by_thing(thing, frame, thing_column)
-    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # `HttpSession` would refuse in the middle
+    rows_of_frame, names = _split_names(thing, frame, thing_column)
+    timed = timed_rows(rows_of_frame, time_field)
+    parts = [(name, timed.fields.iloc[indices], indices) for name, indices in names.items()]
+    if unsendable := {".", ".."}.intersection(names):  # `HttpSession` would refuse in the middle
         raise InvalidArgument(f"thing cannot be {min(unsendable)!r}")
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
+    warn_of_differences(timed)
     receipts: list[Receipt] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
         receipts += calls.post_rows(name, batch, key)
@@ -52,23 +57,23 @@ def post_rows(
     return [receipts[index] for index in order]
 
 
-def _rows_by_thing(
+def _split_names(
     thing: str | None, frame: pd.DataFrame, thing_column: str | None
-) -> list[tuple[str, pd.DataFrame, np.ndarray[Any, Any]]]:
-    """Return the name and the rows of each thing, and the positions of these rows in the frame."""
+) -> tuple[pd.DataFrame, dict[str, np.ndarray[Any, Any]]]:
+    """Return the frame without the names of things, and the positions of the rows of each thing."""
     if (thing is None) == (thing_column is None):
         raise InvalidArgument("name a thing or a column of things: post_frame(frame=df, thing_column='thing')")
     if thing is not None:
-        return [(thing, frame, np.arange(len(frame)))]
+        return frame, {thing: np.arange(len(frame))}
     columns = [str(name) for name in frame.columns]
     if columns.count(str(thing_column)) != 1 or thing_column not in list(frame.columns):
         raise InvalidArgument(f"the frame needs one column {thing_column!r}; it has {', '.join(columns) or 'none'}")
     names = frame[thing_column]
     if not names.map(lambda name: isinstance(name, str)).all():
         raise InvalidArgument(f"every row of the column {thing_column!r} must be the name of a thing")
-    rest = frame.drop(columns=thing_column)
     by_name = pd.Series(np.arange(len(frame))).groupby(names.to_numpy(), sort=False).indices
-    return [(str(name), rest.iloc[indices], np.asarray(indices)) for name, indices in by_name.items()]
+    rest = frame.drop(columns=thing_column)
+    return rest, {str(name): np.asarray(indices) for name, indices in by_name.items()}
 
 
 class Playback(PublicNames, Closable):
@@ -88,12 +93,15 @@ class Playback(PublicNames, Closable):
     3
     """
 
-    def __init__(self, frame: pd.DataFrame, speed: float, post: Callable[[Sequence[bytes]], object]) -> None:
-        index = checked_times(frame)
+    def __init__(
+        self, frame: pd.DataFrame, time_field: str | None, speed: float, post: Callable[[Sequence[bytes]], object]
+    ) -> None:
+        rows = timed_rows(frame, time_field)
+        times = checked_times(rows.times)
         if not speed > 0:
             raise InvalidArgument("speed must be above 0")
-        self._contents = row_contents(frame)
-        due = (index - index[:1].min()).total_seconds() / speed
+        self._contents = row_contents(rows.fields)
+        due = (times - times[:1].min()).total_seconds() / speed
         self._due_seconds = np.minimum(due, threading.TIMEOUT_MAX).tolist()
         self._post = post
         self._stopped = threading.Event()

@@ -15,12 +15,15 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns, drawable_columns
-from toolkit.dweets.analysis.series import put_on_time_axis
+from toolkit.dweets.analysis.time_axis import put_on_time_axis
 from toolkit.dweets.checked_values import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
+from toolkit.dweets.field_names import CREATED
+from toolkit.dweets.frame_time import TimeSelection
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, counted
+from toolkit.frames import utc_range
 from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
 if TYPE_CHECKING:
@@ -57,7 +60,8 @@ class LiveDweets(ServiceWidget):
     unit
         The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     time
-        ``"created"``, or a name in the content that holds the device's own time.
+        ``"created"``, or a name in the content that holds the device's own time: the time axis, and the index of
+        `frame`.
     points, keep
         How many dweets of each thing are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above
         `keep`, or the name of a thing is not valid; the widget itself shows all other errors.
@@ -93,7 +97,7 @@ class LiveDweets(ServiceWidget):
         fields: str | Sequence[str] | None = None,
         *,
         unit: str | Mapping[str, str] | None = None,
-        time: str = "created",
+        time: str = CREATED,
         points: int = 300,
         keep: int = 10_000,
         key: Key | Mapping[str, Key] = None,
@@ -159,8 +163,11 @@ class LiveDweets(ServiceWidget):
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The last `keep` dweets of each thing that have arrived, as `history` returns them, oldest first."""
-        return history_frame(self._reader.last_records(self.things.value), with_thing=len(self.things.value) > 1)
+        """The last `keep` dweets of each thing that have arrived, as ``history(things, time=...)`` returns them."""
+        records, times = self._reader.last_records(self.things.value), None
+        if self._time != CREATED:
+            records, times = TimeSelection(self._time, None, *utc_range(None, None)).select(records)
+        return history_frame(records, with_thing=len(self.things.value) > 1, times=times)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until `dweets` dweets have arrived, and return how many; TimedOut after `timeout` seconds or `stop`."""
