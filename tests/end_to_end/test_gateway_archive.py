@@ -24,11 +24,12 @@ from tests.gateway_process import GatewayProcess
 from tests.redis_servers import fresh_url
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import all_files, thing_files
+from toolkit.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 from toolkit_gateway import DEMO_START, Gateway
 from toolkit_gateway.dweets.archiving import Archiving
 from toolkit_gateway.dweets.things import journal_of
-from toolkit_gateway.runtime import SteppedClock
+from toolkit_gateway.runtime import SteppedClock, Timings
 from toolkit_gateway.stores import NewEntry
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
@@ -194,6 +195,29 @@ def test_a_thing_that_fails_to_archive_stops_no_other(tmp_path: Path) -> None:
             (tmp_path / "thing=blocked").unlink()
             until(lambda: archived_so_far(tmp_path, "blocked") == 1)
     assert (numbers(tmp_path, "free"), numbers(tmp_path, "blocked")) == ([0, 1, 2], [0])
+
+
+def test_archiving_goes_on_after_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[str] = []
+
+    def fail(_: ArchiveWriter, thing: str, __: object) -> None:
+        calls.append(thing)
+        raise RuntimeError("a bug")
+
+    config, timings = {"dweets": {"archive_seconds": 0.02}}, Timings(lease=0.3)
+    folder = tmp_path / "archive"
+    with Gateway(tmp_path / "data", archive=folder, config=config, timings=timings) as gateway:
+        dweets = toolkit.connect(gateway).dweets
+        with monkeypatch.context() as broken:
+            broken.setattr(ArchiveWriter, "append", fail)
+            dweets.post("kitchen", {"n": 0})
+            until(lambda: calls)
+        dweets.post("kitchen", {"n": 1})
+        until(lambda: archived_so_far(folder, "kitchen") == 2)
+    assert "archiving begins again after a bug of the gateway" in caplog.messages
+    assert numbers(folder, "kitchen") == [0, 1]
 
 
 def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def move(folder: Path, store: str) -> None:
     # Opening a missing folder would make it.
     if not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} has no data of a gateway: give the folder of a gateway's --data")
-    now = SystemClock().now
-    source, target = EmbeddedStore(folder, now), RedisStore(store, now)
+    started = SystemClock().now()  # what expires during the move is no difference between the two
+    source, target = EmbeddedStore(folder, lambda: started), RedisStore(store, lambda: started)
 
     async def run() -> Moved:
         await source.open()

@@ -122,7 +122,11 @@ class Archiving:
         ):
             await self._stop_copying()
             await self._copier.close()
-        elif not self._copier.is_open:
+            return
+        if self._copier.is_open and self._copy_task is not None and self._copy_task.done():
+            log.error("archiving begins again after a bug of the gateway", exc_info=self._copy_task.exception())
+            await self._copier.close()
+        if not self._copier.is_open:
             await self._copier.open()
             self._copy_task = asyncio.ensure_future(self._keep_copying())
 

@@ -92,7 +92,8 @@ async def _claim(folder: Path, target: RedisStore) -> str:
         marker = secrets.token_hex(16)
         write_whole(file, f"{marker}\n".encode("ascii"), 0o600)
         await target.copying.claim(marker)
-    elif present != marker:
+        present = await target.copying.marker()  # another move may have been faster
+    if present != marker:
         raise StoreUnavailable(
             f"{target!r} has an unfinished move of another folder: finish that one, or give another Redis or ?prefix="
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,6 +161,38 @@ def test_a_target_in_use_is_refused(tmp_path: Path, prepare: Callable[[str, Path
     assert message in result.output
     with Gateway(folder) as gateway:
         assert len(toolkit.connect(gateway).dweets.history("kitchen")) == 30
+
+
+def test_of_two_moves_to_one_redis_one_is_refused(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        fill(folder, [folder.name])
+    url = fresh_url()
+
+    async def both() -> list[Moved | BaseException]:
+        return await asyncio.gather(*(moved(folder, url) for folder in folders), return_exceptions=True)
+
+    refused, done = sorted(asyncio.run(both()), key=lambda outcome: isinstance(outcome, Moved))
+    assert isinstance(done, Moved), done
+    assert "has an unfinished move of another folder" in str(refused)
+
+
+def test_what_expires_during_a_move_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, ["kitchen"])
+    now = SystemClock().now()
+
+    async def put(count: int) -> None:
+        store = EmbeddedStore(tmp_path, lambda: now)
+        await store.open()
+        for number in range(count):
+            await store.records.put("views", f"{number}", b"page", now + 60_000 * (number + 1))
+        await store.close()
+
+    asyncio.run(put(200))
+    times = itertools.count(now, 1_000)
+    monkeypatch.setattr(SystemClock, "now", lambda _: next(times))  # each look at the clock is a second later
+    result = move_command(tmp_path, fresh_url())
+    assert result.exit_code == 0, result.output
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ class RedisCopying:
         return None if value is None else value.decode("ascii", "replace")
 
     async def claim(self, marker: str) -> None:
-        await self._topology.send(lambda: Command(self._tag, b"SET", self._marker, marker))
+        """Write the id of a move, unless there is one."""
+        await self._topology.send(lambda: Command(self._tag, b"SET", self._marker, marker, b"NX"))
 
     async def release(self, marker: str) -> None:
         if await self.marker() == marker:
