@@ -131,6 +131,8 @@ class Application:
 
     def _no_route(self, request: Request) -> Response:
         assert request.routes is not None, "find_handler() has set it"
+        if request.raw_path == b"*":  # OPTIONS for the whole server, which some use as a ping
+            return Response(200, b"", b"text/plain")
         routes = [route for _, route, _ in self._routes_of_path(request.raw_path) if not route.for_browsers]
         allowed = sorted({method for route in routes for method in route.methods})
         if not allowed:
