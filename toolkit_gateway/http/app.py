@@ -5,7 +5,7 @@ import errno
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Iterator, Sequence
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from toolkit.endpoint import decode_once
 from toolkit.errors import (
@@ -26,6 +26,8 @@ _WRONG_HOST = "this gateway does not answer to that host name: its operator can 
 _UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
 _UNCERTAIN = "the gateway lost its store during this request: check whether it was done before you try again"
 
+# While the store is away, every request fails: the log gets one line in this time.
+_SECONDS_BETWEEN_LINES = 60.0
 # The log shows so many bytes of a path; a caller may send 256 KiB.
 _MAX_SHOWN_BYTES = 1_000
 _PREFLIGHT: tuple[Header, ...] = (
@@ -48,6 +50,7 @@ class Application:
         self._proxies = proxies
         self._wrong_keys = WrongKeys()
         self._wrong_key_delay = wrong_key_delay
+        self._next_line, self._unlogged = 0.0, 0
         self._fallback = services[0]
         self._by_segment = {segment: routes for routes in services for segment in routes.first_segments}
         # Routes by the segments before their first value: one or two routes have the same ones.
@@ -117,7 +120,7 @@ class Application:
         """Return the response to an error, in the dialect of the service."""
         assert request.routes is not None, "the head of the request was complete"
         if isinstance(error, StoreUnavailable) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE):
-            log.error("%s", error)
+            self.log_unavailable(error)
             text = _UNCERTAIN if isinstance(error, OutcomeUnknown) else _UNAVAILABLE
             response = request.routes.error_response(ServiceFailure(text, status=503), request)
             response.headers += ((b"retry-after", b"1"),)
@@ -129,8 +132,18 @@ class Application:
             error = ServiceFailure("the gateway failed at this request")
         return request.routes.error_response(error, request)
 
+    def log_unavailable(self, error: BaseException) -> None:
+        """Log that the store or a file cannot be used, with the number of such errors since the last line."""
+        if (now := monotonic()) < self._next_line:
+            self._unlogged += 1
+            return
+        log.error("%s%s", error, f" ({self._unlogged} more errors before)" if self._unlogged else "")
+        self._next_line, self._unlogged = now + _SECONDS_BETWEEN_LINES, 0
+
     def _no_route(self, request: Request) -> Response:
         assert request.routes is not None, "find_handler() has set it"
+        if request.raw_path == b"*":  # OPTIONS for the whole server, which some use as a ping
+            return Response(200, b"", b"text/plain")
         routes = [route for _, route, _ in self._routes_of_path(request.raw_path) if not route.for_browsers]
         allowed = sorted({method for route in routes for method in route.methods})
         if not allowed:

@@ -1,7 +1,7 @@
 """All open connections of a server: their clock, the memory that they may use together, and how they end."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from typing import Any
 
@@ -14,7 +14,10 @@ _TICK_SECONDS = 0.25
 class Connections:
     """The open connections of one server, with one timer for all: a timer for each request would cost more."""
 
-    def __init__(self, service_headers: Mapping[Routes | None, bytes]) -> None:
+    def __init__(
+        self, service_headers: Mapping[Routes | None, bytes], log_unavailable: Callable[[BaseException], None]
+    ) -> None:
+        self.log_unavailable = log_unavailable
         self._service_headers = service_headers
         self.active: dict[OpenConnection, None] = {}  # the oldest first
         #: Connections whose callers do not read; the one that has waited longest comes first.

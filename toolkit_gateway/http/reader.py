@@ -30,6 +30,12 @@ _FORWARDING = (b"x-forwarded-for", b"forwarded")
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
 # The service of a request, known when its head is complete, writes the responses with these statuses.
 _STATUSES_OF_SERVICE = (408, 413)
+# The parser also reads RTSP and ICE. It takes these methods for one of the two only, except for SOURCE.
+_OTHER_PROTOCOLS = (b" RTSP/", b" ICE/")
+_OTHER_METHODS = {
+    "DESCRIBE", "ANNOUNCE", "SETUP", "PLAY", "PAUSE", "TEARDOWN", "GET_PARAMETER", "SET_PARAMETER", "REDIRECT",
+    "RECORD", "FLUSH", "SOURCE",
+}  # fmt: skip
 
 
 class RequestReader:
@@ -39,7 +45,8 @@ class RequestReader:
         self._application = application
         self._connections = connections
         self._client = client
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser = self._new_parser()
+        self._slice = b""  # what the parser reads now
         #: Requests that wait for their responses.
         self.complete: deque[Request] = deque()
         #: Whether the last request of the connection is complete, or no more are accepted; further input is dropped.
@@ -60,9 +67,14 @@ class RequestReader:
         self._body_bytes = self._max_body = 0
         self._overhead_bytes = 0  # of the current request: all bytes that are not in its body
 
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_version=True)  # `_is_http_1_1` checks the version
+        return parser
+
     def parse(self, data: bytes) -> None:
         """Parse input, append finished requests to `complete`; a refused one is the last, and its response says why."""
-        before, rest = self._body_bytes, None
+        before, rest, self._slice = self._body_bytes, None, data
         try:
             self._parser.feed_data(data)
             if self._target or self._request is not None:
@@ -123,7 +135,7 @@ class RequestReader:
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._target, version, lines)
         self._target, self._fields, self._repeated = b"", {}, []
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser = self._new_parser()
         self.parse(head + rest)
 
     # -- called by the parser -----------------------------------------------------------------------------
@@ -145,20 +157,19 @@ class RequestReader:
         method = parser.get_method().decode()
         if method == "CONNECT":  # asks for a tunnel, whose bytes are not HTTP
             raise MalformedRequest("CONNECT is not served")
-        # A connection that is kept alive without a Connection header is HTTP/1.1.
-        is_kept = is_http_1_1 = parser.should_keep_alive()
-        if not is_kept or b"connection" in fields:
-            if parser.should_upgrade():
-                return  # the parser raises HttpParserUpgrade after the head, and `parse` reads the head once more
-            is_http_1_1 = _is_http_1_1(parser.get_http_version())
-            is_kept = is_kept and is_http_1_1
+        is_kept = parser.should_keep_alive()
+        if (not is_kept or b"connection" in fields) and parser.should_upgrade():
+            return  # the parser raises HttpParserUpgrade after the head, and `parse` reads the head once more
+        is_http_1_1 = _is_http_1_1(parser.get_http_version())
+        is_kept = is_kept and is_http_1_1
+        self._check_protocol(method)
         if self._repeated or len(fields) > LIMITS.headers:
             self._check_headers()
             self._join_forwarding()
         if is_http_1_1 and b"host" not in fields:
             raise MalformedRequest(_ONE_HOST)
         target = self._target
-        path, query = _split_target(target)
+        path, query = (target, b"") if target == b"*" and method == "OPTIONS" else _split_target(target)
         if query.count(b"&") >= LIMITS.query_fields:
             raise MalformedRequest(f"a query has at most {LIMITS.query_fields:,} fields", status=431)
         self._target, self._fields = b"", {}  # the request has them; later headers are trailers
@@ -169,6 +180,14 @@ class RequestReader:
         if b"content-length" in fields or b"transfer-encoding" in fields:
             self._expect_body(request)
 
+    def _check_protocol(self, method: str) -> None:
+        """Refuse RTSP and ICE; a request line that comes in two slices is not seen, and read as HTTP."""
+        data = self._slice
+        others = [name for name in _OTHER_PROTOCOLS if name in data]
+        lines = [b"%b %b%b" % (method.encode(), self._target, name) for name in others]
+        if method in _OTHER_METHODS or any(data.startswith(line) or b"\n" + line in data for line in lines):
+            raise MalformedRequest("this is not a request of HTTP")
+
     def _join_forwarding(self) -> None:
         for name, value in self._repeated:
             if name in _FORWARDING:  # one list (RFC 9110, 5.3): the nearest proxy's entry comes last
@@ -177,6 +196,10 @@ class RequestReader:
     def _expect_body(self, request: Request) -> None:
         fields = request.fields
         self._body_bytes = 0
+        codings = [fields.get(b"transfer-encoding", b""), *(v for n, v in self._repeated if n == b"transfer-encoding")]
+        *others, last = [coding.strip().lower() for value in codings for coding in value.split(b",")]
+        if others and last == b"chunked":  # the parser refuses all others, after this method
+            raise MalformedRequest("the only transfer coding is chunked", status=501)
         # Refuse before the body is sent, if its length says that it is too large. A body that is dropped is not: the
         # caller has reasons of its own to send one, such as a GET with an empty JSON object.
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
@@ -205,6 +228,7 @@ class RequestReader:
             self._fields, self._repeated = {}, []
         self._request = None
         self._overhead_bytes = 0
+        self.awaits_continue = False  # a body without bytes needs no leave
         self.deadline = NEVER
         self.is_over = self._is_last
         self.complete.append(request)
@@ -227,9 +251,9 @@ def _split_target(target: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_http_1_1(version: str) -> bool:
-    if version not in ("1.0", "1.1"):
+    if version[0] != "1":
         raise MalformedRequest("send HTTP/1.0 or HTTP/1.1", status=505)
-    return version == "1.1"
+    return version != "1.0"  # a later minor version is read as the latest that we know (RFC 9110, 2.5)
 
 
 def _refusal_of(error: Exception) -> MalformedRequest:

@@ -99,7 +99,7 @@ class ServerThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opened() as application:
-            connections = Connections(application.common_headers)
+            connections = Connections(application.common_headers, application.log_unavailable)
             try:
                 server = await self._loop.create_server(
                     partial(HttpProtocol, application, connections), self._host, self.port, backlog=_BACKLOG

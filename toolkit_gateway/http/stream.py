@@ -1,7 +1,6 @@
 """Write a stream to one connection; a reader who leaves too much unread is disconnected."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -9,8 +8,6 @@ from toolkit.errors import ServiceError, StoreUnavailable
 from toolkit_gateway.http.connections import Connections
 from toolkit_gateway.http.exchange import Stream
 from toolkit_gateway.http.limits import LIMITS, NEVER
-
-log = logging.getLogger("toolkit_gateway")
 
 
 class HttpStream:
@@ -40,7 +37,7 @@ class HttpStream:
             self._stop = await self._stream.start(self)
             is_broken = False
         except StoreUnavailable as error:
-            log.error("%s", error)
+            self._connections.log_unavailable(error)
         except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
             self.end()
             is_broken = False

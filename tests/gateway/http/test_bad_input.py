@@ -137,7 +137,6 @@ def test_unexpected_body_is_ignored(running: Gateway) -> None:
     [
         b"\x00\x01\x02\x03\r\n\r\n",
         b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
         b"hello world\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
         b"GET /dweet/for/x y HTTP/1.1\r\n\r\n",

@@ -1,0 +1,217 @@
+"""Raw requests after the fixtures of llhttp, h11 and hyper: each has the statuses that a caller gets, in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import raw_exchange
+from toolkit_gateway import Gateway
+
+H = b"Host: localhost\r\n"
+# Sent after each row: if the connection goes on, this is answered with 404, and ends it.
+LAST = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def get(line: bytes = b"GET /get/stats HTTP/1.1", headers: bytes = b"", host: bytes = H, body: bytes = b"") -> bytes:
+    return line + b"\r\n" + host + headers + b"\r\n" + body
+
+
+def post(headers: bytes, body: bytes = b"", version: bytes = b"1.1") -> bytes:
+    return get(b"POST /dweet/for/raw HTTP/" + version, headers, body=body)
+
+
+def chunked(body: bytes, coding: bytes = b"Transfer-Encoding: chunked\r\n") -> bytes:
+    return post(coding, body)
+
+
+TE, END = b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n"
+REQUEST_LINES = [
+    (b"GET /get/stats HTTP/1.1", "200"),
+    (b"GET  /get/stats HTTP/1.1", "200"),
+    (b"GET /get/stats  HTTP/1.1", "200"),
+    (b" GET /get/stats HTTP/1.1", "400"),
+    (b"GET\t/get/stats HTTP/1.1", "400"),
+    (b"GET /get/stats HTTP/1.1 ", "400"),
+    (b"GET /get/stats HTTP/1.1 x", "400"),
+    (b"GET /get/stats http/1.1", "400"),
+    (b"GET /get/stats HTTP/1", "400"),
+    (b"GET /get/stats HTTP/11", "400"),
+    (b"GET /get/stats HTTP/1.10", "400"),
+    (b"GET /get/stats HTTP/01.1", "400"),
+    (b"GET /get/stats HTTP/a.b", "400"),
+    (b"GET /get/stats HTTP/-1.1", "400"),
+    (b"GET /get/stats HTTPS/1.1", "400"),
+    (b"GET /get/stats HTP/1.1", "400"),
+    (b"GET /get/stats HTTP/1.0", "200"),
+    (b"GET /get/stats HTTP/1.2", "200"),
+    (b"GET /get/stats HTTP/1.9", "200"),
+    (b"GET /get/stats HTTP/0.9", "505"),
+    (b"GET /get/stats HTTP/2.0", "505"),
+    (b"GET /get/stats HTTP/2.1", "505"),
+    (b"GET /get/stats HTTP/3.0", "505"),
+    (b"GET /get/stats HTTP/9.9", "505"),
+    (b"get /get/stats HTTP/1.1", "400"),
+    (b"Get /get/stats HTTP/1.1", "400"),
+    (b"GETT /get/stats HTTP/1.1", "400"),
+    (b"G\x00T /get/stats HTTP/1.1", "400"),
+    (b"MKCOL /get/stats HTTP/1.1", "405"),
+    (b"PUT /get/stats HTTP/1.1", "405"),
+    (b"DELETE /get/stats HTTP/1.1", "405"),
+    (b"TRACE /get/stats HTTP/1.1", "405"),
+    (b"PATCH /get/stats HTTP/1.1", "405"),
+    (b"M-SEARCH /get/stats HTTP/1.1", "405"),
+    (b"QUERY /get/stats HTTP/1.1", "405"),
+    (b"HEAD /get/stats HTTP/1.1", "200"),
+    (b"OPTIONS /get/stats HTTP/1.1", "204"),
+    (b"OPTIONS * HTTP/1.1", "200"),
+    (b"OPTIONS * HTTP/1.0", "200"),
+    (b"OPTIONS ** HTTP/1.1", "400"),
+    (b"GET * HTTP/1.1", "400"),
+    (b"CONNECT localhost:80 HTTP/1.1", "400"),
+    (b"CONNECT /get/stats HTTP/1.1", "400"),
+    (b"PRI * HTTP/2.0", "400"),
+    (b"DESCRIBE /get/stats RTSP/1.0", "400"),
+    (b"PLAY rtsp://localhost/get/stats RTSP/1.0", "400"),
+    (b"GET_PARAMETER /get/stats RTSP/1.0", "400"),
+    (b"OPTIONS /get/stats RTSP/1.0", "400"),
+    (b"OPTIONS * RTSP/1.0", "400"),
+    (b"GET /get/stats RTSP/1.0", "400"),
+    (b"GET /get/stats RTSP/1.1", "400"),
+    (b"SOURCE /get/stats ICE/1.0", "400"),
+    (b"SOURCE /get/stats HTTP/1.1", "400"),
+    (b"GET /get/stats ICE/1.0", "400"),
+    (b"GET get/stats HTTP/1.1", "400"),
+    (b"GET http://localhost/get/stats HTTP/1.1", "200"),
+    (b"GET HTTP://localhost/get/stats HTTP/1.1", "200"),
+    (b"GET https://localhost:1/get/stats HTTP/1.1", "200"),
+    (b"GET http:///get/stats HTTP/1.1", "400"),
+    (b"GET ftp://localhost/get/stats HTTP/1.1", "400"),
+    (b"GET http://localhost?a HTTP/1.1", "404"),
+    (b"GET /get/stats# HTTP/1.1", "200"),
+    (b"GET /get/stats?a=b%00 HTTP/1.1", "200"),
+    (b"GET /get/stats?a=\x7f HTTP/1.1", "400"),
+    (b"GET /get/st\x01ats HTTP/1.1", "400"),
+    (b"GET //get/stats HTTP/1.1", "404"),
+    (b"GET /get/./stats HTTP/1.1", "404"),
+    (b"GET", "400"),
+    (b"\xff\xfe", "400"),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "400"),
+    (b"HTTP/1.1 200 OK", "400"),
+]
+HEADERS = [
+    (b"A: b\r\n", "200"),
+    (b"A:b\r\n", "200"),
+    (b"A:  b \t\r\n", "200"),
+    (b"A:\r\n", "200"),
+    (b"A : b\r\n", "400"),
+    (b" A: b\r\n", "400"),
+    (b"A\r\n", "400"),
+    (b": b\r\n", "400"),
+    (b"A b: c\r\n", "400"),
+    (b"A: b\r\n c\r\n", "400"),
+    (b"A: b\x00c\r\n", "400"),
+    (b"A: b\x01c\r\n", "400"),
+    (b"A: b\rc\r\n", "400"),
+    (b"A: \xfc\xff\r\n", "200"),
+    (b"A\xfc: b\r\n", "400"),
+    (b"A(b): c\r\n", "400"),
+    (b"!#$%&'*+-.^_`|~: b\r\n", "200"),
+    (b"Host: localhost\r\n", "400"),
+    (b"host:localhost\r\n", "400"),
+    (b"Connection: close\r\n", "200"),
+    (b"Connection: keep-alive\r\n", "200"),
+    (b"Connection: Upgrade\r\nUpgrade: websocket\r\n", "200"),
+    (b"Upgrade: h2c\r\n", "200"),
+    (b"Content-Length: 0\r\n", "200"),
+    (b"Content-Length: \r\n", "400"),
+    (b"Content-Length: -1\r\n", "400"),
+    (b"Content-Length: +0\r\n", "400"),
+    (b"Content-Length: 0x0\r\n", "400"),
+    (b"Content-Length: 0, 0\r\n", "400"),
+    (b"Content-Length: 0 0\r\n", "400"),
+    (b"Content-Length: 0\r\nContent-Length: 0\r\n", "400"),
+    (b"Content-Length: 99999999999999999999999\r\n", "400"),
+    (b"Content-Length: \xb2\r\n", "400"),
+    (b"Content_Length: 5\r\n", "200"),
+    (b"A: b\r\n" * 101, "431"),
+]
+BODIES = [
+    (post(b"Content-Length: 1\r\n", b"1"), "200"),
+    (post(b"Content-Length: 01\r\n", b"1"), "200"),
+    (post(b"Content-Length: 0\r\nExpect: 100-continue\r\n"), "200"),
+    (post(b"Expect: 100-continue\r\n" + TE, END), "200"),
+    (post(b"Content-Length: 1\r\nExpect: 100-continue\r\n", b"1"), "200"),
+    (chunked(b"1\r\n1\r\n" + END), "200"),
+    (chunked(b"00001\r\n1\r\n" + END), "200"),
+    (chunked(b"1;a=b\r\n1\r\n" + END), "200"),
+    (chunked(b'1;a="b"\r\n1\r\n' + END), "200"),
+    (chunked(b"1\r\n1\r\n0\r\nA: b\r\n\r\n"), "200"),
+    (chunked(b"1\n1\n0\n\n"), "400"),
+    (chunked(b"1 \r\n1\r\n" + END), "400"),
+    (chunked(b"0x1\r\n1\r\n" + END), "400"),
+    (chunked(b"-1\r\n1\r\n" + END), "400"),
+    (chunked(b"g\r\n1\r\n" + END), "400"),
+    (chunked(b"\r\n1\r\n" + END), "400"),
+    (chunked(b"1\r\n12\r\n" + END), "400"),
+    (chunked(b"1\r\n1" + END), "400"),
+    (chunked(b"ffffffffffffffffff\r\n1\r\n" + END), "400"),
+    (chunked(b"1;\x00\r\n1\r\n" + END), "400"),
+    (chunked(END, b"Transfer-Encoding: Chunked\r\n"), "200"),
+    (chunked(END, b"Transfer-Encoding: gzip, chunked\r\n"), "501"),
+    (chunked(END, b"Transfer-Encoding: gzip\r\n" + TE), "501"),
+    (chunked(END, b"Transfer-Encoding: identity, chunked\r\n"), "501"),
+    (chunked(END, b"Transfer-Encoding: chunked, gzip\r\n"), "400"),
+    (chunked(END, b"Transfer-Encoding: gzip\r\n"), "400"),
+    (chunked(END, b"Transfer-Encoding: identity\r\n"), "400"),
+    (chunked(END, b"Transfer-Encoding: chunke\r\n"), "400"),
+    (chunked(END, b"Transfer-Encoding: xchunked\r\n"), "400"),
+    (chunked(END, b"Transfer-Encoding: \x0bchunked\r\n"), "400"),
+    (chunked(END, b"Transfer-Encoding : chunked\r\n"), "400"),
+    (chunked(END, TE + b"Content-Length: 5\r\n"), "400"),
+    (chunked(END, b"Content-Length: 5\r\n" + TE), "400"),
+]
+CONNECTIONS = [
+    (get() + get(), "200 200"),
+    (b"\r\n" + get(), "200"),
+    (b"\r\n\r\n" + get(), "200"),
+    (get() + b"\r\n" + get(), "200 200"),
+    (get(headers=b"Connection: close\r\n") + get(), "200"),
+    (get(b"GET /get/stats HTTP/1.0") + get(), "200"),
+    (get(host=b""), "400"),
+    (get(b"GET /get/stats HTTP/1.0", host=b""), "200"),
+    (get(host=b"Host: evil.example\r\n"), "421"),
+    (get(host=b"Host:\r\n"), "421"),
+    (get(headers=b"Content-Length: 3\r\n", body=b"abc") + get(), "200 200"),
+    (chunked(b"1\r\n1\r\n" + END) + get(), "200 200"),
+    (chunked(END, b"Transfer-Encoding: gzip, chunked\r\n") + get(), "501"),
+    (post(b"Content-Length: 0\r\nExpect: 100-continue\r\n") + get(), "200 200"),
+    (get(b"GET /get/stats HTTP/1.2") + get(), "200 200"),
+    (get(b"OPTIONS * HTTP/1.1") + get(), "200 200"),
+    (get(headers=b"User-Agent: a RTSP/1.0 player\r\n"), "200"),
+    (post(b"Content-Length: 25\r\n", b'"GET /get/stats RTSP/1.0"') + get(), "200 200"),
+    (get().replace(b"\r\n", b"\n"), "400"),
+    (get(b"GET /get/stats RTSP/1.0") + get(), "400"),
+]
+ROWS = [
+    *((get(line), status) for line, status in REQUEST_LINES),
+    *((get(headers=headers), status) for headers, status in HEADERS),
+    *BODIES,
+    *CONNECTIONS,
+]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Gateway]:
+    with Gateway() as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize(("raw", "expected"), ROWS, ids=[str(number) for number in range(len(ROWS))])
+def test_a_raw_request_has_its_status(running: Gateway, raw: bytes, expected: str) -> None:
+    received = raw_exchange(running.base_url, raw + LAST)
+    found = " ".join(re.findall(r"HTTP/1\.1 (\d\d\d) ", received.decode("latin-1")))
+    is_refused = expected.split()[-1] in ("400", "431", "501", "505")  # then nothing after it is answered
+    assert found in ([expected] if is_refused else [expected, f"{expected} 404"]), raw[:200]
