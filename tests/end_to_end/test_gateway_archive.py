@@ -36,7 +36,6 @@ DWEETS = 20_000
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait for a state, not for a time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to this"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import random
@@ -90,7 +89,6 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where kitchen and garage are locked."""
     folder = tmp_path_factory.mktemp("template")
     lock_both(Place("folder", folder))
     return folder
@@ -98,12 +96,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
-    """Such a folder, or the same in a Redis."""
     return filled_place(request.param, tmp_path, template, lock_both)
 
 
 def lock_both(place: Place) -> None:
-    """Lock kitchen and garage, with a dweet and an alert each."""
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in ("kitchen", "garage"):
@@ -274,7 +270,7 @@ def test_no_single_changed_byte_opens_a_thing() -> None:
             assert table.lock_on("kitchen") is None, (key, at)
 
 
-def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = 0
 
     async def compare_and_set(space: str, expected: Changes, changes: Changes) -> bool:
@@ -282,30 +278,26 @@ def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.Monke
         attempts += space == SPACE
         return False
 
-    async def run() -> None:
-        nonlocal attempts
-        store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
-        await store.open()
-        service = DweetService(store, OutsideWorld(), DweetSettings())
-        locks = service.locks
-        try:
-            await service.open()
-            await locks.adopt("kitchen-lock", "kitchen-key")
-            await locks.adopt("garage-lock", "garage-key")
-            await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
-            monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
-            for change in (
-                locks.lock("garage", "garage-lock", "garage-key"),
-                locks.unlock("kitchen", "kitchen-key"),
-                locks.remove("kitchen-lock", "kitchen-key"),
-                service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
-            ):
-                attempts = 0
-                with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
-                    await change
-                assert attempts == 20
-        finally:
-            await service.close()
-            await store.close()
-
-    asyncio.run(run())
+    store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
+    await store.open()
+    service = DweetService(store, OutsideWorld(), DweetSettings())
+    locks = service.locks
+    try:
+        await service.open()
+        await locks.adopt("kitchen-lock", "kitchen-key")
+        await locks.adopt("garage-lock", "garage-key")
+        await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+        monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
+        for change in (
+            locks.lock("garage", "garage-lock", "garage-key"),
+            locks.unlock("kitchen", "kitchen-key"),
+            locks.remove("kitchen-lock", "kitchen-key"),
+            service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
+        ):
+            attempts = 0
+            with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
+                await change
+            assert attempts == 20
+    finally:
+        await service.close()
+        await store.close()

@@ -25,7 +25,6 @@ from toolkit_gateway.worker_thread import WorkerThread
 
 
 def entries(first: int, last: int, *, thing: str = "t", start: int = START) -> list[Entry]:
-    """Entries whose rows are those of `rows`, if the start is the same."""
     times = ((n, (start + n * SECOND) // 1000) for n in range(first, last + 1))
     return [Entry(n, at, f"id-{n}", dweet_record(thing, at, b'{"n": %d}' % n)) for n, at in times]
 

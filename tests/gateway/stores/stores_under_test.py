@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,8 +18,6 @@ Now = Callable[[], int]
 
 
 class SetClock:
-    """A gateway's clock that stands where a test sets it."""
-
     def __init__(self, at: int = 1_000_000) -> None:
         self.at = at
 
@@ -72,14 +71,17 @@ class StoreBench:
         self.clock = SetClock()
 
     def __call__(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        """Open the store, do the work, close it."""
-
         async def run() -> T:
-            store = self.kind.make(self.folder, self.clock)
-            await store.open()
-            try:
-                return await asyncio.wait_for(work(store), 60)
-            finally:
-                await store.close()
+            async with self.opened() as store:
+                return await work(store)
 
         return asyncio.run(run())
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        store = self.kind.make(self.folder, self.clock)
+        await store.open()
+        try:
+            yield store
+        finally:
+            await store.close()

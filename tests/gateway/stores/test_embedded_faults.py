@@ -23,7 +23,8 @@ from rocksdict import AccessType, Options, Rdict
 
 from tests.conftest import ROOT, raw_call
 from tests.gateway.stores.conftest import Hook, fail_once
-from tests.gateway.stores.test_embedded_store import ids, line, until_it_writes, with_store
+from tests.gateway.stores.opened_stores import opened_store, with_store
+from tests.gateway.stores.test_embedded_store import ids, line, until_it_writes
 from tests.gateway_process import GatewayProcess
 from tests.kept_folder import kept_contents
 from tests.mail_server import eventually
@@ -230,7 +231,6 @@ def test_truncated_older_log_is_refused_by_name(tmp_path: Path, hook: Hook) -> N
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Let no file of this process grow beyond 100 kB."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
@@ -288,24 +288,18 @@ def test_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
     assert [content["n"] for content in kept_contents(tmp_path, "kitchen")] == acknowledged
 
 
-def test_damaged_table_found_at_run_time_is_named(tmp_path: Path) -> None:
-    async def work(store: EmbeddedStore) -> None:
-        await store.journals.append(
-            "a", [NewEntry(0, f"{n}", bytes(random.Random(n).randbytes(500))) for n in range(400)]
-        )
-
-    with_store(tmp_path, work)
-    with_store(tmp_path, read_all)  # what was in the log is in a table now
+async def test_damaged_table_found_at_run_time_is_named(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as store:
+        await store.journals.append("a", [NewEntry(0, f"{n}", random.Random(n).randbytes(500)) for n in range(400)])
+    async with opened_store(tmp_path) as store:
+        await read_all(store)  # what was in the log is in a table now
     (table,) = (tmp_path / "database").glob("*.sst")
     flip_a_bit(table)
-
-    async def read(store: EmbeddedStore) -> None:
+    async with opened_store(tmp_path) as store:
         with pytest.raises(StoreUnavailable, match=table.name):
             await store.journals.after("a", 0)
         (entry,) = await store.journals.append("b", [line("others are not affected")])
         assert entry.sequence == 1
-
-    with_store(tmp_path, read)
 
 
 def test_failed_read_does_not_stop_recovery(tmp_path: Path, hook: Hook) -> None:

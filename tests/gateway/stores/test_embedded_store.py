@@ -16,26 +16,13 @@ from typing import Any
 import pytest
 
 from tests.gateway.stores.conftest import Hook, fail_once
+from tests.gateway.stores.opened_stores import opened_store, with_store
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import Things, journal_of
 from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database
-
-
-def with_store(
-    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: Callable[[], int] = lambda: 0
-) -> Any:
-    async def run() -> Any:
-        store = EmbeddedStore(folder, now)
-        await store.open()
-        try:
-            return await asyncio.wait_for(work(store), 60)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
 
 
 def line(text: str, at: int = 5) -> NewEntry:
@@ -174,14 +161,14 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> No
     assert synced == [str(tmp_path)] * 2
 
 
-def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) -> None:
+async def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) -> None:
     is_written, may_sync = threading.Event(), threading.Event()
 
     def wait() -> None:
         is_written.set()
         assert may_sync.wait(60)
 
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(tmp_path) as store:
         journals, texts = store.journals, [f"{number}" for number in range(40)]
         await journals.append("j", [line(text) for text in texts])
         hook("on_sync", wait)
@@ -193,15 +180,13 @@ def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) 
         await slow
         assert ids(await journals.last("j", 1)) == ids(await journals.after("j", 40)) == ["unsynced"]
 
-    with_store(tmp_path, work)
-
 
 # -- batches ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
+    async with opened_store(tmp_path if on_disk else None) as store:
         heard: list[int] = []
         store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
         before = store.records.put("s", "before", b"1")
@@ -224,11 +209,9 @@ def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> N
         assert await store.records.scan("s") == {"before": b"1", "after": b"1", "n": b"1"}
         assert ids(await store.journals.last("a", 10)) == ["x"]
 
-    with_store(tmp_path if on_disk else None, work)
 
-
-def test_every_append_among_bad_ones_is_answered() -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_every_append_among_bad_ones_is_answered() -> None:
+    async with opened_store(None) as store:
         futures = []
         for number in range(2_000):
             name = "bad \ud800" if number % 100 == 50 else f"thing {number % 7}"
@@ -241,10 +224,8 @@ def test_every_append_among_bad_ones_is_answered() -> None:
         assert written == kept, "what was acknowledged is there, and nothing else"
         assert all(isinstance(outcome, list | UnicodeEncodeError) for outcome in outcomes)
 
-    with_store(None, work)
 
-
-def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     write = Database.write
 
@@ -252,7 +233,7 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
         sizes.append(len(batch))
         await write(database, batch)
 
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(None) as store:
         await store.journals.append("a", [line("first")])
         monkeypatch.setattr(Database, "write", counted)
         first = store.journals.append("a", [line("alone")])
@@ -264,10 +245,8 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
         await asyncio.gather(first, *others, *puts)
         assert sizes == [1, 100], "journals and records share a batch"
 
-    with_store(None, work)
 
-
-def test_large_batch_does_not_block_other_requests(hook: Hook) -> None:
+async def test_large_batch_does_not_block_other_requests(hook: Hook) -> None:
     turns, turns_at_writes = 0, []
 
     async def take_turns() -> None:
@@ -276,7 +255,7 @@ def test_large_batch_does_not_block_other_requests(hook: Hook) -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(None) as store:
         journals, reads = store.journals, []
         large = [line(f"{n}") for n in range(1_000)]
         await journals.append("0", [line("first")])
@@ -291,26 +270,21 @@ def test_large_batch_does_not_block_other_requests(hook: Hook) -> None:
         assert set(map(str, reads[:5])) == {"(['first'], [])"}, "nothing of the batch is read before it is written"
         assert len(await journals.after("1", 0)) == 20_000
 
-    with_store(None, work)
 
-
-def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
-    async def run() -> None:
-        store = EmbeddedStore(tmp_path, lambda: 0)
-        await store.open()
-        await store.close()
-        with pytest.raises(StoreUnavailable, match="stopping"):
-            await store.journals.append("a", [line("x")])
-        with pytest.raises(StoreUnavailable, match="stopping"):
-            await store.records.get("s", "k")
-
-    asyncio.run(run())
+async def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path, lambda: 0)
+    await store.open()
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        await store.journals.append("a", [line("x")])
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        await store.records.get("s", "k")
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_failed_write_raises_for_its_caller(tmp_path: Path, hook: Hook, is_there: bool) -> None:
+async def test_failed_write_raises_for_its_caller(tmp_path: Path, hook: Hook, is_there: bool) -> None:
     # A failed fsync: what was written may be there after all. Its callers get an error that says so.
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(tmp_path) as store:
         heard: list[Entry] = []
         seen: list[tuple[str, bytes | None]] = []
         store.journals.subscribe("a", heard.extend)
@@ -326,17 +300,15 @@ def test_failed_write_raises_for_its_caller(tmp_path: Path, hook: Hook, is_there
         assert [entry.sequence for entry in heard] == list(range(1, len(expected) + 1))
         assert await store.records.get("s", "k") == seen[-1][1] == (b"1" if is_there else None)
 
-    with_store(tmp_path, work)
 
-
-def test_recovery_that_fails_begins_again(tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovery_that_fails_begins_again(tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     get = Database.get
 
     def damaged(database: Database, key: bytes) -> bytes | None:
         monkeypatch.setattr(Database, "get", get)
         raise StoreUnavailable("a block is damaged")
 
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(tmp_path) as store:
         heard: list[Entry] = []
         store.journals.subscribe("a", heard.extend)
         await store.journals.append("a", [line("1")])
@@ -350,8 +322,6 @@ def test_recovery_that_fails_begins_again(tmp_path: Path, hook: Hook, monkeypatc
         assert ids(heard) == ["1", "2", "3"]
         assert await store.records.get("s", "k") == b"1"
 
-    with_store(tmp_path, work)
-
 
 async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
     """Write again until the store could be reopened."""
@@ -362,10 +332,9 @@ async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.05)
 
 
-def test_reads_of_one_entry_do_not_stop_recovery(tmp_path: Path, hook: Hook) -> None:
+async def test_reads_of_one_entry_do_not_stop_recovery(tmp_path: Path, hook: Hook) -> None:
     read_meanwhile: list[bool] = []
-
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(tmp_path) as store:
         await store.journals.append("a", [line("1")])
         loop = asyncio.get_running_loop()
         reads: list[Awaitable[list[Entry]]] = []
@@ -386,8 +355,6 @@ def test_reads_of_one_entry_do_not_stop_recovery(tmp_path: Path, hook: Hook) -> 
         assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
         assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
 
-    with_store(tmp_path, work)
-
 
 async def in_loop(job: Callable[[], None]) -> None:
     job()
@@ -397,14 +364,12 @@ async def in_loop(job: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
-def test_sequence_numbers_stay_within_their_journal(number: int) -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_sequence_numbers_stay_within_their_journal(number: int) -> None:
+    async with opened_store(None) as store:
         for name in ("a", "b", "c"):
             await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
         found = await store.journals.after("b", number)
         assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
-
-    with_store(None, work)
 
 
 def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
@@ -438,10 +403,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return prefixes
 
 
-def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, reads: list[bytes]) -> None:
+async def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, reads: list[bytes]) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
-
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(None) as store:
         for number in range(3_000):
             await store.journals.append(f"{number % 50}", [line(str(number))])
         assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
@@ -450,13 +414,10 @@ def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, read
             await store.journals.append(f"{number % 15}", [line(str(number))])
         assert len(reads) <= 2 * 15, "few enough journals are read once"
 
-    with_store(None, work)
 
-
-def test_sequence_numbers_continue_for_evicted_journals(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sequence_numbers_continue_for_evicted_journals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
-
-    async def work(store: EmbeddedStore) -> None:
+    async with opened_store(None) as store:
         appends = []
         for number in range(3_000):  # many batches, each begun while another one is on its way
             appends.append(store.journals.append(f"{number * 7 % 50}", [line(str(number))]))
@@ -466,8 +427,6 @@ def test_sequence_numbers_continue_for_evicted_journals(monkeypatch: pytest.Monk
         for name in range(50):
             entries = await store.journals.last(f"{name}", 100)
             assert [entry.sequence for entry in entries] == list(range(1, 61))
-
-    with_store(None, work)
 
 
 def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
@@ -519,16 +478,14 @@ def test_names_beyond_the_memory_bound_are_read_again(
     with_store(tmp_path / "few", few)
 
 
-def test_last_entries_are_read_past_many_deleted_ones(tmp_path: Path) -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_last_entries_are_read_past_many_deleted_ones(tmp_path: Path) -> None:
+    async with opened_store(tmp_path) as store:
         for start in range(0, 100_000, 1_000):
             await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
         assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
         everything = await store.journals.after("a", 0)
         assert 500 <= len(everything) <= 1_500
         assert len(await store.journals.last("a", 50_000)) == len(everything)
-
-    with_store(tmp_path, work)
 
 
 def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
@@ -548,11 +505,9 @@ def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
-def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> None:
+async def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> None:
     now = 0
-
-    async def fill(store: EmbeddedStore) -> None:
-        nonlocal now
+    async with opened_store(None if part == "ephemeral" else tmp_path, lambda: now) as store:
         records = getattr(store, part)
         await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
         await records.put("old", "stays", b"x")
@@ -566,11 +521,9 @@ def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> No
         assert await records.scan("old") == {"stays": b"x"}
         assert len(await records.scan("new")) == 10
 
-    with_store(None if part == "ephemeral" else tmp_path, fill, lambda: now)
 
-
-def test_failing_watcher_does_not_affect_writers() -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_failing_watcher_does_not_affect_writers() -> None:
+    async with opened_store(None) as store:
         complaints: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
         seen: list[str] = []
@@ -583,19 +536,15 @@ def test_failing_watcher_does_not_affect_writers() -> None:
         await store.records.put("s", "k", b"1")
         assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
 
-    with_store(None, work)
-
 
 def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, lambda store: store.records.put("s", "k", b"1", -1))
     assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
 
 
-def test_stored_range_is_complete_after_clock_set_back() -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_stored_range_is_complete_after_clock_set_back() -> None:
+    async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
         stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
         for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
             assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected
-
-    with_store(None, work)

@@ -25,8 +25,6 @@ class Item:
 
 
 class Disk:
-    """Writes a batch when the test says so."""
-
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.is_written = asyncio.Event()

@@ -9,16 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.gateway.stores.opened_stores import (
-    follow_as_a_thing_does,
-    line,
-    numbers,
-    opened,
-    persist,
-    place_of,
-    run,
-    until,
-)
+from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.stores import Entry, NewEntry
@@ -51,182 +42,147 @@ async def leave() -> None:
         await asyncio.sleep(0)
 
 
-def test_posts_at_once_are_one_script_call() -> None:
-    async def work() -> None:
-        async with opened(fresh_url()) as (store,):
-            await store.journals.append("first", [line("1")])
-            with shared_server().client() as client:
-                before = script_calls(client)
-                entries = await appended([store.journals.append(str(n), [line("1")]) for n in range(THINGS)])
-                assert script_calls(client) == before + 1
-            assert numbers(entries) == [1] * THINGS
-
-    run(work())
+async def test_posts_at_once_are_one_script_call() -> None:
+    async with opened(fresh_url()) as (store,):
+        await store.journals.append("first", [line("1")])
+        with shared_server().client() as client:
+            before = script_calls(client)
+            entries = await appended([store.journals.append(str(n), [line("1")]) for n in range(THINGS)])
+            assert script_calls(client) == before + 1
+        assert numbers(entries) == [1] * THINGS
 
 
-def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
-    async def work() -> None:
-        names = [str(number) for number in range(THINGS)]
-        async with opened(fresh_cluster_url()) as (store,):
-            await appended([store.journals.append(name, [line("1")]) for name in names])
-            clients = [node.client() for node in shared_cluster()]
-            before = [script_calls(client) for client in clients]
-            await appended([store.journals.append(name, [line("2")]) for name in names for _ in range(2)])
-            made = sum(script_calls(client) for client in clients) - sum(before)
-            assert made == len({place_of(store, name)[0] for name in names})
-            for client in clients:
-                client.close()
-
-    run(work())
+async def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
+    names = [str(number) for number in range(THINGS)]
+    async with opened(fresh_cluster_url()) as (store,):
+        await appended([store.journals.append(name, [line("1")]) for name in names])
+        clients = [node.client() for node in shared_cluster()]
+        before = [script_calls(client) for client in clients]
+        await appended([store.journals.append(name, [line("2")]) for name in names for _ in range(2)])
+        made = sum(script_calls(client) for client in clients) - sum(before)
+        assert made == len({place_of(store, name)[0] for name in names})
+        for client in clients:
+            client.close()
 
 
-def test_large_appends_at_once_are_several_script_calls() -> None:
+async def test_large_appends_at_once_are_several_script_calls() -> None:
     # Each call has a separate deadline, and other clients of the server get their turn in between.
-    async def work() -> None:
-        async with opened(fresh_url()) as (store,):
-            await store.journals.append("first", [line("1")])
-            with shared_server().client() as client:
-                before = script_calls(client)
-                large = [NewEntry(5, f"{n}", bytes(1_000)) for n in range(1_000)]
-                appends = [store.journals.append(f"{n % 3}", large) for n in range(20)]
-                entries = await asyncio.gather(*appends)
-                assert 4 <= script_calls(client) - before <= 10
-            assert [numbers(part)[0] for part in entries] == [n // 3 * 1_000 + 1 for n in range(20)]
-
-    run(work())
+    async with opened(fresh_url()) as (store,):
+        await store.journals.append("first", [line("1")])
+        with shared_server().client() as client:
+            before = script_calls(client)
+            large = [NewEntry(5, f"{n}", bytes(1_000)) for n in range(1_000)]
+            appends = [store.journals.append(f"{n % 3}", large) for n in range(20)]
+            entries = await asyncio.gather(*appends)
+            assert 4 <= script_calls(client) - before <= 10
+        assert [numbers(part)[0] for part in entries] == [n // 3 * 1_000 + 1 for n in range(20)]
 
 
-def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> None:
+async def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> None:
     """It knows them from the response; the message of its own append tells it nothing new."""
-
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=30") as (store,):
-            heard = await follow_as_a_thing_does(store, "a")
-            await until(lambda: store.journals.is_live("a"))
-            with server.client() as client:
-                before = calls_of(client, "xrange"), calls_of(client, "spublish")
-                for number in range(200):
-                    await asyncio.gather(*(store.journals.append("a", [line(f"{number} {n}")]) for n in range(4)))
-                assert len(heard) == 800
-                # A few, where a response took longer than its message.
-                assert calls_of(client, "xrange") - before[0] < 50
-                assert calls_of(client, "spublish") - before[1] < 300, "one message for each batch"
-
-    run(work())
+    async with opened(f"{server.url}?timeout=30") as (store,):
+        heard = await follow_as_a_thing_does(store, "a")
+        await until(lambda: store.journals.is_live("a"))
+        with server.client() as client:
+            before = calls_of(client, "xrange"), calls_of(client, "spublish")
+            for number in range(200):
+                await asyncio.gather(*(store.journals.append("a", [line(f"{number} {n}")]) for n in range(4)))
+            assert len(heard) == 800
+            # A few, where a response took longer than its message.
+            assert calls_of(client, "xrange") - before[0] < 50
+            assert calls_of(client, "spublish") - before[1] < 300, "one message for each batch"
 
 
-def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(server.url) as (store,):
-            for second in range(11):
-                for number in range(10):
-                    await store.journals.append("a", [line(f"{second} {number}", at=second * 1_000 + number)])
-            with server.client() as client:
-                assert client.zscore("gateway:{0}:names", "a") == 10_000
-                assert calls_of(client, "zadd") == 3
-
-    run(work())
+async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> None:
+    async with opened(server.url) as (store,):
+        for second in range(11):
+            for number in range(10):
+                await store.journals.append("a", [line(f"{second} {number}", at=second * 1_000 + number)])
+        with server.client() as client:
+            assert client.zscore("gateway:{0}:names", "a") == 10_000
+            assert calls_of(client, "zadd") == 3
 
 
-def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(server.url) as (store,):
-            await store.journals.append("a", [line("1")])
-            server.kill()
-            await asyncio.to_thread(server.start)
-            assert await persist(lambda: store.journals.names("", 9)) == []
-            await persist(lambda: store.journals.append("a", [line("2")]))
-            assert await store.journals.names("", 9) == ["a"]
-
-    run(work())
+async def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> None:
+    async with opened(server.url) as (store,):
+        await store.journals.append("a", [line("1")])
+        server.kill()
+        await asyncio.to_thread(server.start)
+        assert await persist(lambda: store.journals.names("", 9)) == []
+        await persist(lambda: store.journals.append("a", [line("2")]))
+        assert await store.journals.names("", 9) == ["a"]
 
 
-def test_appends_keep_their_order_after_script_flush(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=30") as (store,):
-            heard = await follow_as_a_thing_does(store, "a")
-            appends = []
-            with server.client() as client:
-                for number in range(20):
-                    client.script_flush()
-                    appends += [store.journals.append("a", [line(f"{number} {part}")]) for part in range(3)]
-                    await asyncio.sleep(0)
-                    await store.records.put("s", "k", b"%d" % number)
-            entries = await appended(appends)
-            assert numbers(entries) == list(range(1, 61))
-            assert await store.journals.after("a", 0) == entries == heard, "each ran once"
-            assert await store.records.get("s", "k") == b"19"
-
-    run(work())
+async def test_appends_keep_their_order_after_script_flush(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=30") as (store,):
+        heard = await follow_as_a_thing_does(store, "a")
+        appends = []
+        with server.client() as client:
+            for number in range(20):
+                client.script_flush()
+                appends += [store.journals.append("a", [line(f"{number} {part}")]) for part in range(3)]
+                await asyncio.sleep(0)
+                await store.records.put("s", "k", b"%d" % number)
+        entries = await appended(appends)
+        assert numbers(entries) == list(range(1, 61))
+        assert await store.journals.after("a", 0) == entries == heard, "each ran once"
+        assert await store.records.get("s", "k") == b"19"
 
 
-def test_batch_lost_with_its_server_is_outcome_unknown(server: RedisServer) -> None:
+async def test_batch_lost_with_its_server_is_outcome_unknown(server: RedisServer) -> None:
     """What was sent may have been done; what waited for the next batch was not."""
+    async with opened(f"{server.url}?timeout=30") as (store,):
+        await store.journals.append("a", [line("first")])
+        server.pause()
+        sent = [store.journals.append("a", [line(str(number))]) for number in range(3)]
+        await leave()
+        waiting = [store.journals.append("a", [line("waits")]), store.records.put("s", "k", b"waits")]
+        server.kill()
+        found = await asyncio.gather(*sent, *waiting, return_exceptions=True)
+        assert [type(outcome) for outcome in found] == [OutcomeUnknown] * 3 + [StoreUnavailable] * 2
+        await asyncio.to_thread(server.start)
+        assert (await persist(lambda: store.journals.append("a", [line("back")])))[0].data == b"back"
 
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=30") as (store,):
-            await store.journals.append("a", [line("first")])
-            server.pause()
-            sent = [store.journals.append("a", [line(str(number))]) for number in range(3)]
+
+async def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=30") as (store,):
+        await store.journals.append("a", [line("first")])
+        server.pause()
+        big = bytes(4 * 1024 * 1024)
+        calls = []
+        for _ in range(16):
+            calls += [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(3)]
             await leave()
-            waiting = [store.journals.append("a", [line("waits")]), store.records.put("s", "k", b"waits")]
-            server.kill()
-            found = await asyncio.gather(*sent, *waiting, return_exceptions=True)
-            assert [type(outcome) for outcome in found] == [OutcomeUnknown] * 3 + [StoreUnavailable] * 2
-            await asyncio.to_thread(server.start)
-            assert (await persist(lambda: store.journals.append("a", [line("back")])))[0].data == b"back"
-
-    run(work())
+        accepted = [call for call in calls if not call.done()]
+        server.resume()
+        await asyncio.gather(*accepted)
+        assert len(accepted) <= 17, "64 MiB and one more"
+        await store.journals.append("a", [line("on")])
+        assert not [call for call in calls if call not in accepted and call.exception() is None]
 
 
-def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=30") as (store,):
-            await store.journals.append("a", [line("first")])
-            server.pause()
-            big = bytes(4 * 1024 * 1024)
-            calls = []
-            for _ in range(16):
-                calls += [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(3)]
-                await leave()
-            accepted = [call for call in calls if not call.done()]
-            server.resume()
-            await asyncio.gather(*accepted)
-            assert len(accepted) <= 17, "64 MiB and one more"
-            await store.journals.append("a", [line("on")])
-            assert not [call for call in calls if call not in accepted and call.exception() is None]
-
-    run(work())
+async def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=60&replicas=1") as (store,):
+        with server.client() as client:
+            for number in range(3):
+                append = store.journals.append("a", [line(str(number))])
+                await until(lambda client=client: blocked(client))
+                (waiting,) = blocked(client)
+                assert len(client.xrange("gateway:{0}:journal:a")) == number + 1, "it is kept, and waits"
+                client.client_unblock(waiting)
+                with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+                    await append
 
 
-def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=60&replicas=1") as (store,):
-            with server.client() as client:
-                for number in range(3):
-                    append = store.journals.append("a", [line(str(number))])
-                    await until(lambda client=client: blocked(client))
-                    (waiting,) = blocked(client)
-                    assert len(client.xrange("gateway:{0}:journal:a")) == number + 1, "it is kept, and waits"
-                    client.client_unblock(waiting)
-                    with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
-                        await append
-
-    run(work())
-
-
-def test_watchers_see_a_change_whose_response_was_an_error(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=1&replicas=1") as (store,):
-            seen: dict[str, bytes | None] = {}
-            await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
-            with server.client() as client:
-                await until(lambda: client.execute_command("PUBSUB", "SHARDNUMSUB", "gateway:{s}:records")[1] == 1)
-            with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
-                await store.records.put("s", "k", b"1")
-            await until(lambda: seen == {"k": b"1"}, lambda: seen)
-
-    run(work())
+async def test_watchers_see_a_change_whose_response_was_an_error(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=1&replicas=1") as (store,):
+        seen: dict[str, bytes | None] = {}
+        await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
+        with server.client() as client:
+            await until(lambda: client.execute_command("PUBSUB", "SHARDNUMSUB", "gateway:{s}:records")[1] == 1)
+        with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+            await store.records.put("s", "k", b"1")
+        await until(lambda: seen == {"k": b"1"}, lambda: seen)
 
 
 def blocked(client: redis.Redis) -> list[str]:
@@ -234,19 +190,16 @@ def blocked(client: redis.Redis) -> list[str]:
     return [other["id"] for other in clients if "b" in other["flags"]]
 
 
-def test_unreadable_message_ends_no_subscription(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(server.url, server.url) as (store, other):
-            heard = await follow_as_a_thing_does(store, "a")
-            seen: dict[str, bytes | None] = {}
-            await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
-            await until(lambda: store.journals.is_live("a"))
-            with server.client() as client:
-                for channel in ("gateway:{0}:journal:a", "gateway:{s}:records"):
-                    for message in ("5", "x", "[[]]"):
-                        assert client.execute_command("SPUBLISH", channel, message) == 1
-            await other.journals.append("a", [line("1")])
-            await other.records.put("s", "k", b"1")
-            await until(lambda: len(heard) == 1 and seen == {"k": b"1"}, lambda: (heard, seen))
-
-    run(work())
+async def test_unreadable_message_ends_no_subscription(server: RedisServer) -> None:
+    async with opened(server.url, server.url) as (store, other):
+        heard = await follow_as_a_thing_does(store, "a")
+        seen: dict[str, bytes | None] = {}
+        await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
+        await until(lambda: store.journals.is_live("a"))
+        with server.client() as client:
+            for channel in ("gateway:{0}:journal:a", "gateway:{s}:records"):
+                for message in ("5", "x", "[[]]"):
+                    assert client.execute_command("SPUBLISH", channel, message) == 1
+        await other.journals.append("a", [line("1")])
+        await other.records.put("s", "k", b"1")
+        await until(lambda: len(heard) == 1 and seen == {"k": b"1"}, lambda: (heard, seen))

@@ -56,37 +56,31 @@ async def until_told(store: RedisStore) -> None:
         await store.records.get("s", "k")
 
 
-def test_hung_redis_times_out_each_call(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=1") as (store,):
-            await persist(lambda: store.records.put("s", "k", b"kept"))
-            server.pause()
-            try:
-                found = await outcomes(store, CALLS)
-                assert set(found) <= {"StoreUnavailable", "OutcomeUnknown"}
-                assert all(found[CALLS.index(write)] == "OutcomeUnknown" for write in WRITES), "it may be done later"
-                again = await outcomes(store, CALLS)
-                assert set(again) == {"StoreUnavailable"}, "nothing was sent, so nothing of this will ever be done"
-            finally:
-                server.resume()
-            (entry,) = await persist(lambda: store.journals.append("a", [line("back")]))
-            assert [e.data for e in await store.journals.last("a", 10)].count(b"back") == 1
-            assert entry.sequence <= 2
-
-    run(work())
+async def test_hung_redis_times_out_each_call(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=1") as (store,):
+        await persist(lambda: store.records.put("s", "k", b"kept"))
+        server.pause()
+        try:
+            found = await outcomes(store, CALLS)
+            assert set(found) <= {"StoreUnavailable", "OutcomeUnknown"}
+            assert all(found[CALLS.index(write)] == "OutcomeUnknown" for write in WRITES), "it may be done later"
+            again = await outcomes(store, CALLS)
+            assert set(again) == {"StoreUnavailable"}, "nothing was sent, so nothing of this will ever be done"
+        finally:
+            server.resume()
+        (entry,) = await persist(lambda: store.journals.append("a", [line("back")]))
+        assert [e.data for e in await store.journals.last("a", 10)].count(b"back") == 1
+        assert entry.sequence <= 2
 
 
-def test_unreachable_redis_fails_at_once_and_reconnects(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=30") as (store,):
-            await store.records.put("s", "k", b"kept")
-            server.kill()
-            await until_told(store)
-            assert set(await outcomes(store, CALLS)) == {"StoreUnavailable"}
-            await asyncio.to_thread(server.start)
-            assert await store.records.get("s", "k") == b"kept", "a server that is back is used at once"
-
-    run(work())
+async def test_unreachable_redis_fails_at_once_and_reconnects(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=30") as (store,):
+        await store.records.put("s", "k", b"kept")
+        server.kill()
+        await until_told(store)
+        assert set(await outcomes(store, CALLS)) == {"StoreUnavailable"}
+        await asyncio.to_thread(server.start)
+        assert await store.records.get("s", "k") == b"kept", "a server that is back is used at once"
 
 
 def break_saving(client: redis.Redis) -> None:
@@ -152,115 +146,101 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_refused_writes_raise_and_change_nothing(refusal: str) -> None:
+async def test_refused_writes_raise_and_change_nothing(refusal: str) -> None:
     refuse, allow, calls = REFUSALS[refusal]
+    async with opened(fresh_url()) as (store,):
+        await store.records.put("s", "k", b"kept")
+        with shared_server().client() as client:
+            refuse(client)
+            try:
+                assert set(await outcomes(store, calls)) == {"StoreUnavailable"}
+                with pytest.raises(StoreUnavailable, match=ADVICE[refusal]):
+                    await store.journals.append("a", [line("refused")])
+                assert await store.records.get("s", "k") == b"kept"
+            finally:
+                allow(client)
+        assert await store.records.scan("s") == {"k": b"kept"}
+        (entry,) = await store.journals.append("a", [line("1")])
+        assert entry.sequence == 1
 
-    async def work() -> None:
-        async with opened(fresh_url()) as (store,):
+
+async def test_loading_redis_is_reported_then_used() -> None:
+    # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
+    with RedisServer(appendonly="yes", key_load_delay=500) as server:
+        async with opened(f"{server.url}?timeout=10") as (store,):
             await store.records.put("s", "k", b"kept")
-            with shared_server().client() as client:
-                refuse(client)
+            with server.client() as client, client.pipeline(transaction=False) as commands:
+                for number in range(4000):
+                    commands.set(f"another's-{number}", "")
+                commands.execute()
+            server.kill()
+            starting = asyncio.ensure_future(asyncio.to_thread(server.start))
+            refusals: set[str] = set()
+
+            async def again() -> Any:
                 try:
-                    assert set(await outcomes(store, calls)) == {"StoreUnavailable"}
-                    with pytest.raises(StoreUnavailable, match=ADVICE[refusal]):
-                        await store.journals.append("a", [line("refused")])
-                    assert await store.records.get("s", "k") == b"kept"
-                finally:
-                    allow(client)
-            assert await store.records.scan("s") == {"k": b"kept"}
-            (entry,) = await store.journals.append("a", [line("1")])
-            assert entry.sequence == 1
+                    return await store.records.get("s", "k")
+                except StoreUnavailable as error:
+                    refusals.add(str(error))
+                    raise
 
-    run(work())
+            assert await persist(again) == b"kept"
+            await starting
+    assert any("is loading the dataset" in refusal for refusal in refusals), refusals
 
 
-def test_loading_redis_is_reported_then_used() -> None:
-    async def work() -> None:
-        # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
-        with RedisServer(appendonly="yes", key_load_delay=500) as server:
-            async with opened(f"{server.url}?timeout=10") as (store,):
-                await store.records.put("s", "k", b"kept")
-                with server.client() as client, client.pipeline(transaction=False) as commands:
-                    for number in range(4000):
-                        commands.set(f"another's-{number}", "")
-                    commands.execute()
-                server.kill()
-                starting = asyncio.ensure_future(asyncio.to_thread(server.start))
-                refusals: set[str] = set()
-
-                async def again() -> Any:
-                    try:
-                        return await store.records.get("s", "k")
-                    except StoreUnavailable as error:
-                        refusals.add(str(error))
-                        raise
-
-                assert await persist(again) == b"kept"
-                await starting
-        assert any("is loading the dataset" in refusal for refusal in refusals), refusals
-
-    run(work())
+async def test_missing_replicas_raise_outcome_unknown() -> None:
+    async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
+        heard: list[Any] = []
+        store.journals.subscribe("a", heard.extend)
+        with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+            await store.journals.append("a", [line("1")])
+        await until(lambda: len(heard) == 1)
+        assert await store.journals.last("a", 1) == heard, "reading asks no replica"
 
 
-def test_missing_replicas_raise_outcome_unknown() -> None:
-    async def work() -> None:
-        async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
-            heard: list[Any] = []
-            store.journals.subscribe("a", heard.extend)
-            with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
-                await store.journals.append("a", [line("1")])
-            await until(lambda: len(heard) == 1)
-            assert await store.journals.last("a", 1) == heard, "reading asks no replica"
-
-    run(work())
-
-
-def test_kill_and_restart_under_load_loses_nothing(server: RedisServer) -> None:
+async def test_kill_and_restart_under_load_loses_nothing(server: RedisServer) -> None:
     """With `appendfsync always` nothing acknowledged is lost, nothing is there twice, and listeners hear it all."""
+    async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        seen: dict[str, bytes | None] = {}
+        await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
+        acknowledged: list[str] = []
+        going = True
 
-    async def work() -> None:
-        async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
-            heard = await follow_as_a_thing_does(listening, "a")
-            seen: dict[str, bytes | None] = {}
-            await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
-            acknowledged: list[str] = []
-            going = True
+        async def post(store: RedisStore, who: int) -> None:
+            for number in range(10_000):
+                if not going:
+                    return
+                texts = [f"{who} {number} {part}" for part in range(5)]
+                with contextlib.suppress(StoreUnavailable):
+                    await store.journals.append("a", [line(text) for text in texts])
+                    acknowledged.extend(texts)
+                    await store.records.put("s", str(who), b"%d" % number)
+                await asyncio.sleep(0)
 
-            async def post(store: RedisStore, who: int) -> None:
-                for number in range(10_000):
-                    if not going:
-                        return
-                    texts = [f"{who} {number} {part}" for part in range(5)]
-                    with contextlib.suppress(StoreUnavailable):
-                        await store.journals.append("a", [line(text) for text in texts])
-                        acknowledged.extend(texts)
-                        await store.records.put("s", str(who), b"%d" % number)
-                    await asyncio.sleep(0)
-
-            posters = [asyncio.ensure_future(post(store, n)) for n, store in enumerate([one, other] * 8)]
-            for _ in range(2):
-                before = len(acknowledged)
-                await until(lambda before=before: len(acknowledged) > before + 500)
-                await asyncio.to_thread(server.kill)
-                await asyncio.to_thread(server.start)
+        posters = [asyncio.ensure_future(post(store, n)) for n, store in enumerate([one, other] * 8)]
+        for _ in range(2):
             before = len(acknowledged)
-            await until(lambda: len(acknowledged) > before + 500)
-            going = False
-            await asyncio.gather(*posters)
-            kept = await one.journals.after("a", 0)
-            texts = [entry.data.decode() for entry in kept]
-            assert numbers(kept) == sorted(set(numbers(kept)))
-            assert len(set(texts)) == len(texts), "none is there twice"
-            assert set(acknowledged) <= set(texts), "every acknowledged one is there"
-            for who in range(16):
-                own = [tuple(map(int, text.split()[1:])) for text in texts if text.startswith(f"{who} ")]
-                assert own == sorted(own), "in the order of its poster"
-            await until(lambda: len(heard) == len(kept), lambda: (len(heard), len(kept)))
-            assert heard == kept
-            values = await one.records.scan("s")
-            await until(lambda: seen == values, lambda: (seen, values))
-
-    run(work())
+            await until(lambda before=before: len(acknowledged) > before + 500)
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        before = len(acknowledged)
+        await until(lambda: len(acknowledged) > before + 500)
+        going = False
+        await asyncio.gather(*posters)
+        kept = await one.journals.after("a", 0)
+        texts = [entry.data.decode() for entry in kept]
+        assert numbers(kept) == sorted(set(numbers(kept)))
+        assert len(set(texts)) == len(texts), "none is there twice"
+        assert set(acknowledged) <= set(texts), "every acknowledged one is there"
+        for who in range(16):
+            own = [tuple(map(int, text.split()[1:])) for text in texts if text.startswith(f"{who} ")]
+            assert own == sorted(own), "in the order of its poster"
+        await until(lambda: len(heard) == len(kept), lambda: (len(heard), len(kept)))
+        assert heard == kept
+        values = await one.records.scan("s")
+        await until(lambda: seen == values, lambda: (seen, values))
 
 
 class TestTheStart:
@@ -352,22 +332,19 @@ async def _open(url: str) -> None:
         pass
 
 
-def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
-    async def work() -> None:
-        async with opened(f"{server.url}?timeout=1") as (store,):
-            server.pause()
-            big = bytes(1024 * 1024)
-            calls = [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(100)]
-            refused = [call for call in calls if call.done()]
-            assert len(refused) > 30, "64 MiB wait at most"
-            server.resume()
-            outcomes = await asyncio.gather(*calls, return_exceptions=True)
-            assert all(isinstance(outcome, list | StoreUnavailable) for outcome in outcomes)
-            await persist(lambda: store.journals.append("a", [line("back")]))
-            with server.client() as client:  # the connection that broke off is closed once Redis has read the rest
-                await until(lambda: len(client.client_list()) == 2, client.client_list)
-
-    run(work())
+async def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
+    async with opened(f"{server.url}?timeout=1") as (store,):
+        server.pause()
+        big = bytes(1024 * 1024)
+        calls = [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(100)]
+        refused = [call for call in calls if call.done()]
+        assert len(refused) > 30, "64 MiB wait at most"
+        server.resume()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(outcome, list | StoreUnavailable) for outcome in outcomes)
+        await persist(lambda: store.journals.append("a", [line("back")]))
+        with server.client() as client:  # the connection that broke off is closed once Redis has read the rest
+            await until(lambda: len(client.client_list()) == 2, client.client_list)
 
 
 def test_close_refuses_calls_and_frees_threads_and_sockets() -> None:

@@ -34,71 +34,62 @@ Fresh = Callable[[], str]
 
 
 @ON_BOTH
-def test_all_gateways_get_entries_once_in_journal_order(fresh: Fresh) -> None:
-    async def work() -> None:
-        url = fresh()
-        async with opened(url, url, url) as stores:
-            everyone = [await follow_as_a_thing_does(store, "a") for store in stores]
+async def test_all_gateways_get_entries_once_in_journal_order(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url, url) as stores:
+        everyone = [await follow_as_a_thing_does(store, "a") for store in stores]
 
-            async def write(store: RedisStore, who: int) -> None:
-                for number in range(100):
-                    (entry,) = await store.journals.append("a", [line(f"{who} {number}")], 1_000)
-                    assert everyone[who][-1].sequence >= entry.sequence, "heard before its writer went on"
+        async def write(store: RedisStore, who: int) -> None:
+            for number in range(100):
+                (entry,) = await store.journals.append("a", [line(f"{who} {number}")], 1_000)
+                assert everyone[who][-1].sequence >= entry.sequence, "heard before its writer went on"
 
-            await asyncio.gather(*(write(store, n) for n, store in enumerate(stores)))
-            for heard in everyone:
-                await until(lambda heard=heard: len(heard) == 300, lambda heard=heard: len(heard))
-                assert numbers(heard) == list(range(1, 301))
-            assert everyone[0] == everyone[1] == everyone[2] == await stores[0].journals.last("a", 300)
-
-    run(work())
+        await asyncio.gather(*(write(store, n) for n, store in enumerate(stores)))
+        for heard in everyone:
+            await until(lambda heard=heard: len(heard) == 300, lambda heard=heard: len(heard))
+            assert numbers(heard) == list(range(1, 301))
+        assert everyone[0] == everyone[1] == everyone[2] == await stores[0].journals.last("a", 300)
 
 
 @ON_BOTH
-def test_new_subscriber_misses_nothing_during_appends(fresh: Fresh) -> None:
-    async def work() -> None:
-        url = fresh()
-        async with opened(url, url) as (writing, listening):
-            going = True
+async def test_new_subscriber_misses_nothing_during_appends(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url) as (writing, listening):
+        going = True
 
-            async def write() -> None:
-                while going:
-                    await writing.journals.append("a", [line("x"), line("y")])
+        async def write() -> None:
+            while going:
+                await writing.journals.append("a", [line("x"), line("y")])
 
-            writer = asyncio.ensure_future(write())
-            everyone = [await follow_as_a_thing_does(listening, "a") for _ in range(30)]
-            going = False
-            await writer
-            (last,) = await writing.journals.append("a", [line("last")])
-            for heard in everyone:
-                await until(lambda heard=heard: heard and heard[-1].sequence == last.sequence)
-                assert numbers(heard) == list(range(heard[0].sequence, last.sequence + 1))
-
-    run(work())
+        writer = asyncio.ensure_future(write())
+        everyone = [await follow_as_a_thing_does(listening, "a") for _ in range(30)]
+        going = False
+        await writer
+        (last,) = await writing.journals.append("a", [line("last")])
+        for heard in everyone:
+            await until(lambda heard=heard: heard and heard[-1].sequence == last.sequence)
+            assert numbers(heard) == list(range(heard[0].sequence, last.sequence + 1))
 
 
 @ON_BOTH
-def test_broken_connection_loses_no_entry_or_change(fresh: Fresh) -> None:
-    async def work() -> None:
-        url = fresh()
-        async with opened(url, url) as (writing, listening):
-            heard = await follow_as_a_thing_does(listening, "a")
-            seen: dict[str, bytes | None] = {}
-            await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
-            await writing.records.put("s", "gone", b"1")
-            await until(lambda: seen == {"gone": b"1"})  # of what came and went in between nobody is told
-            for number in range(60):
-                if number % 10 == 5:
-                    _cut_listeners(url)
-                await writing.journals.append("a", [line(str(number))])
-                await writing.records.put("s", str(number % 7), b"%d" % number)
-            await writing.records.compare_and_set("s", {}, {"gone": None})
-            await until(lambda: len(heard) == 60, lambda: len(heard))
-            assert numbers(heard) == list(range(1, 61))
-            expected = {**await writing.records.scan("s"), "gone": None}
-            await until(lambda: seen == expected, lambda: (seen, expected))
-
-    run(work())
+async def test_broken_connection_loses_no_entry_or_change(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url) as (writing, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        seen: dict[str, bytes | None] = {}
+        await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
+        await writing.records.put("s", "gone", b"1")
+        await until(lambda: seen == {"gone": b"1"})  # of what came and went in between nobody is told
+        for number in range(60):
+            if number % 10 == 5:
+                _cut_listeners(url)
+            await writing.journals.append("a", [line(str(number))])
+            await writing.records.put("s", str(number % 7), b"%d" % number)
+        await writing.records.compare_and_set("s", {}, {"gone": None})
+        await until(lambda: len(heard) == 60, lambda: len(heard))
+        assert numbers(heard) == list(range(1, 61))
+        expected = {**await writing.records.scan("s"), "gone": None}
+        await until(lambda: seen == expected, lambda: (seen, expected))
 
 
 def _cut_listeners(url: str) -> None:
@@ -108,101 +99,83 @@ def _cut_listeners(url: str) -> None:
 
 
 @ON_BOTH
-def test_entries_too_large_for_a_message_are_delivered(fresh: Fresh) -> None:
-    async def work() -> None:
-        url = fresh()
-        async with opened(url, url) as (writing, listening):
+async def test_entries_too_large_for_a_message_are_delivered(fresh: Fresh) -> None:
+    url = fresh()
+    async with opened(url, url) as (writing, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        await listening.journals.append("a", [line("own")])
+        entries = await writing.journals.append("a", [NewEntry(1, str(n), bytes(60_000)) for n in range(50)])
+        await until(lambda: len(heard) == 51)
+        assert heard[1:] == entries
+
+
+async def test_sequence_number_is_not_reused_in_an_empty_journal() -> None:
+    async with opened(fresh_url()) as (store,):
+        await store.journals.append("a", [line("1"), line("2")])
+        with shared_server().client() as client:
+            client.xtrim(place_of(store, "a")[1], maxlen=0, approximate=False)
+        (entry,) = await store.journals.append("a", [line("3")])
+        assert entry.sequence == 3
+        assert await store.journals.after("a", 0) == [entry]
+
+
+async def test_sequence_numbers_of_a_dead_master_are_not_reused() -> None:
+    async with opened(fresh_url()) as (store,):
+        heard = await follow_as_a_thing_does(store, "a")
+        await store.journals.append("a", [line("1"), line("2")])
+        with shared_server().client() as client:
+            client.delete(place_of(store, "a")[1])  # the promoted replica had not heard of them
+        await store.journals.append("a", [line("3"), line("4")])
+        assert [(entry.sequence, entry.data) for entry in heard] == [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
+
+
+async def test_subscribers_continue_after_redis_lost_its_data() -> None:
+    with RedisServer() as server:  # in memory only
+        async with opened(server.url, server.url) as (writing, listening):
             heard = await follow_as_a_thing_does(listening, "a")
-            await listening.journals.append("a", [line("own")])
-            entries = await writing.journals.append("a", [NewEntry(1, str(n), bytes(60_000)) for n in range(50)])
-            await until(lambda: len(heard) == 51)
-            assert heard[1:] == entries
-
-    run(work())
-
-
-def test_sequence_number_is_not_reused_in_an_empty_journal() -> None:
-    async def work() -> None:
-        async with opened(fresh_url()) as (store,):
-            await store.journals.append("a", [line("1"), line("2")])
-            with shared_server().client() as client:
-                client.xtrim(place_of(store, "a")[1], maxlen=0, approximate=False)
-            (entry,) = await store.journals.append("a", [line("3")])
-            assert entry.sequence == 3
-            assert await store.journals.after("a", 0) == [entry]
-
-    run(work())
+            await writing.journals.append("a", [line("1"), line("2")])
+            await until(lambda: len(heard) == 2)
+            server.kill()
+            await asyncio.to_thread(server.start)
+            await persist(lambda: writing.journals.append("a", [line("3")]))
+            await until(lambda: len(heard) == 3, lambda: heard)
+            assert [entry.data for entry in heard] == [b"1", b"2", b"3"]
 
 
-def test_sequence_numbers_of_a_dead_master_are_not_reused() -> None:
-    async def work() -> None:
-        async with opened(fresh_url()) as (store,):
-            heard = await follow_as_a_thing_does(store, "a")
-            await store.journals.append("a", [line("1"), line("2")])
-            with shared_server().client() as client:
-                client.delete(place_of(store, "a")[1])  # the promoted replica had not heard of them
-            await store.journals.append("a", [line("3"), line("4")])
-            assert [(entry.sequence, entry.data) for entry in heard] == [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
+async def test_writers_and_subscribers_follow_a_moved_slot() -> None:
+    url = fresh_cluster_url()
+    async with opened(url, url) as (writing, listening):
+        heard = await follow_as_a_thing_does(listening, "a")
+        going, written = True, 0
 
-    run(work())
+        async def write() -> None:
+            nonlocal written
+            while going:
+                await writing.journals.append("a", [line(str(written))])
+                written += 1
 
-
-def test_subscribers_continue_after_redis_lost_its_data() -> None:
-    async def work() -> None:
-        with RedisServer() as server:  # in memory only
-            async with opened(server.url, server.url) as (writing, listening):
-                heard = await follow_as_a_thing_does(listening, "a")
-                await writing.journals.append("a", [line("1"), line("2")])
-                await until(lambda: len(heard) == 2)
-                server.kill()
-                await asyncio.to_thread(server.start)
-                await persist(lambda: writing.journals.append("a", [line("3")]))
-                await until(lambda: len(heard) == 3, lambda: heard)
-                assert [entry.data for entry in heard] == [b"1", b"2", b"3"]
-
-    run(work())
+        await writing.journals.append("a", [line("here")])  # so that there is a key to move
+        writer = asyncio.ensure_future(write())
+        await asyncio.to_thread(_move_slot_of, place_of(writing, "a")[1])
+        await writing.journals.append("a", [line("there")])
+        going = False
+        await writer
+        await until(lambda: len(heard) == written + 2, lambda: (len(heard), written))
+        assert numbers(heard) == list(range(1, written + 3))
 
 
-def test_writers_and_subscribers_follow_a_moved_slot() -> None:
-    async def work() -> None:
-        url = fresh_cluster_url()
-        async with opened(url, url) as (writing, listening):
-            heard = await follow_as_a_thing_does(listening, "a")
-            going, written = True, 0
-
-            async def write() -> None:
-                nonlocal written
-                while going:
-                    await writing.journals.append("a", [line(str(written))])
-                    written += 1
-
-            await writing.journals.append("a", [line("here")])  # so that there is a key to move
-            writer = asyncio.ensure_future(write())
-            await asyncio.to_thread(_move_slot_of, place_of(writing, "a")[1])
-            await writing.journals.append("a", [line("there")])
-            going = False
-            await writer
-            await until(lambda: len(heard) == written + 2, lambda: (len(heard), written))
-            assert numbers(heard) == list(range(1, written + 3))
-
-    run(work())
-
-
-def test_stuck_slot_migration_is_reported() -> None:
-    async def work() -> None:
-        async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
-            await store.journals.append("a", [line("1")])
-            tag, key = place_of(store, "a")
-            new = next(name for name in map(str, range(10_000)) if place_of(store, name)[0] == tag)
-            with _on_its_way(key):
-                # What the journals of a hash tag share is here, the new journal is not: Redis says TRYAGAIN.
-                with pytest.raises(StoreUnavailable, match="is moving these keys: TRYAGAIN"):
-                    await store.journals.append(new, [line("1")])
-                assert [entry.data for entry in await store.journals.last("a", 9)] == [b"1"]
-            (entry,) = await store.journals.append(new, [line("1")])
-            assert entry.sequence == 1, "what was refused was not written"
-
-    run(work())
+async def test_stuck_slot_migration_is_reported() -> None:
+    async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
+        await store.journals.append("a", [line("1")])
+        tag, key = place_of(store, "a")
+        new = next(name for name in map(str, range(10_000)) if place_of(store, name)[0] == tag)
+        with _on_its_way(key):
+            # What the journals of a hash tag share is here, the new journal is not: Redis says TRYAGAIN.
+            with pytest.raises(StoreUnavailable, match="is moving these keys: TRYAGAIN"):
+                await store.journals.append(new, [line("1")])
+            assert [entry.data for entry in await store.journals.last("a", 9)] == [b"1"]
+        (entry,) = await store.journals.append(new, [line("1")])
+        assert entry.sequence == 1, "what was refused was not written"
 
 
 @contextmanager
@@ -239,37 +212,31 @@ def _move_slot_of(key: bytes) -> None:
         client.close()
 
 
-def test_prefixes_separate_stores_on_one_redis() -> None:
-    async def work() -> None:
-        async with opened(fresh_url(), fresh_url()) as (one, other):
-            await one.journals.append("a", [line("1")])
-            await one.records.put("s", "k", b"1")
-            assert await other.journals.last("a", 10) == []
-            assert await other.journals.names("", 10) == []
-            assert await other.records.scan("s") == {}
-
-    run(work())
+async def test_prefixes_separate_stores_on_one_redis() -> None:
+    async with opened(fresh_url(), fresh_url()) as (one, other):
+        await one.journals.append("a", [line("1")])
+        await one.records.put("s", "k", b"1")
+        assert await other.journals.last("a", 10) == []
+        assert await other.journals.names("", 10) == []
+        assert await other.records.scan("s") == {}
 
 
 @ON_BOTH
-def test_unsendable_call_fails_alone(fresh: Fresh) -> None:
-    async def work() -> None:
-        async with opened(fresh()) as (store,):
-            outcomes = await asyncio.gather(
-                store.journals.append("a", [line("1")]),
-                store.journals.append("half a surrogate \ud800", [line("1")]),
-                store.journals.append("a", [NewEntry(1, "\ud800", b"x")]),
-                store.records.put("s", "\ud800", b"x"),
-                store.records.get("\udcff", "k"),
-                store.records.increment("s", "n"),
-                store.journals.last("\ud800", 1),
-                return_exceptions=True,
-            )
-            kinds = [type(outcome).__name__ for outcome in outcomes]
-            bad = "UnicodeEncodeError"
-            assert kinds == ["list", bad, bad, bad, bad, "int", bad]
-
-    run(work())
+async def test_unsendable_call_fails_alone(fresh: Fresh) -> None:
+    async with opened(fresh()) as (store,):
+        outcomes = await asyncio.gather(
+            store.journals.append("a", [line("1")]),
+            store.journals.append("half a surrogate \ud800", [line("1")]),
+            store.journals.append("a", [NewEntry(1, "\ud800", b"x")]),
+            store.records.put("s", "\ud800", b"x"),
+            store.records.get("\udcff", "k"),
+            store.records.increment("s", "n"),
+            store.journals.last("\ud800", 1),
+            return_exceptions=True,
+        )
+        kinds = [type(outcome).__name__ for outcome in outcomes]
+        bad = "UnicodeEncodeError"
+        assert kinds == ["list", bad, bad, bad, bad, "int", bad]
 
 
 def keys_of(records: Records, space: str) -> list[bytes]:
@@ -280,41 +247,35 @@ def keys_of(records: Records, space: str) -> list[bytes]:
 class TestWhatExpires:
     """By the gateway's clock at once; and out of Redis, where nobody would look for it any more."""
 
-    def test_space_of_expired_records_disappears(self) -> None:
-        async def work() -> None:
-            clock = SetClock()
-            async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries = keys_of(store.ephemeral, "codes")
-                with shared_server().client() as client:
-                    await store.ephemeral.put("codes", "a", b"1", clock.at + 100_000)
-                    assert 100_000 < client.pttl(values) <= 160_000
-                    await store.ephemeral.put("codes", "b", b"1", clock.at + 1_000)
-                    assert 100_000 < client.pttl(values) <= 160_000, "the latest decides"
-                    await store.ephemeral.put("codes", "c", b"1")
-                    assert client.pttl(values) == -1, "what never expires keeps all"
-                    await store.ephemeral.put("codes", "c", b"1", clock.at + 1_000)
-                    assert 100_000 < client.pttl(values) <= 160_000
-                    assert 100_000 < client.pttl(expiries) <= 160_000
-                    await store.ephemeral.compare_and_set("codes", {}, {"a": None})
-                    assert client.pttl(values) <= 61_000
+    async def test_space_of_expired_records_disappears(self) -> None:
+        clock = SetClock()
+        async with opened(fresh_url(), clock=clock) as (store,):
+            values, expiries = keys_of(store.ephemeral, "codes")
+            with shared_server().client() as client:
+                await store.ephemeral.put("codes", "a", b"1", clock.at + 100_000)
+                assert 100_000 < client.pttl(values) <= 160_000
+                await store.ephemeral.put("codes", "b", b"1", clock.at + 1_000)
+                assert 100_000 < client.pttl(values) <= 160_000, "the latest decides"
+                await store.ephemeral.put("codes", "c", b"1")
+                assert client.pttl(values) == -1, "what never expires keeps all"
+                await store.ephemeral.put("codes", "c", b"1", clock.at + 1_000)
+                assert 100_000 < client.pttl(values) <= 160_000
+                assert 100_000 < client.pttl(expiries) <= 160_000
+                await store.ephemeral.compare_and_set("codes", {}, {"a": None})
+                assert client.pttl(values) <= 61_000
 
-        run(work())
-
-    def test_expired_records_are_swept_by_the_next_change(self) -> None:
-        async def work() -> None:
-            clock = SetClock()
-            async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries = keys_of(store.records, "s")
-                await store.records.put("s", "keeps the space", b"1")
-                for number in range(10):
-                    await store.records.put("s", str(number), b"1", clock.at + number)
-                clock.at += 60_005
-                await store.records.put("s", "keeps the space", b"2")
-                with shared_server().client() as client:
-                    assert sorted(client.hkeys(values)) == [b"6", b"7", b"8", b"9", b"keeps the space"]
-                    assert client.zcard(expiries) == 4
-
-        run(work())
+    async def test_expired_records_are_swept_by_the_next_change(self) -> None:
+        clock = SetClock()
+        async with opened(fresh_url(), clock=clock) as (store,):
+            values, expiries = keys_of(store.records, "s")
+            await store.records.put("s", "keeps the space", b"1")
+            for number in range(10):
+                await store.records.put("s", str(number), b"1", clock.at + number)
+            clock.at += 60_005
+            await store.records.put("s", "keeps the space", b"2")
+            with shared_server().client() as client:
+                assert sorted(client.hkeys(values)) == [b"6", b"7", b"8", b"9", b"keeps the space"]
+                assert client.zcard(expiries) == 4
 
 
 def test_unix_socket_connection_works() -> None:

@@ -27,8 +27,8 @@ def texts(entries: Sequence[Entry]) -> list[str]:
     return [entry.data.decode() for entry in entries]
 
 
-def test_entries_are_numbered_from_one_in_call_order(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_entries_are_numbered_from_one_in_call_order(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         first = await store.journals.append("a", drafts("1", "2"))
         second = await store.journals.append("a", drafts("3"))
         assert [(e.sequence, e.at, e.id, e.data) for e in first + second] == [
@@ -38,30 +38,24 @@ def test_entries_are_numbered_from_one_in_call_order(on_store: StoreBench) -> No
         ]
         assert await store.journals.last("a", 10) == first + second
 
-    on_store(work)
 
-
-def test_journals_are_independent(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_journals_are_independent(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         await store.journals.append("a", drafts("1"))
         await store.journals.append("ab", drafts("2"))
         assert texts(await store.journals.last("a", 10)) == ["1"]
         assert await store.journals.last("b", 10) == []
         assert await store.journals.after("b", 0) == []
 
-    on_store(work)
 
-
-def test_empty_append_does_nothing(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_empty_append_does_nothing(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         assert await store.journals.append("a", []) == []
         assert await store.journals.last("a", 10) == []
 
-    on_store(work)
 
-
-def test_last_and_after_return_oldest_first(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_last_and_after_return_oldest_first(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         for number in range(10):
             await store.journals.append("a", drafts(str(number), at=100 + number))
         assert texts(await store.journals.last("a", 3)) == ["7", "8", "9"]
@@ -69,11 +63,9 @@ def test_last_and_after_return_oldest_first(on_store: StoreBench) -> None:
         assert texts(await store.journals.after("a", 0, 2)) == ["0", "1"]
         assert texts(await store.journals.after("a", 10)) == []
 
-    on_store(work)
 
-
-def test_last_below_a_number(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_last_below_a_number(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         await store.journals.append("a", drafts(*map(str, range(10))))
         await store.journals.append("b", drafts("other"))
         assert texts(await store.journals.last("a", 3, 8)) == ["4", "5", "6"]
@@ -82,12 +74,10 @@ def test_last_below_a_number(on_store: StoreBench) -> None:
         assert texts(await store.journals.last("a", 2, 1_000)) == ["8", "9"]
         assert texts(await store.journals.last("b", 3, 1)) == []
 
-    on_store(work)
-
 
 @pytest.mark.parametrize("count", [999, 1_000, 2_500])
-def test_long_journals_are_read_to_their_ends(on_store: StoreBench, count: int) -> None:
-    async def work(store: Store) -> None:
+async def test_long_journals_are_read_to_their_ends(on_store: StoreBench, count: int) -> None:
+    async with on_store.opened() as store:
         await store.journals.append("a", [NewEntry(n, f"id-{n}", b"%d" % n) for n in range(count)])
         times: list[int] = []
         below = None
@@ -96,36 +86,29 @@ def test_long_journals_are_read_to_their_ends(on_store: StoreBench, count: int) 
         assert times == list(range(count))
         assert [entry.at for entry in await store.journals.after("a", 10)] == list(range(10, count))
 
-    on_store(work)
 
-
-def test_names_most_recently_written_first(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_names_most_recently_written_first(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         for at, name in enumerate(["t:a", "t:b", "other", "t:a", "t:ü", "t:"]):
             await store.journals.append(name, drafts("x", at=at * 10_000))
         assert await store.journals.names("t:", 10) == ["t:", "t:ü", "t:a", "t:b"]
         assert await store.journals.names("t:", 2) == ["t:", "t:ü"]
         assert await store.journals.names("nothing", 10) == []
 
-    on_store(work)
-
 
 @pytest.mark.parametrize("name", ["a/b", "ü€😀", "with space", "x" * 256, "'; DROP TABLE journal; --", "%00", "a:b"])
-def test_any_name_and_any_bytes(on_store: StoreBench, name: str) -> None:
+async def test_any_name_and_any_bytes(on_store: StoreBench, name: str) -> None:
     data = bytes(range(256))
-
-    async def work(store: Store) -> None:
+    async with on_store.opened() as store:
         await store.journals.append(name, [NewEntry(1, name, data)])
         (entry,) = await store.journals.last(name, 1)
         assert entry.data == data
         await store.records.put(name, name, data)
         assert await store.records.get(name, name) == data
 
-    on_store(work)
 
-
-def test_the_last_entries_asked_for_are_always_kept(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_the_last_entries_asked_for_are_always_kept(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         for number in range(60):
             await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100)
             kept = await store.journals.last("a", 100)
@@ -134,11 +117,9 @@ def test_the_last_entries_asked_for_are_always_kept(on_store: StoreBench) -> Non
         assert len(everything) < 300, "older lines are dropped now and then"
         assert [e.sequence for e in everything] == list(range(everything[0].sequence, 601))
 
-    on_store(work)
 
-
-def test_no_entry_above_the_floor_is_deleted(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_no_entry_above_the_floor_is_deleted(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         for number in range(60):
             await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 40)
         first = (await store.journals.after("a", 0, 1))[0].sequence
@@ -151,21 +132,17 @@ def test_no_entry_above_the_floor_is_deleted(on_store: StoreBench) -> None:
         await store.journals.append("b", drafts(*map(str, range(1_000))), 64, 0)
         assert len(await store.journals.after("b", 0)) == 1_000
 
-    on_store(work)
 
-
-def test_batch_larger_than_the_retention(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_batch_larger_than_the_retention(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         await store.journals.append("a", drafts(*map(str, range(1000))), 64)
         assert texts(await store.journals.last("a", 64)) == [str(n) for n in range(936, 1000)]
         (next_one,) = await store.journals.append("a", drafts("x"), 64)
         assert next_one.sequence == 1001
 
-    on_store(work)
 
-
-def test_subscribers_get_entries_once_in_order_until_stop(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_subscribers_get_entries_once_in_order_until_stop(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         heard: list[Entry] = []
         await store.journals.append("a", drafts("before"))
         stop = store.journals.subscribe("a", heard.extend)
@@ -177,22 +154,18 @@ def test_subscribers_get_entries_once_in_order_until_stop(on_store: StoreBench) 
         assert [entry.sequence for entry in heard] == list(range(2, 202))
         assert texts(heard) == [text for n in range(100) for text in (f"{n}", f"{n}'")]
 
-    on_store(work)
 
-
-def test_subscriber_is_called_before_append_returns(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_subscriber_is_called_before_append_returns(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         heard: list[Entry] = []
         store.journals.subscribe("a", heard.extend)
         for number in range(5):
             await store.journals.append("a", drafts(str(number)))
             assert len(heard) == number + 1
 
-    on_store(work)
 
-
-def test_failing_subscriber_does_not_affect_others(on_store: StoreBench) -> None:
-    async def work(store: Store) -> None:
+async def test_failing_subscriber_does_not_affect_others(on_store: StoreBench) -> None:
+    async with on_store.opened() as store:
         heard: list[Entry] = []
         complaints: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
@@ -211,15 +184,13 @@ def test_failing_subscriber_does_not_affect_others(on_store: StoreBench) -> None
         assert texts(heard) == ["1", "2"]
         assert [str(error) for error in complaints] == ["this follower is broken"] * 2
 
-    on_store(work)
-
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
 class TestRecords:
     """Both kinds of records keep the same promises."""
 
-    def test_put_get_and_replace(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_put_get_and_replace(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             assert await records.get("s", "k") is None
             await records.put("s", "k", b"1")
@@ -227,19 +198,15 @@ class TestRecords:
             assert await records.get("s", "k") == b"2"
             assert await records.get("other", "k") is None
 
-        on_store(work)
-
-    def test_durable_and_ephemeral_records_are_separate(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_durable_and_ephemeral_records_are_separate(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             await getattr(store, part).put("s", "k", b"1")
             other = store.records if part == "ephemeral" else store.ephemeral
             assert await other.get("s", "k") is None
             assert await other.scan("s") == {}
 
-        on_store(work)
-
-    def test_expiry_follows_the_clock_of_the_gateway(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_expiry_follows_the_clock_of_the_gateway(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             await records.put("s", "k", b"1", on_store.clock.at + 10)
             on_store.clock.at += 9
@@ -249,29 +216,23 @@ class TestRecords:
             assert await records.scan("s") == {}
             assert await records.compare_and_set("s", {"k": None}, {"k": b"2"})
 
-        on_store(work)
-
-    def test_pop_gives_a_record_to_one_of_many(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_pop_gives_a_record_to_one_of_many(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             await records.put("s", "code", b"secret")
             takes = (records.compare_and_set("s", {"code": b"secret"}, {"code": None}) for _ in range(200))
             assert sum(await asyncio.gather(*takes)) == 1
             assert await records.get("s", "code") is None
 
-        on_store(work)
-
-    def test_increment_passes_exactly_limit_callers(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_increment_passes_exactly_limit_callers(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             counts = await asyncio.gather(*(records.increment("s", "k", 30) for _ in range(100)))
             assert sorted(counts) == [0] * 70 + list(range(1, 31))
             assert await records.increment("s", "k") == 31
 
-        on_store(work)
-
-    def test_counter_restarts_after_its_first_expiry(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_counter_restarts_after_its_first_expiry(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             start = on_store.clock.at
             assert await records.increment("s", "k", 2, start + 10) == 1
@@ -280,10 +241,8 @@ class TestRecords:
             on_store.clock.at = start + 10
             assert await records.increment("s", "k", 2, start + 20) == 1
 
-        on_store(work)
-
-    def test_compare_and_set_is_atomic(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_compare_and_set_is_atomic(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             assert await records.compare_and_set("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
             assert not await records.compare_and_set("s", {"a": b"1", "b": b"2"}, {"a": b"3", "b": None})
@@ -291,10 +250,8 @@ class TestRecords:
             assert await records.compare_and_set("s", {"a": b"1", "b": b"1"}, {"a": b"3", "b": None, "c": b"4"})
             assert await records.scan("s") == {"a": b"3", "c": b"4"}
 
-        on_store(work)
-
-    def test_one_of_many_compare_and_sets_wins(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_one_of_many_compare_and_sets_wins(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             won = await asyncio.gather(
                 *(records.compare_and_set("s", {"k": None}, {"k": b"%d" % n}) for n in range(100))
@@ -302,10 +259,8 @@ class TestRecords:
             assert won.count(True) == 1
             assert await records.get("s", "k") == b"%d" % won.index(True)
 
-        on_store(work)
-
-    def test_watchers_see_records_and_changes_before_the_caller(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_watchers_see_records_and_changes_before_the_caller(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             seen: list[tuple[str, bytes | None]] = []
             await records.put("s", "old", b"0")
@@ -324,10 +279,8 @@ class TestRecords:
             await records.put("s", "a", b"9")
             assert len(seen) == 6
 
-        on_store(work)
-
-    def test_watcher_that_fails_at_once_is_refused(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_watcher_that_fails_at_once_is_refused(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             records: Records = getattr(store, part)
             seen: list[str] = []
 
@@ -341,10 +294,8 @@ class TestRecords:
             await records.put("s", "k", b"2")
             assert seen == ["k"]
 
-        on_store(work)
-
-    def test_watcher_that_fails_later_does_not_affect_others(self, on_store: StoreBench, part: str) -> None:
-        async def work(store: Store) -> None:
+    async def test_watcher_that_fails_later_does_not_affect_others(self, on_store: StoreBench, part: str) -> None:
+        async with on_store.opened() as store:
             complaints: list[str] = []
             loop = asyncio.get_running_loop()
             loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))
@@ -359,8 +310,6 @@ class TestRecords:
             await records.compare_and_set("s", {}, {"a": b"1", "b": b"2"})
             assert seen == ["a", "b"]
             assert complaints == ["this watcher is broken"] * 2
-
-        on_store(work)
 
 
 def test_reopened_store_holds_acknowledged_writes(on_store: StoreBench) -> None:
