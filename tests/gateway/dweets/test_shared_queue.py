@@ -161,26 +161,23 @@ async def test_alert_evaluates_dweets_not_yet_delivered() -> None:
             assert len(await second.email_queue.mails()) == 1
 
 
-def test_alert_changed_elsewhere_is_evaluated_as_changed() -> None:
-    async def run() -> list[str]:
-        async with store_at() as store:
-            idle: Any = LateStore(store)
-            late: Any = LateStore(store)
-            async with services(idle, late) as (first, second):
-                await arm(first)
-                await second.alerts.get("garage", KEY)
-                late.records.is_deaf = True
-                await first.alerts.set("a@b.example", "garage", "return 'new ' + dweet", KEY)
-                idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
-                await second.post_all("garage", [b'"fire"'], KEY)
-                await second.alerts.settle("garage")
-                found = [mail.subject for mail in await second.email_queue.mails()]
-                late.records.listen()
-                await second.alerts.settle("garage")
-                assert [mail.subject for mail in await second.email_queue.mails()] == found
-                return found
-
-    assert asyncio.run(run()) == ["Alert of garage: new fire"]
+async def test_alert_changed_elsewhere_is_evaluated_as_changed() -> None:
+    async with store_at() as store:
+        idle: Any = LateStore(store)
+        late: Any = LateStore(store)
+        async with services(idle, late) as (first, second):
+            await arm(first)
+            await second.alerts.get("garage", KEY)
+            late.records.is_deaf = True
+            await first.alerts.set("a@b.example", "garage", "return 'new ' + dweet", KEY)
+            idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
+            await second.post_all("garage", [b'"fire"'], KEY)
+            await second.alerts.settle("garage")
+            found = [mail.subject for mail in await second.email_queue.mails()]
+            late.records.listen()
+            await second.alerts.settle("garage")
+            assert [mail.subject for mail in await second.email_queue.mails()] == found
+            assert found == ["Alert of garage: new fire"]
 
 
 class Reader:
@@ -199,26 +196,23 @@ class Reader:
 
 
 @pytest.mark.parametrize("by", ["number", "transaction"])
-def test_stream_resumes_exactly_at_a_lagging_gateway(by: str) -> None:
-    async def run() -> list[Any]:
-        async with store_at() as store:
-            late: Any = LateStore(store)
-            async with services(store, late) as (first, second):
-                await first.post_all("kitchen", [b"0"], None)
-                await second.things.load("kitchen", 500)
-                late.journals.is_deaf = True
-                posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
-                reader = Reader()
-                read = posted[2]  # dweets 0 to 3 were read at the first
-                since = str(read.sequence) if by == "number" else read.id
-                number = await second.streams.position("kitchen", None, since)
-                stop = await second.streams.listen("kitchen", None, number, encode_frame, reader)
-                late.journals.listen()
-                await first.post_all("kitchen", [b"6"], None)
-                stop()
-                return reader.contents
-
-    assert asyncio.run(run()) == [4, 5, 6]
+async def test_stream_resumes_exactly_at_a_lagging_gateway(by: str) -> None:
+    async with store_at() as store:
+        late: Any = LateStore(store)
+        async with services(store, late) as (first, second):
+            await first.post_all("kitchen", [b"0"], None)
+            await second.things.load("kitchen", 500)
+            late.journals.is_deaf = True
+            posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
+            reader = Reader()
+            read = posted[2]  # dweets 0 to 3 were read at the first
+            since = str(read.sequence) if by == "number" else read.id
+            number = await second.streams.position("kitchen", None, since)
+            stop = await second.streams.listen("kitchen", None, number, encode_frame, reader)
+            late.journals.listen()
+            await first.post_all("kitchen", [b"6"], None)
+            stop()
+            assert reader.contents == [4, 5, 6]
 
 
 async def test_lock_set_at_one_gateway_ends_streams_at_both() -> None:
@@ -234,14 +228,11 @@ async def test_lock_set_at_one_gateway_ends_streams_at_both() -> None:
                 service.post_all("garage", [b"1"], None)
 
 
-def test_two_starting_gateways_issue_a_given_lock_once() -> None:
-    async def run() -> int:
-        async with store_at() as store, services(store, store) as (first, second):
-            await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
-            await second.locks.lock("garage", LOCK, KEY)
-            return len(await store.records.scan(SPACE))
-
-    assert asyncio.run(run()) == 2  # the lock, and the thing that it is on
+async def test_two_starting_gateways_issue_a_given_lock_once() -> None:
+    async with store_at() as store, services(store, store) as (first, second):
+        await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
+        await second.locks.lock("garage", LOCK, KEY)
+        assert len(await store.records.scan(SPACE)) == 2  # the lock, and the thing that it is on
 
 
 # -- the e-mail queue --------------------------------------------------------------------------------------
@@ -364,30 +355,27 @@ async def test_outcome_after_a_lost_lease_is_not_written() -> None:
         assert await in_store(store) == [taken]
 
 
-def test_back_off_grows_and_outlives_a_restart() -> None:
+async def test_back_off_grows_and_outlives_a_restart() -> None:
     """After a restart a mail waits for what is left, and never longer than a wait, whatever a clock said."""
-
-    async def run() -> None:
-        clock = SetClock()
-        async with store_at(clock) as store:
-            failing = Delivery(Outcome("waiting", "the server is away"))
-            async with queues(store, failing, mail_waits=(0.01, 0.02, 1_000), clock=clock):
-                await put(store, MAIL)
-                await until(lambda: has_attempts(store, 3))
-                (mail,) = await in_store(store)
-            assert (mail.due, mail.error) == (clock.at + 1_000_000, "the server is away")
-            clock.at = mail.due
-            async with queues(store, Delivery(), clock=clock):
-                await until(lambda: has_states(store, "sent"))
-            await put(store, replace(MAIL, attempts=1, due=10**15))
-            async with queues(store, Delivery(), mail_waits=(0.05,), clock=clock):
-                await until(lambda: has_states(store, "sent"))
 
     async def has_attempts(store: EmbeddedStore, number: int) -> bool:
         (mail,) = await in_store(store)
         return mail.attempts == number and not mail.lease
 
-    asyncio.run(run())
+    clock = SetClock()
+    async with store_at(clock) as store:
+        failing = Delivery(Outcome("waiting", "the server is away"))
+        async with queues(store, failing, mail_waits=(0.01, 0.02, 1_000), clock=clock):
+            await put(store, MAIL)
+            await until(lambda: has_attempts(store, 3))
+            (mail,) = await in_store(store)
+        assert (mail.due, mail.error) == (clock.at + 1_000_000, "the server is away")
+        clock.at = mail.due
+        async with queues(store, Delivery(), clock=clock):
+            await until(lambda: has_states(store, "sent"))
+        await put(store, replace(MAIL, attempts=1, due=10**15))
+        async with queues(store, Delivery(), mail_waits=(0.05,), clock=clock):
+            await until(lambda: has_states(store, "sent"))
 
 
 async def test_store_write_after_delivery_is_retried() -> None:

@@ -347,18 +347,15 @@ async def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> 
             await until(lambda: len(client.client_list()) == 2, client.client_list)
 
 
-def test_close_refuses_calls_and_frees_threads_and_sockets() -> None:
-    async def work() -> None:
-        before = asyncio.all_tasks()
-        async with opened(fresh_url()) as (store,):
-            await store.journals.append("a", [line("1")])
-            store.journals.subscribe("a", lambda entries: None)
-        with pytest.raises(StoreUnavailable, match="stopping"):
-            await store.journals.append("a", [line("2")])
-        with pytest.raises(StoreUnavailable, match="stopping"):
-            await store.records.get("s", "k")
-        assert asyncio.all_tasks() == before
-
+async def test_close_refuses_calls_and_frees_threads_and_sockets() -> None:
     before = threading.active_count()
-    run(work())
+    before = asyncio.all_tasks()
+    async with opened(fresh_url()) as (store,):
+        await store.journals.append("a", [line("1")])
+        store.journals.subscribe("a", lambda entries: None)
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        await store.journals.append("a", [line("2")])
+    with pytest.raises(StoreUnavailable, match="stopping"):
+        await store.records.get("s", "k")
+    assert asyncio.all_tasks() == before
     assert threading.active_count() == before
