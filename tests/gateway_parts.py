@@ -9,7 +9,7 @@ from unittest import mock
 
 from toolkit_gateway import Gateway, gateway
 from toolkit_gateway.configuration import Configuration
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.services import Services
 from toolkit_gateway.stores import Records, Store
 
@@ -51,8 +51,8 @@ class NotedRecords:
 class NotedServices(Services):
     """Services over a store whose records are `NotedRecords`."""
 
-    def __init__(self, store: Store, world: OutsideWorld, configuration: Configuration) -> None:
-        super().__init__(store, world, configuration)
+    def __init__(self, store: Store, runtime: Runtime, configuration: Configuration) -> None:
+        super().__init__(store, runtime, configuration)
         open_store = store.open
 
         async def open_and_note() -> None:

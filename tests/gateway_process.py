@@ -21,7 +21,8 @@ from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Timings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
-gateway = Gateway(timings=Timings(**given.pop("timings", {})), config={"dweets": settings}, **given)
+config = {**given.pop("config", {}), "dweets": settings}
+gateway = Gateway(timings=Timings(**given.pop("timings", {})), config=config, **given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
 gateway.close()
@@ -36,7 +37,8 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit_gateway.Gateway`, ``keep`` and ``archive_seconds`` of its dweets, and ``timings``.
+        Arguments of `toolkit_gateway.Gateway` (``config`` without dweets), ``keep`` and ``archive_seconds`` of its
+        dweets, and ``timings``.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

@@ -188,6 +188,24 @@ def fresh_cluster_url() -> str:
     return f"redis+cluster://{hosts}?prefix=world-{next(_worlds)}:&timeout=30"
 
 
+def move_slot_of(key: bytes) -> None:
+    """Move the slot of a key to the next node of the shared cluster."""
+    nodes = shared_cluster()
+    clients = [node.client() for node in nodes]
+    slot = clients[0].cluster("KEYSLOT", key)
+    ids = [client.cluster("MYID").decode() for client in clients]
+    (owner,) = [n for n, client in enumerate(clients) if client.cluster("COUNTKEYSINSLOT", slot)]
+    target = (owner + 1) % 3
+    clients[target].cluster("SETSLOT", slot, "IMPORTING", ids[owner])
+    clients[owner].cluster("SETSLOT", slot, "MIGRATING", ids[target])
+    while keys := clients[owner].cluster("GETKEYSINSLOT", slot, 100):
+        clients[owner].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 10_000, "KEYS", *keys)
+    for number in (target, owner, (owner + 2) % 3):
+        clients[number].cluster("SETSLOT", slot, "NODE", ids[target])
+    for client in clients:
+        client.close()
+
+
 def _knows(node: RedisServer, servers: int, replicas: int = 0) -> bool:
     with node.client() as client:
         info, slots = client.cluster("INFO"), client.execute_command("CLUSTER SLOTS")

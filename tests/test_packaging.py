@@ -1,31 +1,31 @@
-"""The wheel, built and installed into an empty environment, works without this checkout."""
+"""The wheel, built and installed into an empty environment, does the main job without this checkout.
+
+The environment grows from test to test: the base, the extra [gateway], all extras.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import toolkit
 from tests.commands import TOOLKIT, call_lab, end, started_lab, url_of
 from tests.conftest import ROOT, raw_call, required_program
 from tests.test_scans import committed_names
+from tests.wheel_programs import CLIENT, COMMANDS, GATEWAY_LIBRARIES, NEEDS, POST_AND_READ, REFUSALS
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]  # the first test that needs an environment makes it
-POST_AND_READ = """
-import toolkit
-with toolkit.connect() as tk:
-    tk.dweets.post("kitchen", {"celsius": 21.5})
-    print(tk.dweets.latest("kitchen")["celsius"].iloc[0])
-    print(toolkit.__file__)
-"""
 
 
 def uv(*arguments: str | Path) -> None:
@@ -70,10 +70,14 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
-def run(command: list[str | Path], folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command as a newcomer: an empty home, nothing of this checkout in the environment."""
+def newcomer(folder: Path) -> dict[str, str]:
+    """Return the environment of a newcomer: an empty home, nothing of this checkout."""
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "MPLCONFIGDIR")}
-    environment |= {"HOME": str(folder)}
+    return {**environment, "HOME": str(folder)}
+
+
+def run(command: list[str | Path], folder: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = newcomer(folder) | variables
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done
@@ -92,7 +96,8 @@ def test_wheel_has_all_needed_files_and_nothing_else(wheel: Path) -> None:
     assert {name for name in names if name.startswith("toolkit/_lab/")} == {
         f"toolkit/_lab/{name}" for name in notebooks_and_data()
     }
-    package = {name for name in committed_names() if name.startswith("toolkit/")}
+    package = {name for name in committed_names() if name.startswith(("toolkit/", "toolkit_gateway/"))}
+    assert {".css", ".html", ".js", ".lua", ".npz", ".py", ".toml"} <= {Path(name).suffix for name in package}
     assert {name for name in names if not name.startswith(("toolkit/_lab/", "gateway_toolkit-"))} == package
     extension = "gateway_toolkit-0.1.0.data/data/share/jupyter/labextensions/gateway-toolkit"
     assert {f"{extension}/package.json", f"{extension}/saved_widgets.js"} <= names
@@ -112,14 +117,91 @@ def test_installed_wheel_names_its_version(programs: Path, tmp_path: Path) -> No
     assert re.fullmatch(r"toolkit, version \d\S*\n", run([programs / "toolkit", "--version"], tmp_path).stdout)
 
 
-def test_installed_wheel_posts_and_reads(programs: Path, tmp_path: Path) -> None:
-    said = run([programs / "python", "-W", "error", "-c", POST_AND_READ], tmp_path).stdout.splitlines()
+@pytest.fixture
+def variables() -> Iterator[dict[str, str]]:
+    """The variables by which a client reaches a gateway of another environment, as `toolkit lab` sets them."""
+    with toolkit.Gateway() as gateway:
+        keys = {f"TOOLKIT_{name.upper()}": key.reveal() for name, key in gateway.credentials.items()}
+        yield {"TOOLKIT_URL": gateway.base_url, "TOOLKIT_OPERATOR_KEY": gateway.operator_key.reveal(), **keys}
+
+
+def test_the_base_is_a_whole_client(programs: Path, tmp_path: Path, variables: dict[str, str]) -> None:
+    program = CLIENT.replace("LIBRARIES", repr(GATEWAY_LIBRARIES))
+    done = json.loads(run([programs / "python", "-W", "error", "-c", program], tmp_path, **variables).stdout)
+    assert done == {
+        "read": [21.5, 31.0],
+        "triggered": [False, True],
+        "rendered": "PNG",
+        "decided": ["TEST"],
+        "payments": 2,
+        "drawn": ["PNG"] * 5,
+        "errors": [],
+        "walked": "<IdentityWalkthrough: happy, unlocked after 6 calls, 1 attack refused>",
+        "gateway": [],
+        "libraries": [],
+    }
+
+
+def test_commands_of_the_base_use_a_gateway_elsewhere(
+    programs: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    assert (
+        '"celsius":21.5' in run([programs / "toolkit", "post", "kitchen", "celsius=21.5"], tmp_path, **variables).stdout
+    )
+    assert "21.5" in run([programs / "toolkit", "history", "kitchen"], tmp_path, **variables).stdout
+    run([programs / "toolkit", "write", "Hi", "--hand=Molly", "-o", "hi.png"], tmp_path, **variables)
+    assert (tmp_path / "hi.png").read_bytes().startswith(b"\x89PNG")
+    command = [programs / "toolkit", "tail", "kitchen"]
+    environment, pipe = newcomer(tmp_path) | variables, subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        with toolkit.connect(variables["TOOLKIT_URL"]) as tk:
+            while not select.select([process.stdout], [], [], 0.5)[0]:
+                tk.dweets.post("kitchen", {"celsius": 19.5})
+        assert '{"celsius":19.5}' in process.stdout.readline()
+        process.terminate()
+
+
+def test_a_missing_extra_says_what_to_install(programs: Path, tmp_path: Path) -> None:
+    arguments = json.dumps([NEEDS, COMMANDS])
+    said = json.loads(run([programs / "python", "-c", REFUSALS, arguments], tmp_path).stdout)
+    first = {"gateway": "'cachetools<", "archive": "'dask[dataframe]<", "lab": "'cachetools<"}
+    for table, before in (NEEDS, ""), (COMMANDS, "1 Error: "):
+        for extra, calls in table.items():
+            pattern = rf"{before}\w+ \(extra \[{extra}\]\) is not installed here; run: \S+ -m pip install "
+            for call in calls:
+                assert re.match(pattern + re.escape(first[extra]), said[call]), f"{call}: {said[call]}"
+                assert "gateway-toolkit" not in said[call]
+    assert "'jupyterlab<" in said["lab"]
+
+
+def test_the_doctor_names_each_missing_extra(programs: Path, tmp_path: Path) -> None:
+    said = run([programs / "toolkit", "doctor"], tmp_path).stdout
+    for subject, advice in [
+        ("gateway", "no `toolkit.Gateway`"),
+        ("JupyterLab", "`toolkit lab` cannot start"),
+        ("DuckDB", "`toolkit.Archive` has no SQL"),
+        ("Dask", "`toolkit.Archive` has no .dask()"),
+    ]:
+        pattern = rf"^  missing +{subject} +{re.escape(advice)}.*; run: \S+ -m pip install '"
+        assert re.search(pattern, said, re.MULTILINE), subject
+
+
+@pytest.fixture(scope="module")
+def gateway_programs(wheel: Path, programs: Path) -> Path:
+    """The same environment, from here on with the extra [gateway]."""
+    install(wheel, programs, "[gateway]")
+    return programs
+
+
+def test_with_a_gateway_it_posts_and_reads(gateway_programs: Path, tmp_path: Path) -> None:
+    said = run([gateway_programs / "python", "-W", "error", "-c", POST_AND_READ], tmp_path).stdout.splitlines()
     assert said[0] == "21.5"
-    assert Path(said[1]).is_relative_to(programs.parent)
+    assert Path(said[1]).is_relative_to(gateway_programs.parent)
 
 
-def test_installed_gateway_serves(programs: Path, tmp_path: Path) -> None:
-    command = [programs / "toolkit", "gateway", "--port=0"]
+def test_installed_gateway_serves(gateway_programs: Path, tmp_path: Path) -> None:
+    command = [gateway_programs / "toolkit", "gateway", "--port=0", "--data=data", "--archive=years"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
         try:
@@ -129,23 +211,11 @@ def test_installed_gateway_serves(programs: Path, tmp_path: Path) -> None:
             process.kill()
 
 
-def test_lab_and_doctor_name_the_missing_extra(programs: Path, tmp_path: Path) -> None:
-    refused = run([programs / "toolkit", "lab"], tmp_path, code=1)
-    assert re.fullmatch(
-        r"Error: JupyterLab is not installed here; run: \S+ -m pip install( '[a-z-]+(\[dataframe\])?<\S+,>=\S+')+\n",
-        refused.stderr,
-    )
-    assert "'jupyterlab<" in refused.stderr
-    assert "gateway-toolkit" not in refused.stderr
-    said = run([programs / "toolkit", "doctor"], tmp_path).stdout
-    assert re.search(r"^  missing +JupyterLab +`toolkit lab` cannot start; run: \S+ -m pip", said, re.MULTILINE)
-
-
 @pytest.fixture(scope="module")
-def lab_programs(wheel: Path, programs: Path) -> Path:
+def lab_programs(wheel: Path, gateway_programs: Path) -> Path:
     """The same environment, from here on with JupyterLab: another one would compile all modules again."""
-    install(wheel, programs, "[archive,lab]")
-    return programs
+    install(wheel, gateway_programs, "[lab]")
+    return gateway_programs
 
 
 def test_installed_lab_works_on_copies(lab_programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Check the arguments of a call against its annotations.
 
-A wrong argument raises InvalidArgument with the expected type and the signature. The message does not show the value,
-which may be a key, except where only certain words are allowed (a Literal).
+A wrong argument raises InvalidArgument with what is wrong, what was given and what to do, in at most 250 characters.
+The signature follows only if arguments are missing, swapped or too many. The message does not show the value, which may
+be a key, except where only certain words are allowed (a Literal).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Literal, TypeVar, Unpack
 import numpy as np
 
 from toolkit.errors import InvalidArgument
+from toolkit.system.nearest_name import nearest_names
 
 CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
@@ -28,6 +30,7 @@ _TYPE_NAMES = {
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
 _MAX_SHOWN_CHARACTERS = 40
+_MAX_MESSAGE_CHARACTERS, _MAX_SIGNATURE_CHARACTERS = 250, 150
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -38,6 +41,11 @@ def checked_arguments(target: CheckedT) -> CheckedT:
         if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
             setattr(target, name, _checked_function(member))
     return target
+
+
+def checked_keywords(function: CheckedT) -> CheckedT:
+    """Decorate a function that checks its values itself, so that an unknown keyword raises an error."""
+    return typing.cast("CheckedT", _checked_function(function, keywords_only=True))
 
 
 def described(value: object) -> str:
@@ -66,18 +74,23 @@ def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
+def _checked_function(function: Callable[..., Any], *, keywords_only: bool = False) -> Callable[..., Any]:
     signature = _signature(function)
+    parameters = signature.parameters.values()
+    takes_any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
     @wraps(function)
     def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
         try:
-            fault = _argument_fault(function, signature, args, named)
+            if not takes_any_name and (unknown := [name for name in named if name not in signature.parameters]):
+                fault = _unknown_keyword_fault(function, unknown[0], [p.name for p in parameters if p.name != "self"])
+            else:
+                fault = "" if keywords_only else _argument_fault(function, signature, args, named)
             if not fault:
                 return function(*args, **named)
         finally:
             del args, named  # tracebacks of IPython can print the values of this frame, and an argument may be a key
-        raise InvalidArgument(f"{fault}: {_call_text(function, signature)}")
+        raise InvalidArgument(_shortened(fault))
 
     checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
@@ -109,22 +122,42 @@ def _argument_fault(
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
-        return str(error)
+        return f"{error}: {_call_text(function, signature)}"
     for name, value in given.items():
         hint = _type_hint(function, name)
         if not _fits(value, hint):
             expected = " or ".join(dict.fromkeys(_expected_types(hint)))
             is_word = isinstance(value, str) and "'" in expected  # a Literal has its words in quotes and takes no key
             shown = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
-            return f"{name} is {expected}, not {shown}"
+            fault = f"{name} is {expected}, not {shown}"
+            others = ((other, _type_hint(function, other)) for other in given if other not in (name, "self"))
+            is_swapped = any(_fits(value, other_hint) and _fits(given[other], hint) for other, other_hint in others)
+            return f"{fault}: {_call_text(function, signature)}" if is_swapped and len(args) > 1 else fault
     return ""
 
 
+def _unknown_keyword_fault(function: Callable[..., Any], name: str, known: Sequence[str]) -> str:
+    near = nearest_names(name, known)
+    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
+    return f"{_name_of(function)}() has no argument {name[:_MAX_SHOWN_CHARACTERS]}: {hint}"
+
+
 def _call_text(function: Callable[..., Any], signature: inspect.Signature) -> str:
-    """Return the call as in code: ``post_frame(thing, frame, *, key=None)``."""
+    """Return the call as in code: ``post_frame(thing, frame, *, key=None)``; a long one without optional keywords."""
     named = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
-    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    return f"{name}{inspect.Signature(named)}"
+    text = f"{_name_of(function)}{inspect.Signature(named)}"
+    if len(text) <= _MAX_SIGNATURE_CHARACTERS:
+        return text
+    needed = [p for p in named if p.kind is not p.KEYWORD_ONLY or p.default is p.empty]
+    return f"{_name_of(function)}{str(inspect.Signature(needed))[:-1]}, ...)"
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 3]}..."
 
 
 @cache

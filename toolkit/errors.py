@@ -24,7 +24,6 @@ same class. No message holds a key, a code or a query string.
 """
 
 import inspect
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -79,7 +78,7 @@ class ExtraMissing(ToolkitError):
     """The call needs a library that is not installed; the message has the command that installs it."""
 
     def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f"{library} is not installed here; run: {install_command(extra)}")
+        super().__init__(f"{library} (extra [{extra}]) is not installed here; run: {install_command(extra)}")
 
 
 class GatewayError(ToolkitError):
@@ -260,21 +259,21 @@ def class_of_status(status: int) -> type[ServiceError]:
 def install_command(extra: str) -> str:
     """Return the pip command that installs the libraries of an extra, such as ``lab``."""
     # The command names the libraries, because this package itself is on no package index.
-    return f"{sys.executable} -m pip install {' '.join(dict.fromkeys(_libraries_of(extra)))}"
+    libraries = " ".join(f"'{library}'" for library in libraries_of(extra))
+    return f"{sys.executable} -m pip install {libraries}"
 
 
-def _libraries_of(extra: str) -> Iterator[str]:
+def libraries_of(extra: str) -> list[str]:
+    """Return the libraries of an extra for this system, with their versions, such as ``duckdb<3,>=1.3.1``."""
     from importlib.metadata import requires  # seldom needed, and it takes as long as all other imports of this module
 
-    for requirement in requires("gateway-toolkit") or ():
-        library, _, marker = requirement.partition(";")
-        if not re.search(rf"""extra == ['"]{extra}['"]""", marker):
-            continue
-        if included := re.match(r"gateway-toolkit\[(.+)\]", library):
-            for name in included[1].split(","):
-                yield from _libraries_of(name)
-        else:
-            yield f"'{library.strip()}'"
+    pairs = [requirement.split(";") for requirement in requires("gateway-toolkit") or () if ";" in requirement]
+    # The metadata of a wheel list all libraries of an extra, also those of an extra that it contains.
+    return [
+        library
+        for library, marker in pairs
+        if f"extra == '{extra}'" in marker and f"sys_platform != '{sys.platform}'" not in marker
+    ]
 
 
 @contextmanager

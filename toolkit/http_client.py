@@ -174,7 +174,9 @@ class HttpSession:
             cause = getattr(error.args[0] if error.args else None, "reason", None)
             if isinstance(cause, NameResolutionError):
                 return Unreachable(f"{unanswered} no address was found for this name; check how it is spelt")
-            return Unreachable(f"{unanswered} it refused or closed the connection, or does not speak HTTP")
+            is_local = is_loopback(urlsplit(self.base_url).hostname or "")
+            advice = "; start one with `toolkit gateway`" if is_local else ""
+            return Unreachable(f"{unanswered} it refused or closed the connection, or does not speak HTTP{advice}")
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:

@@ -1,9 +1,6 @@
 """Settings from a file or a dict, checked by type; an error names the key and what is allowed, never a secret."""
 
-import difflib
-import os
 import re
-import tomllib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import time
 from pathlib import Path
@@ -17,10 +14,9 @@ from msgspec import Meta
 from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
+from toolkit.system.nearest_name import nearest_names
 
 T = TypeVar("T")
-
-_MOST_BYTES = 4_000_000  # of a file: a device such as /dev/zero never ends
 
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
@@ -44,31 +40,6 @@ class TimeOfDay(time):
     """A time without a zone, written as ``22:00`` or ``22:00:00``."""
 
 
-def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a ``.json`` file, or a file of any other name as TOML."""
-    try:
-        file = Path(path).expanduser()
-        with file.open("rb") as opened:
-            data = opened.read(_MOST_BYTES + 1)
-    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~NAME of no user
-        reason = getattr(error, "strerror", None) or "there is no such path"
-        raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
-    if len(data) > _MOST_BYTES:
-        raise InvalidArgument(f"the configuration {file} is larger than {_MOST_BYTES // 1_000_000} MB")
-    is_json = file.suffix == ".json"
-    try:
-        table = (msgspec.json.decode if is_json else tomllib.loads)(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        # Show only the position of the error: the text there may hold a secret.
-        position = re.search(r"\((?:at|byte) .*?\)", str(error))
-        raise InvalidArgument(
-            f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + position[0] if position else ''}"
-        ) from None
-    if not isinstance(table, dict):
-        raise InvalidArgument(f"the configuration {file} is not a table of keys and values")
-    return table
-
-
 def checked(value: object, kind: type[T]) -> T:
     """Convert a value to a type; InvalidArgument names a key that is unknown, missing or wrong."""
     try:
@@ -90,21 +61,6 @@ def check_unique(key: str, tables: Sequence[Table], field: str) -> None:
         first_index[value] = index
 
 
-def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
-    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
-    if isinstance(value, Secret):
-        yield path, value
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            yield from secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from secrets_in(item, f"{path}.{name}")
-    elif isinstance(value, tuple | frozenset):
-        for index, item in enumerate(value):
-            yield from secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
-
-
 def _error_text(message: str, value: Any, kind: Any, path: str = "") -> str:  # noqa: ANN401
     """Return a message about the first wrong part of a value, with its path: msgspec omits the keys of dicts."""
     kind = _bare_type(kind)
@@ -118,7 +74,7 @@ def _error_text(message: str, value: Any, kind: Any, path: str = "") -> str:  # 
         return f"{path or 'the configuration'}: every key must be a text"
     if unknown := _UNKNOWN_FIELD.fullmatch(what):
         allowed = kind.__struct_fields__
-        near = difflib.get_close_matches(unknown[1], allowed, n=1, cutoff=0.5)
+        near = nearest_names(unknown[1], allowed, likeness=0.5)
         hint = f"; did you mean {near[0]}?" if near else ";"
         return f"{_joined_path(path, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
     if missing := _MISSING_FIELD.fullmatch(what):

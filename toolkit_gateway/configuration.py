@@ -1,27 +1,31 @@
 """The configuration of a gateway: one file or dict with a table for the gateway and for each service."""
 
 import os
+import re
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Meta
 
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
-from toolkit.settings import Table, Text, checked, read_table
+from toolkit.settings import Table, Text, checked
 from toolkit_gateway.dweets.dweets import DweetSettings
 from toolkit_gateway.handwriting.handwriting import HandwritingSettings
 from toolkit_gateway.http.access import Hosts, Proxies
 from toolkit_gateway.identity.callers import IdentitySettings
+from toolkit_gateway.rewards.settings import RewardSettings
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
 #: The configuration that `Gateway` takes: the path of a file, or its tables.
 Source = str | os.PathLike[str] | Mapping[str, Any]
+_MOST_BYTES = 4_000_000  # of a file: a device such as /dev/zero never ends
 
 
 def _check_redis(url: Secret) -> None:
@@ -103,6 +107,31 @@ def tables_of(source: Source | None) -> dict[str, Any]:
         checked(table, Configuration)
     except InvalidArgument as error:
         raise InvalidArgument(f"{os.fspath(source)}: {error}") from None
+    return table
+
+
+def read_table(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a ``.json`` file, or a file of any other name as TOML."""
+    try:
+        file = Path(path).expanduser()
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: NUL in the path; RuntimeError: ~NAME of no user
+        reason = getattr(error, "strerror", None) or "there is no such path"
+        raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
+    if len(data) > _MOST_BYTES:
+        raise InvalidArgument(f"the configuration {file} is larger than {_MOST_BYTES // 1_000_000} MB")
+    is_json = file.suffix == ".json"
+    try:
+        table = (msgspec.json.decode if is_json else tomllib.loads)(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        # Show only the position of the error: the text there may hold a secret.
+        position = re.search(r"\((?:at|byte) .*?\)", str(error))
+        raise InvalidArgument(
+            f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + position[0] if position else ''}"
+        ) from None
+    if not isinstance(table, dict):
+        raise InvalidArgument(f"the configuration {file} is not a table of keys and values")
     return table
 
 

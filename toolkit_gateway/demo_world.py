@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
+from toolkit.identity.demo_phones import DemoPhones, demo_data
 from toolkit.secret import Secret
-from toolkit.settings import secrets_in
-from toolkit.system.files import originals
 from toolkit_gateway.configuration import EXAMPLE, Configuration, configuration_of
 from toolkit_gateway.identity.callers import IdentitySettings
-from toolkit_gateway.identity.carrier import wifi_address
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.session import Handset
+    from toolkit.identity import Handset
 
 _WHAT_TO_DO = (
     "the keys of the demo world are public, and other machines may reach this gateway. Configure your own "
@@ -29,7 +28,7 @@ class DemoWorld:
     """Completes a configuration with the parts of the demo world that it may serve."""
 
     def __init__(self, given: Configuration) -> None:
-        data, demo = _demo_data(), _demo_configuration()
+        data, demo = demo_data(), _demo_configuration()
         assert demo.identity is not None
         is_served = given.gateway.demo or not given.gateway.is_exposed
         if not is_served:
@@ -43,54 +42,45 @@ class DemoWorld:
         self.credentials = {key: Secret(text) for name in filled for key, text in data["credentials"][name].items()}
         completed = replace(given, **{name: getattr(demo, name) for name in filled})
         identity, given_identity = completed.identity or IdentitySettings(), given.identity
-        self._presets: dict[str, Any] = {}
+        self._phones: DemoPhones | None = None
         if not (given_identity and (given_identity.carrier or given_identity.carriers or given_identity.subscribers)):
-            self._presets = data["presets"]
+            self._phones = DemoPhones()
             identity = replace(identity, carriers=demo.identity.carriers, subscribers=demo.identity.subscribers)
-        self._subscribers = identity.subscribers
         self.configuration = replace(completed, identity=identity)
 
     @property
     def presets(self) -> dict[str, str]:
-        return {name: preset["result"] for name, preset in self._presets.items()}
+        return self._phones.presets if self._phones else {}
 
     def handset(self, preset: str) -> Handset:
-        from toolkit.identity.client.session import Handset  # not earlier: a gateway starts without pandas
-
-        if not self._presets:
+        if self._phones is None:
             raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")
-        if preset not in self._presets:
-            raise InvalidArgument(f"a preset is one of {', '.join(self._presets)}")
-        options = self._presets[preset].get("handset", {})
-        # The first subscribers own the phones of the presets, in their order.
-        owner = self._subscribers[list(self._presets).index(preset)]
-        address = wifi_address(owner.device_ip) if options.get("on_wifi") else owner.device_ip
-        return Handset(
-            preset,
-            address=address,
-            device_ip=address if options.get("says_address", True) else None,
-            carrier_short_code=options.get("says_carrier"),
-            result=self._presets[preset]["result"],
-            answer=Secret(owner.address.postal_code, guessable=True),
-        )
+        return self._phones.handset(preset)
 
 
-@cache
-def _demo_data() -> dict[str, Any]:
-    folder = originals() / "data"
-    data: dict[str, Any] = json.loads((folder / "demo_world.json").read_bytes())
-    data["identity"]["subscribers"] = json.loads((folder / "demo_subscribers.json").read_bytes())["subscribers"]
-    return data
+def _secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
+    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
+    if isinstance(value, Secret):
+        yield path, value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from _secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _secrets_in(item, f"{path}.{name}")
+    elif isinstance(value, tuple | frozenset):
+        for index, item in enumerate(value):
+            yield from _secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
 
 
 @cache
 def _demo_configuration() -> Configuration:
-    return configuration_of({name: _demo_data()[name] for name in ("rewards", "identity")})
+    return configuration_of({name: demo_data()[name] for name in ("rewards", "identity")})
 
 
 def _refuse_public_keys(given: Configuration) -> None:
     published = _demo_configuration(), configuration_of(EXAMPLE)
-    public = {secret for configuration in published for _, secret in secrets_in(configuration)}
-    for key, secret in secrets_in(given):
+    public = {secret for configuration in published for _, secret in _secrets_in(configuration)}
+    for key, secret in _secrets_in(given):
         if secret in public:
             raise InvalidArgument(f"{key}: this key is published with the toolkit: {_WHAT_TO_DO}")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolkit.argument_checks import checked_keywords
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.public_api import Closable, PublicNames
@@ -20,12 +21,12 @@ from toolkit_gateway.demo_world import DemoWorld
 from toolkit_gateway.http.server import ServerThread
 from toolkit_gateway.operator_folder import write_address
 from toolkit_gateway.routes.identity import SIMULATION_WARNING
-from toolkit_gateway.runtime import Clock, OutsideWorld, SteppedClock, Timings
+from toolkit_gateway.runtime import Clock, Runtime, SteppedClock, Timings
 from toolkit_gateway.services import Services
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from toolkit.identity.client.session import Handset
+    from toolkit.identity import Handset
     from toolkit_gateway.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit_gateway")
@@ -67,7 +68,7 @@ class Gateway(PublicNames, Closable):
     exposed
         Pass True to listen on an address that other machines can reach.
     archive
-        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; created if missing.
+        A folder that every dweet of every thing is archived in, for `toolkit.Archive`; created if missing.
     clock
         The real time if None. On a `SteppedClock` each dweet takes one step and nothing else takes time, so that
         times repeat.
@@ -99,6 +100,7 @@ class Gateway(PublicNames, Closable):
     ['ApiClientId', 'OtherApiClientId']
     """
 
+    @checked_keywords
     def __init__(
         self,
         folder: str | os.PathLike[str] | None = None,
@@ -124,10 +126,10 @@ class Gateway(PublicNames, Closable):
         }
         configuration = configuration_of(config, changes)
         self._demo = DemoWorld(configuration)
-        self._world = OutsideWorld(clock, seed, timings)
-        settings, stop = configuration.gateway, self._world.timings.stop
-        unopened_store = store_of(settings.folder, settings.store, self._world.clock.now)
-        self._services = Services(unopened_store, self._world, self._demo.configuration)
+        self._runtime = Runtime(clock, seed, timings)
+        settings, stop = configuration.gateway, self._runtime.timings.stop
+        unopened_store = store_of(settings.folder, settings.store, self._runtime.clock.now)
+        self._services = Services(unopened_store, self._runtime, self._demo.configuration)
         # The thread refers to the services, never to this object, so that a gateway can be garbage-collected.
         self._server = ServerThread(settings.host, settings.port, self._services.opened, stop)
         close_earlier(self, Gateway)
@@ -148,7 +150,7 @@ class Gateway(PublicNames, Closable):
         # A stepped clock is for tutorials and tests, and `configuration` lacks the demo world's clients: no warning.
         gateway, identity = configuration.gateway, configuration.identity
         simulates = is_loopback(gateway.host) and gateway.public_url is None
-        if identity and identity.clients and simulates and not isinstance(self._world.clock, SteppedClock):
+        if identity and identity.clients and simulates and not isinstance(self._runtime.clock, SteppedClock):
             log.warning(SIMULATION_WARNING)
 
     @classmethod
@@ -163,7 +165,7 @@ class Gateway(PublicNames, Closable):
     @property
     def clock(self) -> Clock:
         """The gateway's clock; a stepped one can be advanced."""
-        return self._world.clock
+        return self._runtime.clock
 
     @property
     def credentials(self) -> dict[str, Secret]:

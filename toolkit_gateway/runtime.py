@@ -86,12 +86,9 @@ class Timings:
     settle: float = 5.0
     #: The CPU time of one evaluation of a condition, and of its repetition if it was interrupted.
     condition_seconds: tuple[float, float] = (0.05, 0.5)
-    #: Gateways look for unfinished batches of rewards this often, and finish one that they see twice: the gateway that
-    #: began it has died. A claim on an idempotency key lasts more than twice as long, so a retry gets the response.
-    reward_takeover: float = 20.0
 
 
-class OutsideWorld:
+class Runtime:
     """Clock, timings, identifiers and random numbers of one gateway; a `seed` makes all but the secrets repeatable."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None, timings: Timings | None = None) -> None:

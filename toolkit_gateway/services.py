@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from toolkit.endpoint import is_loopback
-from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit_gateway.configuration import Configuration
 from toolkit_gateway.dweets.dweets import DweetService
@@ -19,13 +18,14 @@ from toolkit_gateway.identity.callers import IdentitySettings
 from toolkit_gateway.identity.identity import IdentityService
 from toolkit_gateway.operator_folder import read_or_make_key, remove_address
 from toolkit_gateway.rewards.rewards import RewardService
+from toolkit_gateway.rewards.settings import RewardSettings
 from toolkit_gateway.routes.dweets import DweetRoutes
 from toolkit_gateway.routes.handwriting import HandwritingRoutes
 from toolkit_gateway.routes.identity import IdentityRoutes
 from toolkit_gateway.routes.operator import OperatorCalls, OperatorRoutes
 from toolkit_gateway.routes.pages import PageRoutes
 from toolkit_gateway.routes.rewards import RewardRoutes
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Store
 
 
@@ -35,15 +35,15 @@ class Services:
     rewards: RewardService
     operator_key: Secret
 
-    def __init__(self, store: Store, world: OutsideWorld, configuration: Configuration) -> None:
+    def __init__(self, store: Store, runtime: Runtime, configuration: Configuration) -> None:
         self.store = store
-        self.world = world
+        self.runtime = runtime
         self._configuration = configuration
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Application]:
         """Open everything, and close it in reverse order at the end or after an error, even if one part fails."""
-        store, world, settings = self.store, self.world, self._configuration
+        store, runtime, settings = self.store, self.runtime, self._configuration
         async with AsyncExitStack() as closing:
             await store.open()
             closing.push_async_callback(store.close)
@@ -52,15 +52,14 @@ class Services:
                 remove_address(folder)
                 closing.callback(remove_address, folder)
             self.operator_key = read_or_make_key(folder)
-            self.rewards = RewardService(store, world, settings.rewards or RewardSettings())
+            self.rewards = RewardService(store, runtime, settings.rewards or RewardSettings())
             closing.push_async_callback(self.rewards.close)
-            self.dweets = DweetService(store, world, settings.dweets, self._mail_delivery())
+            self.dweets = DweetService(store, runtime, settings.dweets, self._mail_delivery())
             closing.push_async_callback(self.dweets.close)
-            handwriting = HandwritingService(world, settings.handwriting)
+            handwriting = HandwritingService(runtime, settings.handwriting)
             closing.push_async_callback(handwriting.close)
-            self.identity = IdentityService(store, world, settings.identity or IdentitySettings())
+            self.identity = IdentityService(store, runtime, settings.identity or IdentitySettings())
             await self.dweets.open()
-            await self.rewards.open()
             for lock, key in settings.dweets.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
             yield self._application(handwriting)
@@ -72,11 +71,11 @@ class Services:
             HandwritingRoutes(handwriting, cors=gateway.cors),
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
-            OperatorRoutes(self.operator_key, self.world.clock, self._operator_calls()),
+            OperatorRoutes(self.operator_key, self.runtime.clock, self._operator_calls()),
             PageRoutes(self.dweets),
         ]
         proxies = Proxies(gateway.trusted_proxies) if gateway.trusted_proxies else None
-        return Application(routes, gateway.hosts, proxies, self.world.timings.wrong_key)
+        return Application(routes, gateway.hosts, proxies, self.runtime.timings.wrong_key)
 
     def _operator_calls(self) -> OperatorCalls:
         records = self.store.records
@@ -94,5 +93,5 @@ class Services:
     def _mail_delivery(self) -> MailFolder | SmtpDelivery:
         folder, smtp = self._configuration.gateway.folder, self._configuration.dweets.smtp
         if smtp is not None:
-            return SmtpDelivery(smtp, self.world.timings.mail_limit)
+            return SmtpDelivery(smtp, self.runtime.timings.mail_limit)
         return MailFolder(folder and folder / "outbox")

@@ -1,6 +1,6 @@
 """Hourly means of 10 million archived dweets: ``python -m tests.benchmarks.archive [--rounds N]``.
 
-Ours: ``tk.dweets.archive(folder).sql(...)``. The peer: DuckDB called by hand on the same files, with the same answer.
+Ours: ``toolkit.Archive(folder).sql(...)``. The peer: DuckDB called by hand on the same files, with the same answer.
 Each round asks both in turn, in a process of its own for the largest memory. Then how many rows a second the writer
 takes, and what `add_frame` costs against pyarrow's `write_table` on the same frame with a column of JSON beside it.
 """

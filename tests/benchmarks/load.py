@@ -14,8 +14,11 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from typing import NamedTuple
+
+import psutil
 
 from tests.benchmarks.peers import Peer, program
 
@@ -48,24 +51,37 @@ def content_at_random(chance: random.Random) -> str:
     return json.dumps({name: round(chance.uniform(-50, 1500), chance.randint(0, 4)) for name in names})
 
 
-def wrk(peer: Peer, requests: Iterable[bytes], connections: int, seconds: float) -> float:
-    """Return requests a second, as wrk counts them; refuses to count errors as responses."""
+def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
+    """Return the CPU time that these processes have used so far, user and system."""
+    times = [process.cpu_times() for process in processes]
+    return sum(one.user + one.system for one in times)
+
+
+class Reached(NamedTuple):
+    """How many requests or deliveries there were, and how many a second."""
+
+    count: int
+    a_second: float
+
+
+def wrk(peer: Peer, requests: Iterable[bytes], connections: int, seconds: float) -> Reached:
+    """Return what wrk counts; refuses to count errors as responses."""
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script, tempfile.NamedTemporaryFile("wb") as file:
         script.write(_SCRIPT)
         script.flush()
         file.write(b"\0".join(requests))
         file.flush()
-        command = [program("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{round(seconds)}s", "-s", script.name]
+        command = [program("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--timeout", "30s"]
         start = str(random.randrange(REQUESTS))
-        command += [f"http://127.0.0.1:{peer.port}", "--", file.name, start]
+        command += ["-s", script.name, f"http://127.0.0.1:{peer.port}", "--", file.name, start]
         result = subprocess.run(command, capture_output=True, text=True)
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.*)", result.stdout)
     if bad:
         raise RuntimeError(f"{peer.name}: {bad[0]}")
-    found = re.search(r"Requests/sec:\s+([\d.]+)", result.stdout)
+    found = re.search(r"(\d+) requests in .*Requests/sec:\s+([\d.]+)", result.stdout, re.DOTALL)
     if found is None:
         raise RuntimeError(result.stdout + result.stderr)
-    return float(found[1])
+    return Reached(int(found[1]), float(found[2]))
 
 
 def reply_to(peer: Peer, request: bytes) -> bytes:
@@ -112,8 +128,8 @@ class Audience:
         self._selector.close()
 
 
-def fan_out(peer: Peer, posts: int) -> float:
-    """Return deliveries a second to 100 listeners of one thing."""
+def fan_out(peer: Peer, posts: int) -> Reached:
+    """Return the deliveries to 100 listeners of one thing."""
     thing, content, mark = "crowded", '{"celsius": 21.5, "room": "kitchen"}', b"kitchen"
     audience = Audience(peer, thing, mark, LISTENERS)
     audience.hear(lambda: True, silence=0.3)  # a message from before, if the server sends one
@@ -128,7 +144,7 @@ def fan_out(peer: Peer, posts: int) -> float:
     delivered = audience.deliveries - before
     if delivered < posts * LISTENERS * 0.999:
         raise RuntimeError(f"{peer.name} delivered {delivered} of {posts * LISTENERS}")
-    return delivered / (ended - started)
+    return Reached(delivered, delivered / (ended - started))
 
 
 def _publish(port: int, one: bytes, posts: int, sent: threading.Event) -> None:

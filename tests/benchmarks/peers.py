@@ -1,4 +1,7 @@
-"""The gateway and its peers as processes on 127.0.0.1: nchan (nginx, memory only), webdis over Redis (durable)."""
+"""The gateway and its peers as processes on 127.0.0.1.
+
+Durable peers are webdis and a program on Starlette, on one Redis that syncs every write; nchan (nginx) is memory only.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import functools
 import http.client
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -13,19 +17,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import psutil
 import redis
+
+from tests.conftest import ROOT
 
 
 class Peer(NamedTuple):
     """A running server, and how its operations are written as HTTP requests.
 
     ``post`` takes a thing and a content (JSON text); ``latest``, ``history`` and ``listen`` take a thing. ``fill``
-    stores contents of a thing without being measured. None: the server has no such operation.
+    stores contents of a thing without being measured. None: the server has no such operation. ``processes`` are all
+    that work for it.
     """
 
     name: str
@@ -35,6 +43,7 @@ class Peer(NamedTuple):
     latest: Callable[[str], bytes] | None = None
     history: Callable[[str], bytes] | None = None
     fill: Callable[[str, Sequence[str]], None] | None = None
+    processes: Sequence[psutil.Process] = ()
 
 
 def get(path: str, **headers: str) -> bytes:
@@ -70,19 +79,24 @@ def free_port() -> int:
         return port
 
 
+def with_children(pid: int) -> list[psutil.Process]:
+    """Return a process and those that it has started."""
+    return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+
+
 @contextmanager
-def running(command: Sequence[str], port: int) -> Iterator[None]:
-    """Run a server until the end of the block; wait until it accepts connections."""
+def running(command: Sequence[str], port: int) -> Iterator[list[psutil.Process]]:
+    """Run a server until the end of the block; wait until it accepts connections, and give its processes."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
+        for _ in range(600):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             if process.poll() is not None:
                 raise Missing(f"{command[0]} ended with {process.returncode}")
             time.sleep(0.05)
-        yield
+        yield with_children(process.pid)
     finally:
         process.terminate()
         process.wait(10)
@@ -96,10 +110,14 @@ def gateway(folder: Path) -> Iterator[Peer]:
 
 
 @contextmanager
-def gateway_with(name: str, *options: str) -> Iterator[Peer]:
-    """The gateway with these options of its command line; it says when all of its processes accept calls."""
+def gateway_with(
+    name: str, *options: str, checkout: Path = ROOT, others: Sequence[psutil.Process] = ()
+) -> Iterator[Peer]:
+    """The gateway of a checkout with these options of its command line; `others` are processes of its store."""
     command = [sys.executable, "-m", "toolkit", "gateway", "--port", "0", "--log-level", "error", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}
+    )
     assert process.stdout is not None
     try:
         url = process.stdout.readline()
@@ -114,6 +132,7 @@ def gateway_with(name: str, *options: str) -> Iterator[Peer]:
             latest=lambda thing: get(f"/get/latest/dweet/for/{thing}"),
             history=lambda thing: get(f"/get/dweets/for/{thing}"),
             fill=functools.partial(_fill_gateway, port),
+            processes=[*with_children(process.pid), *others],
         )
     finally:
         process.terminate()
@@ -122,18 +141,18 @@ def gateway_with(name: str, *options: str) -> Iterator[Peer]:
 
 
 @contextmanager
-def durable_redis(folder: Path) -> Iterator[int]:
-    """A Redis that syncs every write (``appendfsync always``); gives its port."""
+def durable_redis(folder: Path) -> Iterator[tuple[int, list[psutil.Process]]]:
+    """A Redis that syncs every write (``appendfsync always``); gives its port and its processes."""
     port = free_port()
     redis = [program("redis-server", "redis-server"), "--port", str(port), "--bind", "127.0.0.1"]
     redis += ["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--dir", str(folder)]
-    with running(redis, port):
-        yield port
+    with running(redis, port) as processes:
+        yield port, processes
 
 
 @contextmanager
-def webdis_on(redis_port: int, folder: Path) -> Iterator[Peer]:
-    """Webdis over the Redis at this port."""
+def webdis_on(redis_port: int, others: Sequence[psutil.Process], folder: Path) -> Iterator[Peer]:
+    """Webdis over the Redis at this port, which has these processes."""
     port = free_port()
     settings = {
         "redis_host": "127.0.0.1",
@@ -150,7 +169,7 @@ def webdis_on(redis_port: int, folder: Path) -> Iterator[Peer]:
     }
     config = folder / "webdis.json"
     config.write_text(json.dumps(settings))
-    with running([program("webdis", "webdis"), str(config)], port):
+    with running([program("webdis", "webdis"), str(config)], port) as processes:
         # A list, not a stream: webdis cannot write a stream's nested reply as JSON. Not trimmed: one command a POST.
         form = "application/x-www-form-urlencoded"
         yield Peer(
@@ -161,6 +180,26 @@ def webdis_on(redis_port: int, folder: Path) -> Iterator[Peer]:
             latest=lambda thing: get(f"/LINDEX/{thing}/0"),
             history=lambda thing: get(f"/LRANGE/{thing}/0/499"),
             fill=functools.partial(_fill_redis, redis_port),
+            processes=[*processes, *others],
+        )
+
+
+@contextmanager
+def starlette_on(redis_port: int, others: Sequence[psutil.Process]) -> Iterator[Peer]:
+    """The program `starlette_peer` over the Redis at this port; uv installs what it needs beside this environment."""
+    port, packages = free_port(), ("starlette>=1,<2", "uvicorn[standard]>=0.30,<1", "redis[hiredis]>=8,<9", "orjson<4")
+    command = [program("uv", "uv"), "run", "--no-project", *(f"--with={package}" for package in packages)]
+    script = Path(__file__).with_name("starlette_peer.py")
+    with running([*command, "python", str(script), str(port), str(redis_port)], port) as processes:
+        yield Peer(
+            "starlette+redis",
+            port,
+            post=lambda thing, content: post(f"/dweet/for/{thing}", content, "application/json"),
+            listen=lambda thing: b"",
+            latest=lambda thing: get(f"/get/latest/dweet/for/{thing}"),
+            history=lambda thing: get(f"/get/dweets/for/{thing}"),
+            fill=functools.partial(_fill_streams, redis_port),
+            processes=[*processes, *others],
         )
 
 
@@ -177,6 +216,13 @@ def _fill_gateway(port: int, thing: str, contents: Sequence[str]) -> None:
 def _fill_redis(port: int, thing: str, contents: Sequence[str]) -> None:
     with redis.Redis("127.0.0.1", port) as client:
         client.lpush(thing, *contents)
+
+
+def _fill_streams(port: int, thing: str, contents: Sequence[str]) -> None:
+    with redis.Redis("127.0.0.1", port) as client, client.pipeline(transaction=False) as pipeline:
+        for content in contents:
+            pipeline.xadd(f"dweets:{thing}", {"dweet": content})
+        pipeline.execute()
 
 
 @contextmanager
@@ -204,53 +250,51 @@ http {{
 }}
 """
     )
-    with running([program("nginx", "nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf")], port):
+    with running([program("nginx", "nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf")], port) as processes:
         yield Peer(
             "nchan",
             port,
             post=lambda thing, content: post(f"/pub/{thing}", content, "application/json"),
             listen=lambda thing: get(f"/sub/{thing}", Accept="text/event-stream"),
+            processes=processes,
         )
 
 
 @contextmanager
-def all_peers() -> Iterator[list[Peer]]:
-    """The gateway first, then each peer that is installed: webdis and a gateway on one Redis, and nchan."""
+def all_peers(before: Path | None) -> Iterator[list[Peer]]:
+    """The gateway, that of the checkout `before`, and each peer that is installed."""
     with ExitStack() as stack:
-        peers = []
-        for start in (_embedded, _on_one_redis, _memory_only):
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-            folder.chmod(0o777)
+        peers: list[Peer] = []
+
+        def start(make: Callable[..., AbstractContextManager[Any]], *arguments: Any, **options: Any) -> Any:
             try:
-                peers += stack.enter_context(start(folder))
+                return stack.enter_context(make(*arguments, **options))
             except Missing as missing:
                 print(f"left out: {missing}")
-        yield peers
+                return None
 
+        def folder() -> Path:
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+            path.chmod(0o777)
+            return path
 
-@contextmanager
-def _embedded(folder: Path) -> Iterator[list[Peer]]:
-    with gateway(folder) as peer:
-        yield [peer]
-
-
-@contextmanager
-def _on_one_redis(folder: Path) -> Iterator[list[Peer]]:
-    with durable_redis(folder) as port, webdis_on(port, folder) as peer:
-        store = f"redis://127.0.0.1:{port}?timeout=30&prefix=bench:"
-        with gateway_with("gateway on redis", "--store", store) as on_redis:
-            yield [peer, on_redis]
-
-
-@contextmanager
-def _memory_only(folder: Path) -> Iterator[list[Peer]]:
-    with nchan(folder) as peer:
-        yield [peer]
+        peers.append(start(gateway, folder()))
+        if before is not None:
+            peers.append(start(gateway_with, "before", "--data", str(folder()), checkout=before))
+        if redis := start(durable_redis, folder()):
+            port, processes = redis
+            peers.append(start(webdis_on, port, processes, folder()))
+            peers.append(start(starlette_on, port, processes))
+            store = f"redis://127.0.0.1:{port}?timeout=30&prefix=bench:"
+            peers.append(start(gateway_with, "gateway on redis", "--store", store, others=processes))
+        peers.append(start(nchan, folder()))
+        yield [peer for peer in peers if peer is not None]
 
 
 def seconds_and_rounds(description: str | None) -> argparse.Namespace:
-    """Read the options: how long each measurement takes, and how many rounds are made."""
+    """Read the options: how long each measurement takes, how many rounds are made, and another checkout."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="such as that of the commit before a change")
     return parser.parse_args()

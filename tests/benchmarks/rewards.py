@@ -1,13 +1,15 @@
 """Mobile rewards: moments a second through HTTP with durable decisions, and the seconds of a what-if.
 
-Run it by hand: ``python -m tests.benchmarks.rewards [moments] [events]``. The gateway keeps everything in a
-temporary folder (RocksDB, every batch synced); the 16 connections live in a process of their own.
+Run it by hand: ``python -m tests.benchmarks.rewards [moments] [events]``. The gateway keeps everything in a temporary
+folder (RocksDB, every batch synced), then on a Redis (``appendfsync always``) of its own; the 64 connections live in a
+process of their own. The CPU time is that of the gateway's process, and steadier than the rate.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,11 +17,14 @@ import time
 import uuid
 from datetime import UTC, datetime
 
+import psutil
+
 from tests.conftest import operator_of
+from tests.redis_servers import RedisServer
 from toolkit import Gateway
 
-CONNECTIONS = 16
-DEVICES_PER_CONNECTION = 50
+CONNECTIONS = 64
+DEVICES_PER_CONNECTION = 20
 SETTINGS = {
     "partners": [{"gatewaykey": "key", "company_token": "acme", "apps": ["app"]}],
     "rules": {"seed": 7, "rewards": [{"id": "drink", "title": "A cold drink", "stock": 1_000_000}]},
@@ -51,22 +56,31 @@ async def _connection(port: int, moments: int, ready: asyncio.Barrier) -> None:
     writer.close()
 
 
-async def _load(port: int, moments: int) -> float:
+async def _load(port: int, moments: int, pid: int) -> tuple[float, float]:
+    """Return moments a second, and the CPU seconds of the gateway's process for each."""
     ready = asyncio.Barrier(CONNECTIONS + 1)
     tasks = [asyncio.ensure_future(_connection(port, moments // CONNECTIONS, ready)) for _ in range(CONNECTIONS)]
     await ready.wait()
-    started = time.perf_counter()
+    started, cpu_before = time.perf_counter(), _cpu_seconds(pid)
     await asyncio.gather(*tasks)
-    return moments // CONNECTIONS * CONNECTIONS / (time.perf_counter() - started)
+    sent = moments // CONNECTIONS * CONNECTIONS
+    return sent / (time.perf_counter() - started), (_cpu_seconds(pid) - cpu_before) / sent
 
 
-def moments_a_second(moments: int) -> tuple[float, int]:
-    """Return moments a second through HTTP, and how many decisions were on disk afterwards."""
-    with tempfile.TemporaryDirectory() as folder, Gateway(folder, config={"rewards": SETTINGS}) as gateway:
-        port = gateway.base_url.rpartition(":")[2]
-        command = [sys.executable, "-m", "tests.benchmarks.rewards", "--load", port, str(moments)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        return float(done.stdout), len(operator_of(gateway).decisions())
+def _cpu_seconds(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def print_moments(title: str, gateway: Gateway, moments: int) -> None:
+    """Print moments a second through HTTP, and the CPU time of the gateway for each."""
+    port = gateway.base_url.rpartition(":")[2]
+    command = [sys.executable, "-m", "tests.benchmarks.rewards", "--load", port, str(moments), str(os.getpid())]
+    with gateway:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+        rate, cpu = map(float, done.stdout.split())
+        kept = len(operator_of(gateway).decisions())
+    print(f"{title}: {rate:,.0f} moments a second, {1e6 * cpu:,.0f} us of CPU each ({kept:,} decisions kept)")
 
 
 def simulate_seconds(events: int) -> float:
@@ -80,13 +94,15 @@ def simulate_seconds(events: int) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Print both numbers."""
+    """Print all figures."""
     if arguments[:1] == ["--load"]:
-        print(asyncio.run(_load(int(arguments[1]), int(arguments[2]))))
+        print(*asyncio.run(_load(*map(int, arguments[1:]))))
         return
     moments, events = [int(text) for text in [*arguments, *["20000", "100000"][len(arguments) :]]]
-    rate, kept = moments_a_second(moments)
-    print(f"moments through HTTP, {CONNECTIONS} connections, durable: {rate:,.0f} a second ({kept:,} decisions kept)")
+    with tempfile.TemporaryDirectory() as folder:
+        print_moments("on a folder", Gateway(folder, config={"rewards": SETTINGS}), moments)
+    with RedisServer(appendonly="yes", appendfsync="always") as redis:
+        print_moments("on Redis", Gateway(store=redis.url, config={"rewards": SETTINGS}), moments)
     print(f"simulate {events:,} moments: {simulate_seconds(events):.2f} s")
 
 

@@ -2,15 +2,13 @@
 
 10,000 things at random, contents of 1 to 8 numbers, 64 calls in flight, from one process. The embedded store syncs
 every batch and Redis has ``appendfsync always``; both are measured without a disk too. The stores take turns, and
-Redis runs beside them on the same machine. ``--folder-of 1_000_000`` fills a folder with so many dweets instead, and
-measures how fast a gateway starts on it and how much memory it needs.
+Redis runs beside them on the same machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import http.client
 import json
 import random
 import statistics
@@ -21,15 +19,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psutil
 import redis
 import uvloop
 
 from tests.benchmarks.peers import program, running
-from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
-from toolkit.dweets import wire
-from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.stores import NewEntry, Store
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.redis.store import RedisStore
@@ -102,64 +96,14 @@ async def run(makers: dict[str, Callable[[], Store]], rounds: int, appends: int)
             print(f"{operation:22} {name:26} {a_second:10,.0f}/s  {own:8.1f} us CPU  {a_second / base:5.2f} x {first}")
 
 
-async def fill(folder: Path, dweets: int) -> None:
-    """Fill a folder with dweets of 10,000 things."""
-    chance, store = random.Random(1), EmbeddedStore(folder, now)
-    await store.open()
-    for start in range(0, dweets, 1_000):
-        drafts = []
-        for number in range(start, min(start + 1_000, dweets)):
-            thing, at = f"thing-{chance.randrange(THINGS)}", START + number
-            record = wire.dweet_record(thing, at, content(chance))
-            drafts.append((thing, NewEntry(at, str(uuid4()), record)))
-        await asyncio.gather(*(store.journals.append(journal_of(thing), [draft], KEEP) for thing, draft in drafts))
-    await store.close()
-
-
-def measure_start(folder: Path) -> None:
-    """Start a gateway on a folder; print how long its first answer takes, and its memory after 100 things were read."""
-    for _ in range(3):
-        started = time.perf_counter()
-        with GatewayProcess(None) as empty:
-            bare = time.perf_counter() - started
-            least = psutil.Process(empty.pid).memory_info().rss
-        started = time.perf_counter()
-        with GatewayProcess(folder) as gateway:
-            ready = time.perf_counter() - started
-            connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
-
-            def ask(thing: int) -> int:
-                connection.request("GET", f"/get/dweets/for/thing-{thing}")  # noqa: B023
-                return len(connection.getresponse().read())  # noqa: B023
-
-            begun = time.perf_counter()
-            ask(0)
-            first = time.perf_counter() - begun
-            size = sum(ask(thing) for thing in range(100))
-            connection.request("GET", "/get/stats")
-            connection.getresponse().read()
-            memory = psutil.Process(gateway.pid).memory_info().rss
-            connection.close()
-        print(
-            f"process ready after {ready:.2f} s ({bare:.2f} s without a folder); first answer {first * 1000:.1f} ms "
-            f"later; {memory / 1e6:.0f} MB after 100 things, {size / 1e6:.1f} MB of answers "
-            f"({least / 1e6:.0f} MB without a folder)"
-        )
-
-
 def main() -> None:
     """Start the Redis servers, measure, stop them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--appends", type=int, default=20_000)
-    parser.add_argument("--folder-of", type=int, metavar="DWEETS")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if given.folder_of:
-            asyncio.run(fill(Path(folder) / "store", given.folder_of))
-            measure_start(Path(folder) / "store")
-        else:
-            measure_all(Path(folder), given.rounds, given.appends)
+        measure_all(Path(folder), given.rounds, given.appends)
 
 
 def measure_all(folder: Path, rounds: int, appends: int) -> None:

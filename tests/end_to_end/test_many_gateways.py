@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Caller, operator_of
-from tests.gateway.rewards.test_ledger import SCARCE
+from tests.gateway.rewards.ledgers import SCARCE
 from tests.identity_lab import CLIENTS, Wire
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
@@ -250,15 +250,11 @@ def test_a_stock_of_100_gives_100_rewards_across_gateways(pair: tuple[Gateway, G
     assert decisions[1].equals(decisions[0])
 
 
-def test_idempotency_keys_and_sessions_are_shared(pair: tuple[Gateway, Gateway]) -> None:
+def test_a_session_means_the_same_at_both(pair: tuple[Gateway, Gateway]) -> None:
     callers = [RewardCaller(gateway) for gateway in pair]
     device = {"device_id": str(uuid.uuid4())}
-    headers = "Content-Type: application/json\r\nIdempotency-Key: once\r\n"
     callers[0].post(session_start(), **device)
-    body = json.dumps({**MOMENT, **device}).encode()
-    answers = [caller.send(body, headers=headers) for caller in callers]
-    assert answers[0].body == answers[1].body
-    assert answers[0].headers["x-reward-decision"] == answers[1].headers["x-reward-decision"]
+    callers[1].reason(**device)
     # A session that is started anew at the other is the one that the first goes on with.
     callers[1].post(session_start(), **device)
     for caller in callers:

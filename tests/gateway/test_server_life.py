@@ -94,7 +94,7 @@ def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailable, match="is in use by a gateway of this process: stop that"):
             Gateway(tmp_path)
         threads = sorted(name for name in own_threads() if name.startswith("gateway-store"))
-        assert threads == ["gateway-store-reads", "gateway-store-writes"]
+        assert threads == ["gateway-store-reads"]
 
 
 def test_folder_is_released_when_the_start_fails(tmp_path: Path) -> None:

@@ -38,6 +38,20 @@ def test_the_import_loads_no_large_library() -> None:
     assert not large & loaded
 
 
+def test_a_client_loads_no_module_of_the_gateway() -> None:
+    program = """
+import sys, toolkit
+with toolkit.connect("http://127.0.0.1:9") as tk:
+    tk.dweets, tk.handwriting, tk.rewards, tk.identity, tk.operator
+    [getattr(toolkit, name) for name in toolkit.__all__ if name != "Gateway"]
+print(*sys.modules)
+"""
+    loaded = {name.split(".")[0] for name in output_of(program).split()}
+    assert {"pandas", "ipywidgets"} <= loaded
+    gateway = {"cachetools", "filelock", "httptools", "pydyf", "redis", "rocksdict", "uharfbuzz", "uvloop"}
+    assert not ({"toolkit_gateway", "duckdb", "dask"} | gateway) & loaded
+
+
 INTERRUPT = """
 import importlib.abc, signal, sys
 import toolkit

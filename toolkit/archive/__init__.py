@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Archive"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"Archive": "toolkit.archive.archive"}, extra="archive")
+__getattr__, __dir__ = lazy_names(__name__, {"Archive": "toolkit.archive.archive"})

@@ -1,4 +1,4 @@
-"""Read an archive as frames, and add frames: `Archive`, which ``tk.dweets.archive(folder)`` returns."""
+"""Read an archive as frames, and add frames: `Archive`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from toolkit.archive.writer import ArchiveWriter
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
-from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
+from toolkit.errors import ArchiveUnusable, InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_range
+from toolkit.system.nearest_name import missing_names
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -161,11 +162,16 @@ class Archive:
         Returns
         -------
         pandas.DataFrame
-            Oldest first, with the index, columns and dtypes of ``tk.dweets.history``; no rows for an unknown thing.
+            Oldest first, with the index, columns and dtypes of ``tk.dweets.history``. A warning names things without
+            any dweet, or fields in `columns` that no dweet has, with the nearest name.
         """
         start, end = utc_range(since, until)
         names = checked_names(things)
         tables = self._retry(lambda: [self._history_table(name, start, end, n) for name in names])
+        empty = [name for name, table in zip(names, tables, strict=True) if not len(table)]
+        if unknown := [name for name in empty if not thing_files(self.folder, name)]:
+            known = list(all_files(self.folder))
+            warn_caller(missing_names("the archive has no dweet of", "thing", unknown, len(names), known))
         table = pa.concat_tables([_HISTORY.empty_table(), *tables])
         times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
         if not times.is_monotonic_increasing:  # several things, a clock that was set back, or a frame added late

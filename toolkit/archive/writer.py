@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-import filelock
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +37,7 @@ from toolkit.archive.parquet_files import (
     table_of_rows,
     write_parquet,
 )
-from toolkit.errors import ArchiveUnusable
+from toolkit.errors import ArchiveUnusable, needs_extra
 from toolkit.public_api import Closable
 
 _MOST_ROWS, _MOST_BYTES = 1_048_576, 256 * 1024 * 1024
@@ -52,6 +51,8 @@ class ArchiveWriter(Closable):
     """
 
     def __init__(self, folder: Path, seconds_to_remove: float = 60.0) -> None:
+        with needs_extra("archive"):  # reading an archive needs no extra
+            import filelock
         self.folder = folder
         self._seconds_to_remove = seconds_to_remove
         self._restarted: set[str] = set()

@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument
 from toolkit.frames import check_columns_differ
+from toolkit.system.nearest_name import missing_names
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Kind = Literal["number", "boolean", "text"]
@@ -77,6 +78,9 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
     if fields is None:
         return drawable_columns(frame, NUMBERS)
     chosen, offered = [fields] if isinstance(fields, str) else list(fields), drawable_columns(frame, kinds)
+    if missing := [name for name in chosen if name not in frame.columns]:
+        known = [name for name in offered if name != "thing"]
+        raise InvalidArgument(missing_names("the frame does not have", "field", missing, len(chosen), known))
     if wrong := [name for name in chosen if name not in offered]:
         drawable = "cannot be drawn; numbers, truth values and texts"
         problem = "holds no numbers; numbers" if kinds == NUMBERS else drawable

@@ -13,6 +13,7 @@ from toolkit.cli.process import one_line_errors
 from toolkit.cli.record import record
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write
+from toolkit.errors import needs_extra
 from toolkit_gateway.cli.config import config
 from toolkit_gateway.cli.gateway import gateway
 from toolkit_gateway.cli.lock import lock
@@ -23,7 +24,7 @@ COMMANDS = [config, doctor, gateway, history, lab, lock, move, post, record, tai
 
 class _ToolkitGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
-        with one_line_errors():
+        with one_line_errors(), needs_extra("gateway"):
             return super().invoke(ctx)
 
 

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -11,13 +12,17 @@ from pathlib import Path
 import click
 
 from toolkit.cli.options import DEFAULT_PORT, is_listening
-from toolkit.errors import install_command
+from toolkit.errors import install_command, libraries_of
 from toolkit.system.files import APPLICATION, gateway_folder
+
+_NO_GATEWAY = (
+    "no `toolkit.Gateway`, no `toolkit.connect()` without a URL, no `toolkit` config, gateway, lab, lock and move"
+)
 
 
 def _findings() -> list[tuple[str, object, str]]:
     """Return what was checked, what was found (None if missing, or if the port is taken), and advice for None."""
-    folder, jupyter = gateway_folder(), install_command("lab")
+    folder, jupyter, archive = gateway_folder(), install_command("lab"), install_command("archive")
     taken = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
     free = None if is_listening("127.0.0.1", DEFAULT_PORT) else "free"
     mail_server = "smtp://127.0.0.1:25" if is_listening("127.0.0.1", 25) else None
@@ -27,14 +32,20 @@ def _findings() -> list[tuple[str, object, str]]:
     return [
         ("data folder", _if_writable(folder), f"{folder} cannot be written: give --data another folder"),
         (f"port {DEFAULT_PORT}", free, taken),
+        ("gateway", _if_complete("gateway"), f"{_NO_GATEWAY}; run: {install_command('gateway')}"),
         ("JupyterLab", _version("jupyterlab"), f"`toolkit lab` cannot start; run: {jupyter}"),
         ("ipykernel", _version("ipykernel"), f"notebooks have no Python; run: {jupyter}"),
-        ("DuckDB", _version("duckdb"), "archives have no SQL queries: install the extra [archive]"),
-        ("Dask", _version("dask"), "archives have no .dask(): install the extra [archive]"),
+        ("DuckDB", _version("duckdb"), f"`toolkit.Archive` has no SQL queries; run: {archive}"),
+        ("Dask", _version("dask"), f"`toolkit.Archive` has no .dask(); run: {archive}"),
         ("mail server", mail_server, no_mail_server),
         ("Redis", redis, "gateways that share a store need one elsewhere; its tests are skipped"),
         ("Chromium", chromium, "tests in the browser are skipped"),
     ]
+
+
+def _if_complete(extra: str) -> str | None:
+    libraries = [re.split(r"[^\w-]", library)[0] for library in libraries_of(extra)]
+    return "its libraries are installed" if all(map(_version, libraries)) else None
 
 
 def _if_writable(folder: Path) -> Path | None:

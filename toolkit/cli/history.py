@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.process import json_text, write_bytes, write_text
+from toolkit.cli.process import json_text, terminal_safe, write_bytes, write_text
 from toolkit.dweets.content_leaves import column_type, content_columns
 from toolkit.dweets.wire import HISTORY_LENGTH
 from toolkit.system.csv_files import escaped_formula
@@ -55,9 +55,12 @@ def history(
     calls = dweet_calls(url)
     if (since, until, last) == (None, None, None):
         last = HISTORY_LENGTH
-    records = read_history(calls, thing, key, Selection.checked(last, since, until), sys.stderr.isatty())
+    selection = Selection.checked(last, since, until)
+    records, without_dweet = read_history(calls, [thing], key, selection, sys.stderr.isatty())
+    if without_dweet:
+        raise click.ClickException(terminal_safe(calls.no_dweet_text([thing])))
     if not records:
-        raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
+        raise click.ClickException(f"there are no dweets of {thing} in this time")
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
     elif parquet_file is not None:

@@ -30,11 +30,6 @@ def environment_option(*names: str, **attributes: Any) -> Callable[[CommandT], C
     return click.option(*names, envvar=variable, show_envvar=True, **attributes)
 
 
-STORE = environment_option(
-    "--store",
-    metavar="URL",
-    help="Store all data in the Redis at redis://[user:password@]host[:port][/db], which several gateways may share.",
-)
 URL = environment_option(
     "--url",
     metavar="URL",

@@ -1,11 +1,9 @@
 """How commands read, write, log and end: JSON lines, errors in one line, closed pipes, signals."""
 
 import json
-import logging
 import os
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -111,26 +109,3 @@ def handling_end_signals(handler: Callable[[int, FrameType | None], None]) -> It
     finally:
         for number, earlier_handler in previous.items():
             signal.signal(number, earlier_handler)
-
-
-@contextmanager
-def end_signal_event() -> Iterator[threading.Event]:
-    """Yield an event; a signal of `END_SIGNALS` sets it."""
-    ended = threading.Event()
-    with handling_end_signals(lambda _number, _frame: ended.set()):
-        yield ended
-
-
-def wait_for(ended: threading.Event) -> None:
-    # On Windows, Ctrl-C does not interrupt a wait without a timeout.
-    while not ended.wait(1.0):
-        pass
-
-
-def log_to_stderr(name: str, level: str) -> None:
-    log = logging.getLogger(name)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(level.upper())
-    log.propagate = False

@@ -3,7 +3,7 @@
 import click
 
 from toolkit.cli.options import KEY, URL, dweet_calls
-from toolkit.cli.process import json_text, write_text
+from toolkit.cli.process import json_text, terminal_safe, write_text
 
 
 @click.command(context_settings={"show_default": True})
@@ -22,7 +22,8 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
     """Print the dweets of a thing as they arrive.
 
     A line has the time of a dweet and its content as JSON. If the connection is lost, the command reconnects and prints
-    what it missed, as far as the gateway still has it. Ctrl-C ends the command.
+    what it missed, as far as the gateway still has it. If the thing has no dweet yet, the first line says so. Ctrl-C
+    ends the command.
 
     \b
       toolkit tail kitchen
@@ -35,7 +36,9 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
         dweets.on_connection = lambda is_connected: click.echo(
             "connected again" if is_connected else "the connection is lost; reconnecting", err=True
         )
-        click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
+        # A misspelt name would print nothing for ever.
+        unknown = "" if calls.has_dweet(thing, key) else f"; {terminal_safe(calls.no_dweet_text([thing]))}"
+        click.echo(f"listening to {thing} at {calls.session.base_url}{unknown}", err=True)
         for dweet in dweets:
             if as_json:
                 write_text(f"{json_text(dweet.record())}\n")

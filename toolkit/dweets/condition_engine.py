@@ -63,6 +63,16 @@ _TOO_LARGE_FAULT = "what it returned or threw is too large"
 # If no memory is left for an error, the engine throws null.
 _NULL_FAULT = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
+# What a condition with a word of Python needs instead; a name is Python only where the engine does not know it.
+_PYTHON_OPERATORS = {"and": "&&", "or": "||", "is not": "!==", "is": "===", "not": "!", "elif": "else if"}
+_PYTHON_NAMES = {"None": "null", "True": "true", "False": "false", "len": ".length", "str": "String"}
+_PYTHON_WORDS = "|".join(word.replace(" ", r"\s+") for word in [*_PYTHON_OPERATORS, *_PYTHON_NAMES])
+# Texts, also unfinished ones, are found too, but not as the group.
+_PYTHON_WORD = re.compile(
+    rf"""'(?:\\.|[^'\\])*+(?:'|\Z)|"(?:\\.|[^"\\])*+(?:"|\Z)|(?<![\w$.])({_PYTHON_WORDS})(?![\w$])"""
+)
+_UNKNOWN_NAME = re.compile(r"ReferenceError: (\S+) is not defined")
+
 # The engine interrupts with an error that a condition cannot catch.
 _INTERRUPTED = "InternalError: interrupted"
 
@@ -134,6 +144,8 @@ def _compile(source: str, seconds: float) -> CompiledCondition:
     fault = _compile_fault(_BODY_WRAPPERS, source, seconds)
     if fault is None and _compile_fault([_RETURN_TEST], source, seconds) == _NO_RETURN_ERROR:
         fault = _NO_VALUE_FAULT
+    elif fault is not None:
+        fault += _python_hint(source)
     return CompiledCondition(f"(function(dweet) {{{source}\n}})", fault)
 
 
@@ -156,7 +168,8 @@ def _evaluate(compiled: CompiledCondition, content: bytes, seconds: float) -> Ou
         dweets = context.parse_json(f"[{content.decode('utf-8')}]")
         value = context.eval(_EVALUATION_SCRIPT % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:
-        return None, _first_line(error), False
+        fault = _first_line(error)
+        return None, fault + _unknown_name_hint(fault), False
     except MemoryError:
         return None, _TOO_LARGE_FAULT, False
     if isinstance(value, str):
@@ -164,6 +177,22 @@ def _evaluate(compiled: CompiledCondition, content: bytes, seconds: float) -> Ou
     if value == _FUNCTION_RESULT:
         return None, _FUNCTION_FAULT, False
     return ("true" if value is True else None), None, value is not None
+
+
+def _python_hint(source: str) -> str:
+    """Return what to write in JavaScript for the words of Python in a source; an empty text if it has none."""
+    found = dict.fromkeys(" ".join(word.split()) for word in _PYTHON_WORD.findall(source) if word)
+    words = {**_PYTHON_OPERATORS, **_PYTHON_NAMES}
+    advice = ", ".join(f"{words[word]} for {word}" for word in found)
+    return f"; a condition is JavaScript: write {advice}" if found else ""
+
+
+def _unknown_name_hint(fault: str) -> str:
+    """Return what to write for a name that JavaScript does not know; an empty text for any other fault."""
+    unknown = _UNKNOWN_NAME.match(fault)
+    if unknown is None or unknown[1] in _PYTHON_NAMES:
+        return _python_hint(unknown[1]) if unknown else ""
+    return f"; write dweet.{unknown[1]} for a field, '{unknown[1]}' for a text"
 
 
 def _new_context(seconds: float) -> quickjs.Context:

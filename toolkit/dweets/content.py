@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
@@ -61,6 +62,10 @@ def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 
 def content_of_form(body: bytes) -> bytes:
+    """Return form pairs as a JSON object, or the body if it is a JSON object itself, as of ``curl -d '{...}'``."""
+    if body.lstrip(b" \t\r\n").startswith(b"{"):
+        with suppress(MalformedRequest):  # then it is a form, whose first name begins with a brace
+            return checked_content(body)
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="surrogateescape", max_num_fields=10_000)
     except ValueError:

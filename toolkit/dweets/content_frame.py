@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
-from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns
+from toolkit.dweets.content_leaves import column_type, content_columns, named_leaf_columns, warn_of_missing_columns
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 
@@ -26,18 +26,26 @@ _TEXT_DTYPE = pd.StringDtype(na_value=np.nan)
 
 
 def history_frame(
-    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False
+    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False, quiet: bool = False
 ) -> pd.DataFrame:
-    """Return a frame with index ``created`` and a column for each leaf; `with_thing` adds ``thing``, sorts by time."""
+    """Return a frame with index ``created`` and a column for each leaf; `with_thing` adds ``thing``, sorts by time.
+
+    A warning says which of the `columns` no content has, unless `quiet`.
+    """
     things = None
     if with_thing:
         records = sorted(records, key=itemgetter("created"))
         things = [record["thing"] for record in records]
-    return content_frame([record["content"] for record in records], times_of(records), things, columns)
+    return content_frame([record["content"] for record in records], times_of(records), things, columns, quiet=quiet)
 
 
 def content_frame(
-    contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
+    contents: Sequence[Any],
+    times: pd.DatetimeIndex,
+    things: Sequence[str] | None,
+    columns: Columns,
+    *,
+    quiet: bool = False,
 ) -> pd.DataFrame:
     if columns is None:
         leaves = content_columns(contents)
@@ -46,6 +54,8 @@ def content_frame(
         if things is not None:
             names = ["thing" if name == "content.thing" else name for name in names if name != "thing"]
         leaves = named_leaf_columns(contents, names)
+        if not quiet:
+            warn_of_missing_columns(contents, leaves)
     typed: dict[str, Any] = {name: _typed_column(values) for name, values in leaves.items()}
     if things is not None:
         if "thing" in typed:  # a field of the content, which must not replace the name of the thing

@@ -2,11 +2,12 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from toolkit.errors import warn_caller
+from toolkit.system.nearest_name import missing_names
 
 #: Only the most frequent names get a column: a column for every name of every row could exceed the memory.
 MOST_COLUMNS = 200
@@ -57,9 +58,27 @@ def frequent_leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], 
         return _leaves_of_any_keys(contents)
 
 
-def named_leaf_columns(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Column]:
+def named_leaf_columns(contents: Sequence[Any], names: Sequence[str]) -> dict[str, _Column]:
     objects = [content if type(content) is dict and content else {"content": content} for content in contents]
     return {name: [_leaf(content, name) for content in objects] for name in names}
+
+
+def warn_of_missing_columns(contents: Sequence[Any], columns: dict[str, _Column]) -> None:
+    """Warn of columns whose name no content has."""
+    empty = [name for name, values in columns.items() if values and values.count(None) == len(values)]
+    objects = [content for content in contents if type(content) is dict]
+    # A field that is null in every content is there.
+    if missing := [name for name in empty if not any(_has_leaf(content, name) for content in objects)]:
+        known = list(frequent_leaf_columns(contents)[0])
+        warn_caller(missing_names("no dweet has", "field", missing, len(columns), known))
+
+
+def _has_leaf(content: dict[str, Any], name: str) -> bool:
+    if name in content and not (type(content[name]) is dict and content[name]):
+        return True
+    dots = [position for position, character in enumerate(name) if character == "."]
+    inner = [(content.get(name[:dot]), name[dot + 1 :]) for dot in dots]
+    return any(type(value) is dict and _has_leaf(value, rest) for value, rest in inner)
 
 
 def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401

@@ -1,45 +1,23 @@
-r"""The two formats of a live stream: chunk frames for old clients, server-sent events for browsers and this toolkit.
+r"""Parsers for the two formats of a live stream: server-sent events, and chunk frames from servers without them.
 
-A frame is ``<hex length>\r\n"<the dweet as JSON, encoded again as a JSON string>"\r\n``, all ASCII. The length is
-that of the quoted string; it begins with a zero. Some old clients parse an unfinished line as JSON after each byte:
-they skip the zero, which is a number, but would wait forever at a length that begins with a letter.
+A frame is ``<hex length>\r\n"<the dweet as JSON, encoded again as a JSON string>"\r\n``.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
-
-#: Encodes the sequence number and the record of a dweet for a stream.
-Encoder = Callable[[int, bytes], bytes]
 
 # A length in hexadecimal: eight digits are 4 GB, far above the size of a dweet.
 _FRAME_LENGTH = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _MAX_LINE_BYTES = 16 * 1024 * 1024
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 #: Seconds that a client waits before each attempt to reconnect; the last wait is repeated.
 RECONNECT_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-#: A comment line, so that proxies keep the event stream open and the client sees that the server is alive.
-EVENT_HEARTBEAT = b":\n\n"
 
 
 class StreamedDweet(NamedTuple):
     record: bytes
     sequence: int | None  # None in a frame
-
-
-def encode_frame(sequence: int, record: bytes) -> bytes:
-    text = json.dumps(record.decode("utf-8")).encode("ascii")
-    return b"0%03x\r\n%b\r\n" % (len(text), text)
-
-
-def encode_event(sequence: int, record: bytes) -> bytes:
-    return b"id: %d\ndata: %b\n\n" % (sequence, _LINE_END.sub(b"\ndata: ", record))
-
-
-def encode_position(sequence: int) -> bytes:
-    """Return an event without data; its id is the sequence number after which a client can resume."""
-    return b"id: %d\n\n" % sequence
 
 
 class FrameReader:

@@ -6,10 +6,7 @@ Most successes are ``{"this":"succeeded","by":...,"the":...,"with":...}``. A fai
 
 from __future__ import annotations
 
-import json
 import re
-import time
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from toolkit.endpoint import Endpoint
@@ -56,6 +53,8 @@ MAX_CSV_COLUMNS = 200
 RETENTION_HEADER = "X-Dweet-Retention"
 #: Our own header if a range begins before the oldest dweet that is kept: ``<number deleted>; before=<oldest kept>``.
 GONE_HEADER = "X-Dweet-Gone"
+#: Our own header on the responses about an alert if the gateway has no mail server: mails stay in its outbox.
+MAIL_HEADER, MAIL_KEPT = "X-Dweet-Mail", "kept"
 
 
 class DeletedDweets(NamedTuple):
@@ -113,57 +112,11 @@ def too_large() -> MalformedRequest:
     return MalformedRequest(f"a dweet holds at most {MAX_DWEET_BYTES} bytes", status=413)
 
 
-def json_string(text: str) -> bytes:
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:  # most names
-        return b'"%b"' % text.encode("ascii")
-    return json.dumps(text, ensure_ascii=False).encode("utf-8")
-
-
-def succeeded(by: str, the: str, data: bytes) -> bytes:
-    return b'{"this":"succeeded","by":%b,"the":%b,"with":%b}' % (json_string(by), json_string(the), data)
-
-
-def failed(error: ServiceError) -> bytes:
-    return b'{"this":"failed","with":%d,"because":%b}' % (error.status, json_string(error.message))
-
-
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
     error_class = _CLASS_OF_TEXT.get(text) or class_of_status(status)
     return error_class(text, status=status, service="dweets", request=request)
-
-
-def dweet_record(thing: str, at: int, content: bytes) -> bytes:
-    second, milliseconds = divmod(at, 1000)
-    return b'%b%b.%03dZ","content":%b}' % (_record_start(thing), _second_text(second), milliseconds, content)
-
-
-@lru_cache(16_384)
-def _record_start(thing: str) -> bytes:
-    return b'{"thing":%b,"created":"' % json_string(thing)
-
-
-def receipt(record: bytes, transaction: str) -> bytes:
-    """Return the record with its transaction as the last field."""
-    return b'%b,"transaction":"%b"}' % (record[:-1], transaction.encode("ascii"))
-
-
-def posted(record: bytes, transaction: str) -> bytes:
-    """Return the response to a post: a `receipt` inside `succeeded`."""
-    data = record[:-1], transaction.encode("ascii")
-    return b'{"this":"succeeded","by":"dweeting","the":"dweet","with":%b,"transaction":"%b"}}' % data
-
-
-def created_text(at: int) -> str:
-    """Return milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``."""
-    second, milliseconds = divmod(at, 1000)
-    return f"{_second_text(second).decode('ascii')}.{milliseconds:03d}Z"
-
-
-@lru_cache(256)
-def _second_text(second: int) -> bytes:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode("ascii")
 
 
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -186,19 +139,6 @@ def checked_thing(thing: str) -> str:
     if not is_name(thing):
         raise MalformedRequest(INVALID_THING_NAME)
     return thing
-
-
-def is_callback(text: str) -> bool:
-    return re.fullmatch(r"[A-Za-z_$][A-Za-z0-9_$.\[\]]{0,63}", text) is not None
-
-
-def jsonp_wrapper(callback: str) -> tuple[bytes, bytes]:
-    # The comment keeps browsers from taking the script for another type of content.
-    return b"/**/%b(" % callback.encode("ascii"), b");"
-
-
-def safe_in_script(json_text: bytes) -> bytes:
-    return json_text.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
 
 
 def is_email_address(text: str) -> bool:

@@ -3,12 +3,9 @@
 An envelope has ``RequestId, Status, Description``, a ``Response`` on success and ``AdditionalInfo`` on some failures.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-
-from msgspec import Struct, to_builtins
 
 from toolkit import errors
 from toolkit.identity.wire import MAX_BODY_BYTES, OPERATIONS
@@ -78,8 +75,8 @@ REVOKED_BY_REUSE = "The authentication that came from it has been revoked."
 START_AGAIN = "Start again at authenticateByRedirect."
 PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
-# The AdditionalInfo of an error that the HTTP layer raised, by HTTP status.
-_INFO_OF_HTTP_STATUS = {
+#: The AdditionalInfo of an error that the HTTP layer raised, by HTTP status.
+INFO_OF_HTTP_STATUS = {
     404: "There is no such operation.",
     405: "Use POST.",
     408: "The body did not arrive whole.",
@@ -88,8 +85,6 @@ _INFO_OF_HTTP_STATUS = {
     503: "The gateway cannot keep or read anything right now, try again.",
 }
 
-
-# -- the envelope --------------------------------------------------------------------------------------------
 
 _DIGITS_PATTERN = re.compile(r"[0-9]+")
 
@@ -105,52 +100,9 @@ def refusal(
     return row.error(message, code=code, status=http or row.http, retry_after=retry_after)
 
 
-def success_body(request_id: str, response: Struct) -> bytes:
-    fields = to_builtins(response)
-    return _json({"RequestId": request_id, "Status": 0, "Description": SUCCESS_DESCRIPTION, "Response": fields})
-
-
-def failure_body(request_id: str | None, error: errors.ServiceError) -> bytes:
-    description, info = _texts_of(error)
-    envelope = {"RequestId": request_id, "Status": error.code, "Description": description}
-    return _json(envelope | ({"AdditionalInfo": info} if info else {}))
-
-
-def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceError:
-    """Convert an error of the HTTP layer, such as 404 or 413, to an error with a status of this service."""
-    if error.code in STATUSES:
-        return error
-    if error.status not in _INFO_OF_HTTP_STATUS:
-        return refusal(1)
-    text = "Use GET." if is_phone and error.status == 405 else _INFO_OF_HTTP_STATUS[error.status]
-    return refusal(1 if error.status == 503 else 2, text, http=error.status)
-
-
-def phone_failure(error: errors.ServiceError) -> tuple[int, bytes]:
-    # A phone gets the same response for an expired fingerprint as for a used one.
-    if error.code in (2002, 2003):
-        return 410, _json({"error": STATUSES[2002].description})
-    description, info = _texts_of(error)
-    # Statuses 2 and 1000 describe the phone's own request, so the phone may see the broken rule.
-    return error.status, _json({"error": (info if error.code in (2, 1000) else "") or description})
-
-
-def _texts_of(error: errors.ServiceError) -> tuple[str, str]:
-    """Return the description and the AdditionalInfo of an error of this service."""
-    description = STATUSES[error.code].description
-    return description, error.message.removeprefix(description).strip()
-
-
-def _json(value: dict[str, Any]) -> bytes:
-    # ASCII escapes keep line separators and script endings out of the response.
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-
-
-# -- errors on the client side -------------------------------------------------------------------------------
-
 _INFO_TEXTS = (
     *(value for value in globals().values() if type(value) is str),  # the text constants above
-    *_INFO_OF_HTTP_STATUS.values(),
+    *INFO_OF_HTTP_STATUS.values(),
     *(field.error for operation in OPERATIONS for field in operation.fields),
     *("Retry after 1 seconds.", "1 attempt left.", "2 attempts left."),
 )

@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import html
 import io
-import re
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 import pandas as pd
@@ -21,14 +20,15 @@ from msgspec.structs import asdict
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, UnexpectedReply
+from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
 from toolkit.rewards import wire
 from toolkit.rewards.analysis.rates import boolean_column, check_columns
-from toolkit.rewards.forms import checked_moment_id, new_device_id, start_text
+from toolkit.rewards.names import checked_moment_id, new_device_id, start_text
 from toolkit.secret import Secret
+from toolkit.system.nearest_name import missing_names
 
 MOMENT_COLUMNS = {
     "date": "datetime64[us, UTC]", "moment_id": "str", "device": "str", "test": "bool", "rewarded": "bool",
@@ -158,12 +158,10 @@ class RewardClient(PublicNames):
         """
         online = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
         event = {"id": wire.SESSION_START, "start": start_text(online)}
-        response, _ = self._post({"device_id": device, "events": [event], "test": bool(test)}, None)
+        response, _ = self._post({"device_id": device, "events": [event], "test": bool(test)})
         return declared_frame([{"date": response.date, "device": device, "test": test}], SESSION_COLUMNS)
 
-    def moment(
-        self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
-    ) -> pd.DataFrame:
+    def moment(self, device: str, moment_id: str, *, test: bool = False) -> pd.DataFrame:
         """Submit one rewardable action: ``POST /2.0/web/moment/`` with ``moment_id``.
 
         Parameters
@@ -172,28 +170,22 @@ class RewardClient(PublicNames):
             Your name for the action, 1 to 128 characters; new names need no registration.
         test
             A test moment always earns a reward, uses no stock and counts for no cap.
-        idempotency_key
-            If the same moment is sent again with the same key within a day, the service repeats the first response.
-            The key has 1 to 256 printable ASCII characters.
 
         Returns
         -------
         pandas.DataFrame
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
-            if the server sends no reason). A moment without a reward is a row with ``rewarded=False``.
+            if the server sends no reason). A moment without a reward is a row with ``rewarded=False``. A warning says
+            if the gateway has rules for nearly the same name, but not for `moment_id`.
 
         Raises
         ------
         InvalidArgument
-            `moment_id` or `idempotency_key` is not allowed.
-        MalformedRequest, KeyRejected, Conflict, RateLimited
-            As in `start_session`; Conflict if the idempotency key was used with another body.
+            `moment_id` is not allowed.
+        MalformedRequest, KeyRejected, RateLimited
+            As in `start_session`.
         """
-        if idempotency_key is not None and not re.fullmatch(r"[!-~]([ -~]{0,254}[!-~])?", idempotency_key):
-            raise InvalidArgument(
-                "an idempotency key has 1 to 256 printable ASCII characters, and no space at either end"
-            )
-        return declared_frame([self._send_moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
+        return self._send_moments([(device, moment_id, test)])
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
         """Submit a frame of moments, one request per row, in the order of the rows.
@@ -213,8 +205,7 @@ class RewardClient(PublicNames):
 
         tests = boolean_column(moments["test"]) if "test" in moments.columns else [False] * len(moments)
         rows = list(zip(moments["device"], map(checked_moment_id, moments["moment_id"]), tests, strict=True))
-        bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
-        return declared_frame([self._send_moment(*row, None) for row in bar], MOMENT_COLUMNS)
+        return self._send_moments(tqdm(rows, desc="moments", unit="moment", disable=not progress))
 
     def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series) -> RewardPage:
         """Return the reward page for a row of `moment`, or a frame of one row; notebooks show it in a sandboxed frame.
@@ -234,20 +225,32 @@ class RewardClient(PublicNames):
         page.fetch()
         return page
 
-    def _send_moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
+    def _send_moments(self, moments: Iterable[tuple[str, str, bool]]) -> pd.DataFrame:
+        """Send moments in order; warn of those that are probably misspelt, because the rules have nearly their name."""
+        nearest: dict[str, str] = {}
+        frame = declared_frame([self._send_moment(*moment, nearest) for moment in moments], MOMENT_COLUMNS)
+        if nearest:
+            asked, known = frame["moment_id"].nunique(), list(nearest.values())
+            warn_caller(missing_names("the gateway has no rules for", "moment", list(nearest), asked, known))
+        return frame
+
+    def _send_moment(self, device: str, moment_id: str, test: bool, nearest: dict[str, str]) -> dict[str, Any]:
         name = checked_moment_id(moment_id)
-        response, reason = self._post({"device_id": device, "moment_id": name, "test": bool(test)}, key)
+        response, decision = self._post({"device_id": device, "moment_id": name, "test": bool(test)})
+        number_and_reason, _, near = decision.partition(wire.NEAREST_MOMENT)
+        if near:
+            nearest[name] = unquote(near)
+        reason = number_and_reason.partition("; reason=")[2] or None
         row = {"date": response.date, "moment_id": name, "device": device, "test": test, "reason": reason}
         if response.view is None:
             return {**row, "rewarded": False}
         return {**row, "rewarded": True, "view_id": response.view.id, **asdict(response.view.modal)}
 
-    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_MomentResponse, str | None]:
+    def _post(self, fields: Mapping[str, object]) -> tuple[_MomentResponse, str]:
+        """Return the response and its decision header, such as ``d-000042; reason=DEVICE_CAP``."""
         gatewaykey, app_key = self._credential(wire.GATEWAYKEY), self._credential("app_key")
         body = {"app_key": app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
         headers = {"Accept": "application/json"}
-        if key is not None:
-            headers[wire.IDEMPOTENCY_HEADER] = key
         now = str(int(time.time()))
         query: dict[str, str | Secret] = {wire.CACHE_BUSTER: now, wire.GATEWAYKEY: gatewaykey}
         reply = self._session.call(wire.POST_MOMENT, query=query, body=body, headers=headers)
@@ -258,8 +261,7 @@ class RewardClient(PublicNames):
             response = msgspec.json.decode(reply.body, type=_MomentResponse)
         except (ValueError, RecursionError):
             raise UnexpectedReply(f"the response to {request} is neither a session nor a moment") from None
-        # The header has the form "d-000042; reason=DEVICE_CAP".
-        return response, reply.headers.get(wire.DECISION_HEADER.lower(), "").partition("; reason=")[2] or None
+        return response, reply.headers.get(wire.DECISION_HEADER.lower(), "")
 
 
 class _Modal(msgspec.Struct):

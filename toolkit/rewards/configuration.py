@@ -1,4 +1,4 @@
-"""The settings of mobile rewards: partners, caps, stock, moments, arms. `toolkit config example` shows every key."""
+"""The rules of the reward engine: caps, stock, moments, arms. `toolkit config example` shows every key."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards import wire
-from toolkit.rewards.forms import checked_moment_id
-from toolkit.secret import Secret
+from toolkit.rewards.names import checked_moment_id
 from toolkit.settings import Table, Text, TimeOfDay, check_unique, checked
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -131,27 +129,3 @@ class Configuration(Table, frozen=True):
     @property
     def stock(self) -> int:
         return sum(reward.stock for reward in self.rewards)
-
-
-class Partner(Table, frozen=True):
-    """A company that may call the service: partner key, company token and app keys."""
-
-    gatewaykey: Secret
-    company_token: Annotated[str, Meta(pattern=rf"^{wire.COMPANY_TOKEN_PATTERN}\Z")]
-    apps: frozenset[Secret] = frozenset()
-
-
-class RewardSettings(Table, frozen=True):
-    """The section ``rewards`` of a gateway's configuration."""
-
-    #: Without partners, the service refuses every key.
-    partners: tuple[Partner, ...] = ()
-    rules: Configuration = Configuration()
-    #: The limit of requests per minute for one device at one gateway; None for no limit.
-    calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    #: Refuse unknown fields of a body instead of ignoring them.
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        check_unique("partners", self.partners, "gatewaykey")
-        check_unique("partners", self.partners, "company_token")

@@ -3,13 +3,13 @@
 The gateway and the simulation use the same engine.
 """
 
+import hashlib
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from toolkit.random_streams import RandomStreams
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 
 DAY_MS = 86_400_000
@@ -210,7 +210,9 @@ def _cap_result(reason: str, reward_times: list[int], limit: int) -> tuple[str |
 def random_number(seed: int, *parts: str) -> float:
     """Return a pseudorandom number in [0, 1) that depends only on the seed and the parts."""
     # The lengths are included, so that ("ab",) and ("a", "b") give different numbers.
-    return RandomStreams(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
+    text = f"{seed}\0" + "".join(f"{len(part)}:{part}" for part in parts)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
 
 def _weighted_choice(choices: Sequence[tuple[T, float]], number: float) -> T:

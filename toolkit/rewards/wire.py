@@ -31,11 +31,11 @@ MAX_MOMENT_CHARACTERS = 128
 MAX_START_AGE_SECONDS = 24 * 3600
 MAX_START_AHEAD_SECONDS = 5 * 60
 VIEW_LIFETIME_SECONDS = 24 * 3600
-RESPONSE_LIFETIME_SECONDS = 24 * 3600
-MAX_IDEMPOTENCY_KEY_CHARACTERS = 256
 
 DECISION_HEADER = "X-Reward-Decision"
-IDEMPOTENCY_HEADER = "Idempotency-Key"
+#: In this header, before the percent-encoded name of a moment with rules: the moment of the call, which has no rules of
+#: its own, is probably that one, misspelt.
+NEAREST_MOMENT = "; nearest="
 
 #: A company token, in front of the device ids of users who opted out of advertiser tracking.
 COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
@@ -71,7 +71,6 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "wrong_company_token": Refusal("This company token is not assigned to your key.", "device_id"),
     "bad_r": Refusal("r must be an integer number of seconds since the epoch.", "r"),
-    "bad_idempotency_key": Refusal("Idempotency-Key must have at most 256 printable characters.", IDEMPOTENCY_HEADER),
     "no_gatewaykey": Refusal("The partner key is missing or not valid.", "gatewaykey", 401),
     "bad_gatewaykey": Refusal("The partner key is missing or not valid.", "gatewaykey", 401),
     "unknown_app": Refusal("This app_key is not registered for your key.", "app_key", 403),
@@ -80,12 +79,6 @@ REFUSALS: dict[str, Refusal] = {
     "method_not_allowed": Refusal("Use a method that the header Allow names.", None, 405),
     "not_acceptable": Refusal("Accept must allow application/json.", "Accept", 406),
     "too_slow": Refusal("The body did not arrive in time.", None, 408),
-    "idempotency_key_reused": Refusal(
-        "This Idempotency-Key was used with another body. Take a new one.", IDEMPOTENCY_HEADER, 409
-    ),
-    "idempotency_key_busy": Refusal(
-        "A call with this Idempotency-Key is being answered. Try again.", IDEMPOTENCY_HEADER, 409
-    ),
     "reward_expired": Refusal("This reward has expired.", None, 410),
     "too_large": Refusal(f"The body is larger than {MAX_BODY_BYTES} bytes.", None, 413),
     "wrong_host": Refusal("This gateway does not answer to that host name.", "Host", 421),
@@ -93,6 +86,7 @@ REFUSALS: dict[str, Refusal] = {
     "too_many_requests": Refusal("Too many calls for this device. Try again in {seconds} seconds.", None, 429),
     "too_many_wrong_keys": Refusal("Too many wrong keys. Try again in {seconds} seconds.", None, 429),
     "failed": Refusal("The gateway failed at this request.", None, 500),
+    "too_busy": Refusal("Other gateways were always faster to decide. Try again in {seconds} seconds.", None, 503),
     "unavailable": Refusal("The gateway cannot keep anything right now. Try again.", None, 503),
 }
 #: Codes for errors of the HTTP layer, which have only a status.

@@ -1,7 +1,7 @@
 """The base of all widgets: controls, a status line, a busy state, and a picture where widgets cannot run.
 
 Every control is an attribute and every result a trait, so that code can do whatever a person clicks. The styles are
-in ``widget_family.css``. JupyterLab may call widgets from two threads; `working` and `in_turn` serialise the calls.
+in ``base.css``. JupyterLab may call widgets from two threads; `working` and `in_turn` serialise the calls.
 """
 
 import base64
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import ipywidgets
 import traitlets
@@ -136,10 +136,24 @@ def _close_parts(widget: ipywidgets.Widget) -> None:
             part.close()
 
 
+class ServiceConnection(Protocol):
+    """What widgets need of a `toolkit.Connection`, which imports this package: `service_of` returns its clients."""
+
+    @property
+    def gateway(self) -> Any: ...  # noqa: ANN401
+
+    @property
+    def operator(self) -> Any: ...  # noqa: ANN401
+
+
+def is_connection(value: object) -> bool:
+    # A DataFrame has an attribute "dweets" too, but no "operator".
+    return hasattr(type(value), "operator")
+
+
 def service_of(tk: object, name: str) -> Any:  # noqa: ANN401
     """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
-    # The attribute "operator" tells a connection from a DataFrame, which may have an attribute "dweets" too.
-    if not all(hasattr(type(tk), attribute) for attribute in (name, "operator")):
+    if not is_connection(tk):
         raise InvalidArgument(f"tk is what toolkit.connect() returns, not {described(tk)}")
     return getattr(tk, name)
 

@@ -24,7 +24,7 @@ Tone = Literal["plain", "quiet", "good", "bad"]
 Anchor = Literal["start", "middle", "end"]
 Point = tuple[float, float]
 
-# Colours in a PNG, on white; the colours on a page are in widget_family.css.
+# Colours in a PNG, on white; the colours on a page are in base.css.
 _COLOURS: dict[str, str] = {"plain": "#333333", "quiet": "#6b6b6b", "good": "#1b5e20", "bad": "#b71c1c"}
 _ALIGNMENTS = {"start": "left", "middle": "center", "end": "right"}
 _OPACITY = 0.18

@@ -9,6 +9,8 @@ from toolkit.cli.options import environment_option
 
 
 def _read_tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
     from toolkit_gateway.configuration import tables_of
 
     return tables_of(path)
@@ -22,6 +24,12 @@ CONFIG = environment_option(
     callback=_read_tables,
     help="Take settings, partners, clients and subscribers from this TOML or JSON file; options override the file. "
     "`toolkit config example` prints one.",
+)
+
+STORE = environment_option(
+    "--store",
+    metavar="URL",
+    help="Store all data in the Redis at redis://[user:password@]host[:port][/db], which several gateways may share.",
 )
 
 

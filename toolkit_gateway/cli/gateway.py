@@ -1,15 +1,19 @@
 """`toolkit gateway`: the gateway as a process, until a signal."""
 
 import gc
-from collections.abc import Mapping
+import logging
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, STORE, environment_option
-from toolkit.cli.process import end_signal_event, log_to_stderr, wait_for
+from toolkit.cli.options import DEFAULT_PORT, FOLDER, PORT, environment_option
+from toolkit.cli.process import handling_end_signals
 from toolkit.secret import Secret
-from toolkit_gateway.cli.config import CONFIG
+from toolkit_gateway.cli.config import CONFIG, STORE
 
 
 def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
@@ -93,16 +97,39 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     from toolkit_gateway import Gateway
     from toolkit_gateway.configuration import with_changes
 
-    log_to_stderr("toolkit_gateway", log_level)
+    _log_to_stderr(log_level)
     tables = {
         "dweets": {key: options.pop(key) for key in ("locks", "smtp", "keep", "rate", "archive")},
         "gateway": options,
     }
     settings = with_changes(with_changes({"gateway": {"port": DEFAULT_PORT}}, config), tables)
     # Handle signals first: after a signal during its start, the gateway stops as soon as it has started.
-    with end_signal_event() as ended, Gateway(config=settings) as running:
+    with _end_signal_event() as ended, Gateway(config=settings) as running:
         # The objects of the start stay in use, so garbage collections need not examine them.
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
         click.echo(f"gateway at {running.base_url}")
-        wait_for(ended)
+        _wait_for(ended)
+
+
+@contextmanager
+def _end_signal_event() -> Iterator[threading.Event]:
+    """Yield an event; a signal of `END_SIGNALS` sets it."""
+    ended = threading.Event()
+    with handling_end_signals(lambda _number, _frame: ended.set()):
+        yield ended
+
+
+def _wait_for(ended: threading.Event) -> None:
+    # On Windows, Ctrl-C does not interrupt a wait without a timeout.
+    while not ended.wait(1.0):
+        pass
+
+
+def _log_to_stderr(level: str) -> None:
+    log = logging.getLogger("toolkit_gateway")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+    log.propagate = False

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from toolkit.cli.options import FOLDER, STORE
+from toolkit.cli.options import FOLDER
+from toolkit_gateway.cli.config import STORE
 
 if TYPE_CHECKING:
     from toolkit.operator.client import OperatorClient
@@ -94,7 +95,7 @@ def _operate(
     from toolkit.errors import FolderInUse, InvalidArgument, ServiceError
     from toolkit.operator.running_gateway import running_gateway
     from toolkit_gateway.gateway import store_of
-    from toolkit_gateway.runtime import OutsideWorld
+    from toolkit_gateway.runtime import Runtime
 
     store_url = _store_without_folder(folder, store_url)
     # Opening a missing store would create an empty one, and the command would say that there is no lock.
@@ -102,7 +103,7 @@ def _operate(
         raise InvalidArgument(f"the folder {folder} has no data of a gateway: give the folder of a gateway's --data")
 
     async def run() -> T:
-        store = store_of(folder, store_url, OutsideWorld().clock.now)
+        store = store_of(folder, store_url, Runtime().clock.now)
         await store.open()
         try:
             return await on_records(store.records)

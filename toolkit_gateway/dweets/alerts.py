@@ -19,13 +19,13 @@ from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_PER_JOB, FAULTS_TO_STOP, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.errors import Conflict, NotFound, ServiceFailure, StoreUnavailable
-from toolkit_gateway.dweets import storage
+from toolkit_gateway.dweets import replies, storage
 from toolkit_gateway.dweets.condition_turns import Conditions
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.mail import Mail, check_recipients
 from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, alert_key, thing_key
 from toolkit_gateway.dweets.things import first_entries, journal_of
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Entry, Records, Store
 
 log = logging.getLogger("toolkit_gateway")
@@ -64,11 +64,11 @@ class Alert(storage.Record, frozen=True):
             return evaluated
         if not verdict.met:
             return replace(evaluated, is_open=False, message="", since=None)
-        since = self.since if self.is_open else wire.created_text(entry.at)
+        since = self.since if self.is_open else replies.created_text(entry.at)
         return replace(evaluated, is_open=True, message=verdict.message or "", since=since)
 
     def mail_about(self, entry: Entry) -> Mail:
-        created = wire.created_text(entry.at)
+        created = replies.created_text(entry.at)
         text = (
             f"{self.message}\n\n"
             f"Thing:     {self.thing}\nDweet of:  {created}\nContent:   {content_of(entry.data).decode('utf-8')}\n"
@@ -199,7 +199,7 @@ class _Evaluator:
         expected: dict[str, bytes | None] = {key: self.version}
         changes: storage.Changes = {key: written}
         if triggered_by is not None:
-            day = wire.created_text(triggered_by.at)[:10]
+            day = replies.created_text(triggered_by.at)[:10]
             mails, count_version = await _mails_on(day, self._records, self.alert)
             if mails < wire.ALERTS_PER_DAY:
                 mail, count_key = self.alert.mail_about(triggered_by), _mail_count_key(self.alert.lock)
@@ -211,13 +211,13 @@ class _Evaluator:
 
 
 class Alerts:
-    def __init__(self, store: Store, world: OutsideWorld, locks: Locks) -> None:
+    def __init__(self, store: Store, runtime: Runtime, locks: Locks) -> None:
         self._store = store
         self._records = store.records
-        self._now = world.clock.now
-        self._settle_seconds = world.timings.settle
+        self._now = runtime.clock.now
+        self._settle_seconds = runtime.timings.settle
         self._locks = locks
-        self._conditions = Conditions(world.timings.condition_seconds)
+        self._conditions = Conditions(runtime.timings.condition_seconds)
         self._evaluators: dict[str, _Evaluator] = {}  # by thing
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -256,7 +256,7 @@ class Alerts:
         message = alert.message
         if evaluator is not None:
             message = evaluator.fault or message or (evaluator.is_repetition and _REPEATED) or ""
-        mails_today, _ = await _mails_on(wire.created_text(self._now())[:10], self._records, alert)
+        mails_today, _ = await _mails_on(replies.created_text(self._now())[:10], self._records, alert)
         status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_PER_DAY
         return {"status": dict(zip(wire.ALERT_STATUS_FIELDS, status, strict=True)), **alert.response()}
 

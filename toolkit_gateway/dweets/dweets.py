@@ -13,6 +13,7 @@ from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
 from toolkit.secret import Secret
 from toolkit.settings import Table
+from toolkit_gateway.dweets import replies
 from toolkit_gateway.dweets.alerts import Alerts
 from toolkit_gateway.dweets.email_queue import EmailQueue
 from toolkit_gateway.dweets.live_streams import LiveStreams
@@ -22,7 +23,7 @@ from toolkit_gateway.dweets.mail_delivery import MailFolder, SmtpDelivery, check
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import CachedThing, Things, journal_of
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Entry, NewEntry, Store
 
 if TYPE_CHECKING:
@@ -79,26 +80,27 @@ class DweetService:
     def __init__(
         self,
         store: Store,
-        world: OutsideWorld,
+        runtime: Runtime,
         settings: DweetSettings,
         delivery: MailFolder | SmtpDelivery | None = None,
     ) -> None:
         self._store = store
-        self._world = world
+        self._runtime = runtime
         self.settings = settings
         self.things = Things(store.journals)
         rate = settings.rate
-        self._rate_limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
+        self._rate_limit = rate and RateLimit(rate, rate, lambda: runtime.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(self.things, self.locks)
-        self.alerts = Alerts(store, world, self.locks)
+        self.alerts = Alerts(store, runtime, self.locks)
         delivery = delivery or MailFolder(None)
-        self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
+        self.keeps_mails = isinstance(delivery, MailFolder)  # for want of a mail server
+        self.email_queue = EmailQueue(store.records, delivery, runtime, settings.sender, settings.finished_mails)
         self._archiving: Archiving | None = None
         if settings.archive is not None:
             from toolkit_gateway.dweets.archiving import Archiving  # imports Arrow, which takes 0.25 s
 
-            now, lease = world.clock.now, world.timings.lease
+            now, lease = runtime.clock.now, runtime.timings.lease
             self._archiving = Archiving(store, settings.archive, now, settings.archive_seconds, lease)
 
     async def open(self) -> None:
@@ -123,16 +125,16 @@ class DweetService:
                 self._rate_limit.take(thing, len(contents))
             except LimitReached:
                 raise RateLimited(wire.RATE_EXCEEDED) from None
-        tick, fresh_id, new_entries = self._world.clock.tick, self._world.fresh_id, []
+        tick, fresh_id, new_entries = self._runtime.clock.tick, self._runtime.fresh_id, []
         for content in contents:
             at = tick()
-            new_entries.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
+            new_entries.append(NewEntry(at, fresh_id(), replies.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.note_post(thing)
         return self._store.journals.append(journal_of(thing), new_entries, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
         """Return a name such as ``brisk-heron-3f0a``; the digits make equal names unlikely."""
-        source = self._world.random
+        source = self._runtime.random
         return f"{source.choice(_ADJECTIVES)}-{source.choice(_NOUNS)}-{source.randrange(1 << 16):04x}"
 
     def readable_thing(self, thing: str, key: str | None, length: int) -> CachedThing | None:

@@ -25,7 +25,7 @@ from toolkit_gateway.dweets import storage
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import MailFolder, SmtpDelivery
 from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, mail_key
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Records
 
 log = logging.getLogger("toolkit_gateway")
@@ -37,14 +37,14 @@ _DAMAGED = "the record of the alert mail %a is damaged (%s): it is not sent"
 
 class EmailQueue:
     def __init__(
-        self, records: Records, delivery: SmtpDelivery | MailFolder, world: OutsideWorld, sender: str, max_finished: int
+        self, records: Records, delivery: SmtpDelivery | MailFolder, runtime: Runtime, sender: str, max_finished: int
     ) -> None:
-        self._timings = world.timings
+        self._timings = runtime.timings
         self._records = records
         self._delivery = delivery
         self._sender = sender
         self._max_finished = max_finished
-        self._now = world.clock.now
+        self._now = runtime.clock.now
         # These three by the id of the mail.
         self._waiting: dict[str, storage.Versioned[Mail]] = {}
         self._due: dict[str, float] = {}  # when each waiting mail can be claimed, by `monotonic`

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import Protocol
 
 from toolkit.dweets import wire
-from toolkit.dweets.stream_format import Encoder
 from toolkit.errors import NotFound
 from toolkit_gateway.dweets.locks import Locks
+from toolkit_gateway.dweets.replies import Encoder
 from toolkit_gateway.dweets.things import Things, journal_of
 from toolkit_gateway.stores import Entry
 

@@ -8,6 +8,7 @@ import msgspec
 
 from toolkit.dweets import wire
 from toolkit.errors import MalformedRequest
+from toolkit_gateway.dweets import replies
 from toolkit_gateway.dweets.things import Things, journal_of
 from toolkit_gateway.stores import NUMBERS_PER_EPOCH
 
@@ -33,7 +34,7 @@ class StoredRange:
         if oldest is None or self._start >= oldest.at:
             return None
         count = (oldest.sequence - 1) % NUMBERS_PER_EPOCH
-        return wire.DeletedDweets(count, wire.created_text(oldest.at)) if count else None
+        return wire.DeletedDweets(count, replies.created_text(oldest.at)) if count else None
 
     async def batches(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
         """Yield the dweets in batches of bounded size."""
@@ -54,15 +55,15 @@ _decode_string = msgspec.json.Decoder(str).decode
 
 async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterator[bytes]:
     """Yield the response, newest dweet first; with a `callback` it is a JSONP script."""
-    before, _, after = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
+    before, _, after = replies.succeeded("getting", "dweets", b"[]").partition(b"[]")
     if callback is not None:
-        opening, closing = wire.jsonp_wrapper(callback)
+        opening, closing = replies.jsonp_wrapper(callback)
         before, after = opening + before, after + closing
     prefix = before + b"["
     async for dweets in stored.batches(newest_first=True):
         if dweets:
             body = b",".join(dweets)
-            yield prefix + (body if callback is None else wire.safe_in_script(body))
+            yield prefix + (body if callback is None else replies.safe_in_script(body))
             prefix = b","
     yield (b"]" if prefix == b"," else prefix + b"]") + after
 

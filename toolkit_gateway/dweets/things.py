@@ -11,7 +11,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
+from toolkit.dweets.wire import HISTORY_LENGTH
+from toolkit_gateway.dweets import replies
 from toolkit_gateway.stores import Entry, Journals
 
 # How many bytes a thing, a dweet and a bytes object take in CPython besides their text; a test measures them.
@@ -78,7 +79,7 @@ class CachedThing:
         """Return the response with all cached dweets, newest first. Readers share it: 64 copies could take 2 GB."""
         history = self._history
         if history is None and self._dweets:
-            history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._dweets[::-1]))
+            history = self._history = replies.succeeded("getting", "dweets", b"[%b]" % b",".join(self._dweets[::-1]))
             self._add_bytes(len(history) + _BYTES_OVERHEAD)  # the cache may drop this thing now
         return history
 

@@ -27,7 +27,7 @@ from toolkit_gateway.ink.parameters import Parameters
 from toolkit_gateway.rate_limit import Allowance, LimitReached, RateLimit
 
 if TYPE_CHECKING:
-    from toolkit_gateway.runtime import OutsideWorld
+    from toolkit_gateway.runtime import Runtime
 
 #: Limits what the rate limiter stores on a gateway that accepts any apikey.
 MAX_KEY_CHARACTERS = 256
@@ -64,8 +64,8 @@ class Caller(NamedTuple):
 
 
 class HandwritingService:
-    def __init__(self, world: OutsideWorld, settings: HandwritingSettings) -> None:
-        self._world = world
+    def __init__(self, runtime: Runtime, settings: HandwritingSettings) -> None:
+        self._runtime = runtime
         keys = settings.apikeys
         self._secrets = None if keys is None else {key.apikey: key.apisecret for key in keys}
         self._rate_limit = RateLimit(settings.burst, settings.calls_a_second, time.monotonic)
@@ -117,7 +117,7 @@ class HandwritingService:
         return parameters
 
     async def render(self, parameters: Parameters, caller: Caller) -> Handwritten:
-        seed = parameters.random_seed or self._world.random.getrandbits(63) or 1
+        seed = parameters.random_seed or self._runtime.random.getrandbits(63) or 1
         return await self._pool.render(replace(parameters, random_seed=seed), caller.key)
 
     async def close(self) -> None:

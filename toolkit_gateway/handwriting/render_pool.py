@@ -14,7 +14,7 @@ from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 from toolkit_gateway.fair_queue import FairQueue, QueueFull
 from toolkit_gateway.ink.parameters import Parameters
 
-log = logging.getLogger("toolkit.handwriting")
+log = logging.getLogger("toolkit_gateway.handwriting")
 
 WORKER_MODULE = "toolkit_gateway.handwriting.render_worker"
 # The limit of wall-clock time is this multiple of the CPU limit, for a renderer that hangs or an overloaded machine.

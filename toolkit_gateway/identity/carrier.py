@@ -170,11 +170,6 @@ class SimulatedCarrier:
         return self._networks[short_code].name
 
 
-def wifi_address(address: str) -> str:
-    """Return the Wi-Fi address of a phone: 128 above its mobile address in the same IPv4 /24."""
-    return str(ip_address(int(ip_address(address)) + 128))
-
-
 def normal_ip_address(text: str | None) -> str | None:
     """Return an IP address in its normal form, or None if it is not an address."""
     # A zone such as %eth0 is valid on one machine only.

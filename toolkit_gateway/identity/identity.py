@@ -20,7 +20,7 @@ from toolkit_gateway.identity.callers import Caller, IdentitySettings, check_fie
 from toolkit_gateway.identity.carrier import Carrier, Payment, PhoneRequest, SimulatedCarrier, Subscriber
 from toolkit_gateway.identity.challenge import WrongAnswerRepository, WrongAnswers
 from toolkit_gateway.identity.mobile_authentication import Authentication, MobileAuthentication, Redirect
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Records, Store, Values
 
 Body = dict[str, Any]
@@ -30,11 +30,11 @@ _MINUTE_MS = 60_000
 
 
 class IdentityService:
-    def __init__(self, store: Store, world: OutsideWorld, settings: IdentitySettings) -> None:
-        self._world = world
+    def __init__(self, store: Store, runtime: Runtime, settings: IdentitySettings) -> None:
+        self._runtime = runtime
         self.carrier: Carrier = settings.carrier or SimulatedCarrier(settings.carriers, settings.subscribers)
-        self._limits = RateLimits(store.ephemeral, world.clock.now, settings)
-        self._authentication = MobileAuthentication(store, world, settings, self.carrier)
+        self._limits = RateLimits(store.ephemeral, runtime.clock.now, settings)
+        self._authentication = MobileAuthentication(store, runtime, settings, self.carrier)
         self._challenges = WrongAnswerRepository(store.records)
         self.settings = settings
         self._handlers: dict[str, _Handler] = {
@@ -75,7 +75,7 @@ class IdentityService:
     async def reset(self, alias: str) -> list[str]:
         """Revoke the valid code of an alias and forget the wrong answers; return a text for each change."""
         changes = ["the code is revoked"] if await self._authentication.revoke(alias) else []
-        if await self._challenges.forget(alias, self._world.clock.now()):
+        if await self._challenges.forget(alias, self._runtime.clock.now()):
             changes.append("the wrong answers are forgotten")
         return changes
 
@@ -83,12 +83,12 @@ class IdentityService:
         while True:
             snapshot, authentication = await self._authentication.authenticate(caller, request, Event.ELIGIBILITY)
             subscriber = await self._subscriber_of(authentication)
-            now = self._world.clock.now()
+            now = self._runtime.clock.now()
             _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
             locked = wrong.seconds_locked(now) > 0
             step = transition(authentication.state, Event.ELIGIBILITY, _eligibility_fact(subscriber, locked))
             is_challenged = step.next in (State.ELIGIBLE, State.LOCKED)
-            challenge_id = authentication.challenge_id or (self._world.fresh_id() if is_challenged else None)
+            challenge_id = authentication.challenge_id or (self._runtime.fresh_id() if is_challenged else None)
             after = replace(authentication, state=step.next, challenge_id=challenge_id)
             if await self._authentication.store_if_unchanged(snapshot, after):
                 return _eligibility_response(after, subscriber, wrong)
@@ -127,7 +127,7 @@ class IdentityService:
         self, snapshot: Values, authentication: Authentication, subscriber: Subscriber, request: Body
     ) -> bool:
         """Accept a right answer, refuse any other; return False if the record has changed since `snapshot` was read."""
-        now = self._world.clock.now()
+        now = self._runtime.clock.now()
         _, wrong = await self._challenges.read(authentication.alias, subscriber, now)
         state = authentication.state
         if state is State.LOCKED and not wrong.seconds_locked(now):

@@ -17,7 +17,7 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
 from toolkit_gateway.identity.callers import MAX_LIFE_SECONDS, Caller, IdentitySettings, is_registered
 from toolkit_gateway.identity.carrier import Carrier, PhoneRequest, Subscriber, normal_ip_address
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Store, Values
 
 _SECRETS_SPACE, _ALIASES_SPACE = "identity", "identity.aliases"
@@ -57,10 +57,10 @@ class Redirect(NamedTuple):
 
 
 class MobileAuthentication:
-    def __init__(self, store: Store, world: OutsideWorld, settings: IdentitySettings, carrier: Carrier) -> None:
+    def __init__(self, store: Store, runtime: Runtime, settings: IdentitySettings, carrier: Carrier) -> None:
         self._records = store.ephemeral
         self._durable = store.records
-        self._world = world
+        self._runtime = runtime
         self._carrier = carrier
         self._settings = settings
 
@@ -72,7 +72,7 @@ class MobileAuthentication:
         fingerprint, seconds = fresh_token(), self._settings.first_life
         transaction = Authentication(
             state=transition(State.NEW, Event.START).next,
-            expires=self._world.clock.tick() + seconds * 1000,
+            expires=self._runtime.clock.tick() + seconds * 1000,
             caller=caller.name,
             carrier=carrier,
             device_ip=device_ip,
@@ -82,7 +82,7 @@ class MobileAuthentication:
         key = _key("transaction", fingerprint)
         await self._write({key: None}, {key: transaction}, transaction.expires)
         target_url = f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}"
-        return responses.Started(self._world.fresh_id(), target_url, fingerprint, seconds)
+        return responses.Started(self._runtime.fresh_id(), target_url, fingerprint, seconds)
 
     async def _carrier_for(self, device_ip: str | None, short_code: str | None) -> str:
         if device_ip is None and short_code is None:
@@ -115,7 +115,7 @@ class MobileAuthentication:
         is_identified = owner is not None and owner.state == "ACTIVE"
         step = transition(State.STARTED, Event.OPEN, Fact.IDENTIFIED if is_identified else Fact.NOT_IDENTIFIED)
         used, final = replace(transaction, state=step.next), fresh_token()
-        expires = self._world.clock.tick() + self._settings.final_life * 1000
+        expires = self._runtime.clock.tick() + self._settings.final_life * 1000
         proof = replace(used, expires=expires, subscriber=owner.id if owner is not None else "")
         if not await self._write(snapshot, dict.fromkeys(snapshot, used) | {_key("proof", final): proof}, expires):
             raise refusal(transition(step.next, Event.OPEN).status)
@@ -174,7 +174,7 @@ class MobileAuthentication:
     ) -> responses.Finished | None:
         alias, code = await self._alias_of(proof.caller, subscriber.id), fresh_token()
         issued = replace(proof, alias=alias, code_hash=_hash_of(code))
-        expires = self._world.clock.tick() + self._settings.code_life * 1000
+        expires = self._runtime.clock.tick() + self._settings.code_life * 1000
         changes: dict[str, bytes | Authentication] = {
             **dict.fromkeys(snapshot, issued),
             _key("authentication", code): replace(issued, expires=expires),
@@ -184,7 +184,7 @@ class MobileAuthentication:
         if not await self._write(snapshot, changes, expires):
             return None
         return responses.Finished(
-            authenticate_finish_transaction_id=self._world.fresh_id(),
+            authenticate_finish_transaction_id=self._runtime.fresh_id(),
             service_alias=alias,
             authentication_code=code,
             authentication_expiration=datetime.fromtimestamp(expires // 1000, UTC),
@@ -199,7 +199,7 @@ class MobileAuthentication:
         stored = await self._durable.get(_ALIASES_SPACE, key)
         if stored is not None:
             return stored.decode("ascii")
-        new_alias = self._world.fresh_id()
+        new_alias = self._runtime.fresh_id()
         if await self._durable.compare_and_set(_ALIASES_SPACE, {key: None}, {key: new_alias.encode("ascii")}):
             return new_alias
         # A concurrent request has stored an alias first: return that alias.
@@ -226,14 +226,15 @@ class MobileAuthentication:
         stored = await self._records.get(_SECRETS_SPACE, key)
         if stored in (None, _REVOKED_MARK):
             return False
-        return await self._write({key: stored}, {key: _REVOKED_MARK}, self._world.clock.now() + MAX_LIFE_SECONDS * 1000)
+        expires = self._runtime.clock.now() + MAX_LIFE_SECONDS * 1000
+        return await self._write({key: stored}, {key: _REVOKED_MARK}, expires)
 
     async def store_if_unchanged(self, snapshot: Values, authentication: Authentication) -> bool:
         """Store an authentication unless another request has changed the record since `snapshot` was read."""
         return await self._write(snapshot, dict.fromkeys(snapshot, authentication), authentication.expires)
 
     def _check_life(self, authentication: Authentication, info: str | None = None) -> None:
-        if self._world.clock.now() >= authentication.expires:
+        if self._runtime.clock.now() >= authentication.expires:
             raise refusal(transition(authentication.state, Event.TIME, Fact.LIFE_OVER).status, info)
 
     async def _read(self, kind: _SecretKind, secret: str) -> tuple[Values, Authentication | None]:

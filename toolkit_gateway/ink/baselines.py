@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.layout import Layout
 from toolkit_gateway.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARGIN_WANDER, WORD_BASELINE, WORD_TILT
-from toolkit_gateway.ink.paper import STOCKS
 from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.shaping import Shaper
+from toolkit_gateway.ink.sheet import STOCKS
 
 MIN_LINE_SPACING = 1.5  # the default of the service
 SLOPE_DRIFT_LINES = 9.0  # in a letter, the slope drifts over this many lines

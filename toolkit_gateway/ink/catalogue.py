@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolkit.random_streams import RandomStreams
+from toolkit_gateway.ink.random_streams import RandomStreams
 
 HANDS_DIR = Path(__file__).parents[1] / "hands"
 MAX_NATURAL_NIB = 0.95  # largest factor on the pen width of a script in natural writing

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolkit.random_streams import Floats, Integers, RandomStreams
+from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.shaping import ShapedWord, Shaper
 
 TAB_SPACES = 4  # a tab stop every four spaces

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.layout import Layout
+from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit_gateway.ink.shaping import ShapedWord, Shaper
 

@@ -13,15 +13,15 @@ import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.wire import FileKind
-from toolkit.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.baselines import Lines, dodge
 from toolkit_gateway.ink.layout import Layout
 from toolkit_gateway.ink.motion import WANDER_LENGTH, PenPath
-from toolkit_gateway.ink.paper import Sheet
 from toolkit_gateway.ink.parameters import LENGTH_LIMITS, Parameters
 from toolkit_gateway.ink.pen import InkFlow
+from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.ribbons import Mask, Strokes
 from toolkit_gateway.ink.shaping import Shaper
+from toolkit_gateway.ink.sheet import Sheet
 
 # Factors on slope and drift of natural lines, tried until the ink fits on the page.
 _DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)

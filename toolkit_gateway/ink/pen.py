@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.wire import Pen
-from toolkit.random_streams import Floats, RandomStreams, unit
+from toolkit_gateway.ink.random_streams import Floats, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Strokes, tangents
 from toolkit_gateway.ink.shaping import Shaper
 

@@ -10,7 +10,6 @@ import numpy as np
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.random_streams import RandomStreams
 from toolkit_gateway.ink.baselines import clear_line_spacing, ink_reach, lines_of, motion_reserve, place_baselines
 from toolkit_gateway.ink.canvases.pdf import draw_pdf
 from toolkit_gateway.ink.canvases.png import draw_png
@@ -24,6 +23,7 @@ from toolkit_gateway.ink.page import Page, compose
 from toolkit_gateway.ink.paper import fit_to_paper, put_on_paper
 from toolkit_gateway.ink.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit_gateway.ink.pen import apply_pen
+from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.shaping import Shaper
 
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points

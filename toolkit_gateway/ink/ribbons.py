@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.random_streams import Floats, Integers
+from toolkit_gateway.ink.random_streams import Floats, Integers
 
 Flags = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]

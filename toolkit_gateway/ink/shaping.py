@@ -12,9 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
-from toolkit.random_streams import Floats, Integers
 from toolkit_gateway.ink.catalogue import Writer, habits_of
 from toolkit_gateway.ink.hand import FaceFit, Hand, PlacedGlyph, curly_quotes, fallback_chain, load_hand, spellings
+from toolkit_gateway.ink.random_streams import Floats, Integers
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, STARTS_IN_INK, Mask, Strokes, every_nth
 
 # Lengths in cap heights.

@@ -2,21 +2,19 @@
 
 import asyncio
 import math
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from toolkit.rewards import wire
-from toolkit.rewards.configuration import Partner, RewardSettings
 from toolkit.rewards.engine import Moment
-from toolkit.rewards.forms import Form, app_label, checked_device_id, device_label, read_form
 from toolkit.secret import Secret
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
-from toolkit_gateway.rewards.idempotency import StoredResponse, hash_of, response_key
-from toolkit_gateway.rewards.ledger import Ledger, PendingMoment, Record
+from toolkit_gateway.rewards.forms import app_label, checked_device_id, device_label, read_form
+from toolkit_gateway.rewards.ledger import Ledger, Record, RewardResponse
+from toolkit_gateway.rewards.settings import Partner, RewardSettings
 from toolkit_gateway.rewards.views import View
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Store
 
 
@@ -26,32 +24,28 @@ class RewardRequest(NamedTuple):
     gatewaykey: str | None
     cache_buster: str | None
     body: bytes
-    idempotency_key: str
     #: The URL at which callers and browsers reach the gateway.
     base_url: str
 
 
 class RewardService:
-    def __init__(self, store: Store, world: OutsideWorld, settings: RewardSettings) -> None:
-        self._world = world
+    def __init__(self, store: Store, runtime: Runtime, settings: RewardSettings) -> None:
+        self._runtime = runtime
         self.settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
         limit = settings.calls_a_minute
-        self._rate_limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        self._ledger = Ledger(store, world, settings.rules)
-
-    async def open(self) -> None:
-        await self._ledger.open()
+        self._rate_limit = limit and RateLimit(limit, limit / 60, lambda: runtime.clock.now() / 1000)
+        self._ledger = Ledger(store, runtime, settings.rules)
 
     async def close(self) -> None:
         await self._ledger.close()
 
-    async def respond(self, request: RewardRequest) -> StoredResponse:
+    async def respond(self, request: RewardRequest) -> RewardResponse:
         """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
         partner, number = self._partner_of(request), request.cache_buster
         if number and not (number.isascii() and number.isdigit() and len(number) <= 13):
             raise wire.refusal("bad_r")
-        form = read_form(request.body, self._world.clock.now(), strict=self.settings.strict)
+        form = read_form(request.body, self._runtime.clock.now(), strict=self.settings.strict)
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
@@ -61,33 +55,31 @@ class RewardService:
             except LimitReached as reached:
                 seconds = math.ceil(reached.retry_after - 1e-6)
                 raise wire.refusal("too_many_requests", seconds=seconds) from None
-        if key := request.idempotency_key:
-            if len(key) > wire.MAX_IDEMPOTENCY_KEY_CHARACTERS or not key.isprintable():
-                raise wire.refusal("bad_idempotency_key")
-            key = response_key(partner.company_token, key)
-        handler = self._decide if form.start is None else self._start_session
-        respond = partial(handler, form, device, request, key)
-        return await (self._ledger.responses.respond_once(key, request.body, respond) if key else respond())
+        app, device, at = app_label(form.app_key), device_label(device), self._runtime.clock.tick()
+        if form.start is None:
+            return await self._ledger.decide(Moment(app, device, form.moment_id, at, form.test), request.base_url)
+        await self._ledger.start_session(app, device, at, test=form.test)
+        return RewardResponse(msgspec.json.encode({"date": form.start}), None)
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
         """Return a view and whether it is claimed; raise NotFound for a wrong token, an unknown or an expired view."""
-        view = await self._ledger.views.find(view_id, token, self._world.clock.now())
+        view = await self._ledger.views.find(view_id, token, self._runtime.clock.now())
         return view, await self._ledger.views.has_event(view, wire.CLAIMED)
 
     async def record_event(self, view_id: str, token: str, event: str) -> None:
         """Record an event of the reader, such as ``claimed``; each event of a view counts once."""
         if event not in wire.READER_EVENTS:
             raise wire.refusal("unknown_reward")
-        view = await self._ledger.views.find(view_id, token, self._world.clock.now())
-        await self._ledger.views.record_event(view, event, self._world.clock.tick())
+        view = await self._ledger.views.find(view_id, token, self._runtime.clock.now())
+        await self._ledger.views.record_event(view, event, self._runtime.clock.tick())
 
     async def decisions(self) -> list[Record]:
         """Return all decisions in order, with the times of ``shown``, ``claimed``, ``dismissed`` (in milliseconds)."""
-        records, events = await asyncio.gather(self._ledger.records(), self._ledger.views.event_times())
+        records, events = await asyncio.gather(self._ledger.decisions(), self._ledger.views.event_times())
         return [{**record, **events.get(record["view_id"], {})} for record in records]
 
     async def sessions(self) -> list[Record]:
-        return await self._ledger.sessions.started_sessions()
+        return await self._ledger.sessions()
 
     def _partner_of(self, request: RewardRequest) -> Partner:
         if not request.gatewaykey:
@@ -96,16 +88,3 @@ class RewardService:
         if partner is None:
             raise wire.refusal("bad_gatewaykey")
         return partner
-
-    async def _start_session(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
-        at = self._world.clock.tick()
-        await self._ledger.sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
-        response = StoredResponse(msgspec.json.encode({"date": form.start}), None, hash_of(request.body))
-        if key:
-            await self._ledger.responses.save(key, response, at)
-        return response
-
-    async def _decide(self, form: Form, device: str, request: RewardRequest, key: str) -> StoredResponse:
-        at = self._world.clock.tick()
-        moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
-        return await self._ledger.decide(PendingMoment(moment, request.base_url, key, hash_of(request.body)))

@@ -1,15 +1,15 @@
 """Views: the stored reward pages, the check of their tokens, and the events of the reader."""
 
-import asyncio
 import hmac
+from collections.abc import Sequence
 
 import msgspec
 
 from toolkit.rewards import wire
-from toolkit_gateway.stores import Records
+from toolkit_gateway.stores import CompareAndSet, Records
 
-_VIEWS_SPACE = "reward-views"
-_EVENTS_SPACE = "reward-engagements"
+_VIEWS_SPACE = "{rewards}views"
+_EVENTS_SPACE = "{rewards}events"
 # A view is stored longer than it is valid, so that the page can say that the reward has expired.
 _VIEW_STORED_SECONDS = 30 * wire.VIEW_LIFETIME_SECONDS
 
@@ -25,13 +25,15 @@ class View(msgspec.Struct, frozen=True):
     test: bool
 
 
+def stored_views(views: Sequence[View]) -> CompareAndSet:
+    """Return the change that stores new views."""
+    expires = max(view.at for view in views) + _VIEW_STORED_SECONDS * 1000
+    return CompareAndSet(_VIEWS_SPACE, {}, {view.id: msgspec.json.encode(view) for view in views}, expires)
+
+
 class ViewRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
-
-    def save(self, view: View) -> asyncio.Future[None]:
-        expires = view.at + _VIEW_STORED_SECONDS * 1000
-        return self._records.put(_VIEWS_SPACE, view.id, msgspec.json.encode(view), expires)
 
     async def find(self, view_id: str, token: str, now: int) -> View:
         """Return the view, or raise NotFound: no view has this token (404), or the view has expired (410)."""

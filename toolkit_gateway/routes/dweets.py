@@ -8,9 +8,9 @@ from typing import Any
 
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_names, content_of_form, content_of_pairs
-from toolkit.dweets.stream_format import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
+from toolkit_gateway.dweets import replies
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.dweets.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit_gateway.dweets.things import BATCH_BYTES, CachedThing
@@ -36,6 +36,8 @@ class DweetRoutes(Routes):
         self.cross_origin = cors
         retention = wire.RETENTION_HEADER.lower().encode("ascii"), b"%d" % service.settings.keep
         self.headers = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"), retention)
+        kept = wire.MAIL_HEADER.lower().encode("ascii"), wire.MAIL_KEPT.encode("ascii")
+        mail: tuple[Header, ...] = (kept,) if service.keeps_mails else ()
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
@@ -52,8 +54,8 @@ class DweetRoutes(Routes):
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
             _operation(wire.UNLOCK, "unlocking", "thing", service.locks.unlock),
             _operation(wire.REMOVE_LOCK, "removing", "lock", service.locks.remove),
-            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set),
-            _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True),
+            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set, headers=mail),
+            _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True, headers=mail),
             _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
 
@@ -63,10 +65,10 @@ class DweetRoutes(Routes):
             error = wire.too_large()  # callers need the limit of a dweet, not that of the body
         is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
         status = error.status if is_no_operation else 200
-        response = Response(status, wire.failed(error))
+        response = Response(status, replies.failed(error))
         callback = request.query.get("callback", "")
         # A script element can only load a script, so a failure is one too.
-        return _as_script(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
+        return _as_script(callback, response) if request.method == "GET" and replies.is_callback(callback) else response
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
@@ -88,8 +90,8 @@ class DweetRoutes(Routes):
     async def _post_batch(self, request: Request) -> Response:
         contents = checked_batch(request.body)
         entries = await self._service.post_all(request.values["thing"], contents, request.query.get("key"))
-        data = b"[%b]" % b",".join([wire.receipt(entry.data, entry.id) for entry in entries])
-        return Response(200, wire.succeeded("dweeting", "dweets", data))
+        data = b"[%b]" % b",".join([replies.receipt(entry.data, entry.id) for entry in entries])
+        return Response(200, replies.succeeded("dweeting", "dweets", data))
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -132,14 +134,14 @@ class DweetRoutes(Routes):
         events = "text/event-stream" in request.header(b"accept")
         since = query.get("since") or (request.header(b"last-event-id") if events else "") or None
         number = await self._service.streams.position(thing, key, since)
-        encode = encode_event if events else encode_frame
+        encode = replies.encode_event if events else replies.encode_frame
 
         async def begin_listening(writer: StreamWriter) -> Callable[[], None]:
             if events:
-                writer.write(encode_position(number))
+                writer.write(replies.encode_position(number))
             return await self._service.streams.listen(thing, key, number, encode, writer)
 
-        return Stream(begin_listening, _EVENTS, EVENT_HEARTBEAT) if events else Stream(begin_listening, JSON)
+        return Stream(begin_listening, _EVENTS, replies.EVENT_HEARTBEAT) if events else Stream(begin_listening, JSON)
 
     async def _lock(self, request: Request) -> Response:
         thing, lock = request.values["thing"], request.query.get("lock", "")
@@ -148,12 +150,19 @@ class DweetRoutes(Routes):
 
 
 def _operation(
-    endpoint: Endpoint, by: str, the: str, work: Callable[..., Awaitable[object]], *, safe: bool = False
+    endpoint: Endpoint,
+    by: str,
+    the: str,
+    work: Callable[..., Awaitable[object]],
+    *,
+    safe: bool = False,
+    headers: tuple[Header, ...] = (),
 ) -> Route:
     """Return a route that calls `work` with the values of the path and the key, and responds with its result."""
 
     async def answer(request: Request) -> Response:
-        return _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
+        response = _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
+        return replace(response, headers=headers)
 
     return _jsonp(Route(endpoint, answer, safe=safe))
 
@@ -167,7 +176,7 @@ def _content(request: Request) -> bytes:
 
 def _posted(entries: list[Entry]) -> Response:
     (entry,) = entries
-    return Response(200, wire.posted(entry.data, entry.id))
+    return Response(200, replies.posted(entry.data, entry.id))
 
 
 def _posted_quietly(_: list[Entry]) -> Response:
@@ -208,7 +217,7 @@ async def _in_pieces(stored: StoredRange, pieces: AsyncIterator[bytes], content_
 
 def _succeeded(by: str, the: str, data: object) -> Response:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return Response(200, wire.succeeded(by, the, text.encode("utf-8")))
+    return Response(200, replies.succeeded(by, the, text.encode("utf-8")))
 
 
 def _jsonp(route: Route) -> Route:
@@ -217,7 +226,7 @@ def _jsonp(route: Route) -> Route:
     def answer_call(request: Request) -> Answer | Awaitable[Any]:
         if not request.query_string or "callback" not in request.query:
             return route.handler(request)
-        if not wire.is_callback(request.query["callback"]):  # before anything is done: a GET may post or lock
+        if not replies.is_callback(request.query["callback"]):  # before anything is done: a GET may post or lock
             raise MalformedRequest("callback must be the name of a function")
         return answer_in_script(request)
 
@@ -236,6 +245,6 @@ def _jsonp(route: Route) -> Route:
 def _as_script(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
-    before, after = wire.jsonp_wrapper(callback)
-    body = before + wire.safe_in_script(response.body) + after
+    before, after = replies.jsonp_wrapper(callback)
+    body = before + replies.safe_in_script(response.body) + after
     return replace(response, body=body, content_type=_JAVASCRIPT)

@@ -10,6 +10,7 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.responses import Opened
 from toolkit_gateway.http.access import Hosts, is_from_this_machine
 from toolkit_gateway.http.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
+from toolkit_gateway.identity import replies
 from toolkit_gateway.identity.callers import echoable_request_id, parse_body
 from toolkit_gateway.identity.carrier import PhoneRequest, normal_ip_address
 from toolkit_gateway.identity.identity import IdentityService
@@ -38,13 +39,13 @@ class IdentityRoutes(Routes):
 
     def error_response(self, error: ServiceError, request: Request) -> Response:
         is_phone = request.raw_path == _PHONE_PATH
-        error = envelope.in_dialect(error, is_phone=is_phone)
+        error = replies.in_dialect(error, is_phone=is_phone)
         if is_phone:
-            status, body = envelope.phone_failure(error)
+            status, body = replies.phone_failure(error)
             return Response(status, body, headers=(*retry_after(error), _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
         return Response(
-            status, envelope.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
+            status, replies.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
         )
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
@@ -57,7 +58,7 @@ class IdentityRoutes(Routes):
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
             response = await self._service.execute(operation, body, origin)
-            return Response(200, envelope.success_body(body["RequestId"], response))
+            return Response(200, replies.success_body(body["RequestId"], response))
 
         return answer_operation
 

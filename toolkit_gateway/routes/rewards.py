@@ -46,14 +46,13 @@ class RewardRoutes(Routes):
             query.get(wire.GATEWAYKEY),
             query.get(wire.CACHE_BUSTER),
             request.body,
-            request.header(b"idempotency-key"),
             self._public_url or request.base_url,
         )
-        stored = await self._service.respond(reward_request)
-        if stored.decision is None:
-            return Response(200, stored.body)
-        header = wire.DECISION_HEADER.lower().encode("ascii"), stored.decision.encode("ascii")
-        return Response(200, stored.body, JSON, (header,))
+        body, decision = await self._service.respond(reward_request)
+        if decision is None:
+            return Response(200, body)
+        header = wire.DECISION_HEADER.lower().encode("ascii"), decision.encode("ascii")
+        return Response(200, body, JSON, (header,))
 
     async def _page(self, request: Request) -> Response:
         token = request.query.get(wire.VIEW_TOKEN, "")

@@ -5,7 +5,7 @@ survives ``kill -9`` and power loss.
 """
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 #: After a failover or restart, a shared store continues above the next multiple of this: it may lack some numbers.
@@ -36,6 +36,16 @@ class NewEntry(NamedTuple):
 Subscriber = Callable[[Sequence[Entry]], None]
 #: Values by key; None for a key without a value.
 Values = Mapping[str, bytes | None]
+
+
+class CompareAndSet(NamedTuple):
+    """What a commit expects and changes in one space (None: absent, or remove); `expires` is of all new values."""
+
+    space: str
+    expected: Values
+    changes: Values
+    expires: int | None = None
+    is_ephemeral: bool = False
 
 
 class Journals(Protocol):
@@ -81,6 +91,9 @@ class Records(Protocol):
 
     def get(self, space: str, key: str) -> Awaitable[bytes | None]: ...
 
+    def get_many(self, space: str, keys: Collection[str]) -> Awaitable[Values]:
+        """Return the values of these keys as they are at one moment."""
+
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]: ...
 
     def compare_and_set(
@@ -120,3 +133,12 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Commit the changes submitted so far, and close every file, thread and socket."""
+
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        """Make all changes and append all entries (by journal), and return True; or do nothing.
+
+        It returns False if a value is not as expected. The names of all spaces and journals of a commit begin with the
+        same tag in braces, as ``{rewards}views`` does: a Redis Cluster keeps what has the same tag on one node. Raises
+        ValueError otherwise. Ephemeral values that an embedded store keeps in memory only do not change if the outcome
+        is unknown.
+        """

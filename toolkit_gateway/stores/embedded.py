@@ -4,24 +4,22 @@ All changes that wait are one RocksDB batch, which is written and synced togethe
 journal or of a durable record survives ``kill -9`` and power loss.
 """
 
-import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from rocksdict import WriteBatch
 
-from toolkit.errors import StoreUnavailable
-from toolkit_gateway.stores import Journals, Records
+from toolkit_gateway.stores import CompareAndSet, Journals, NewEntry, Records
+from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
 from toolkit_gateway.stores.embedded_database import Change, Database
 from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
 from toolkit_gateway.stores.embedded_records import ROW_PREFIX, EmbeddedRecords, Row
-from toolkit_gateway.stores.group_commit import GroupCommit
-
-# A batch is prepared on the event loop, this many rows at a time: they take some milliseconds.
-_ROWS_AT_ONCE = 2_000
+from toolkit_gateway.stores.hash_tag import common_tag
 
 
 class EmbeddedStore:
@@ -50,14 +48,14 @@ class EmbeddedStore:
             self._database = database = Database(folder, is_synced=self._folder is not None)
             await database.open()
             opened.push_async_callback(database.close)
-            self._commits: GroupCommit[Change] = GroupCommit(self._write)
-            self._has_failed = False  # the changes of the last batch may have been made or not
-            self._journals = EmbeddedJournals(database, self._commits)
-            self._records = EmbeddedRecords(self._now, self._commits)
-            self._records.load(await database.read(lambda: list(database.items(ROW_PREFIX))))
+            self._commits = commits = EmbeddedCommits(database)
+            self._journals = EmbeddedJournals(database, commits)
+            self._records, self._ephemeral = EmbeddedRecords(self._now, commits), EmbeddedRecords(self._now)
+            commits.parts = self._journals, self._records, self._ephemeral
+            self._records.load(await database.run_in_reader(lambda: list(database.items(ROW_PREFIX))))
             self.journals: Journals = self._journals
             self.records: Records = self._records
-            self.ephemeral: Records = EmbeddedRecords(self._now)
+            self.ephemeral: Records = self._ephemeral
             self._opened = opened.pop_all()
 
     def durable_rows(self) -> list[Row]:
@@ -71,33 +69,21 @@ class EmbeddedStore:
         finally:
             await self._opened.aclose()
 
-    async def _write(self, changes: Sequence[Change]) -> None:
-        if self._has_failed:
-            await self._database.reopen()
-            # If something cannot be read here, the next attempt to recover begins with it.
-            self._journals.recover()
-            self._records.recover(self._database)
-            self._has_failed = False
-        batch, prepared, pause_at = WriteBatch(raw_mode=True), list[Change](), _ROWS_AT_ONCE
-        self._journals.begin()
-        self._records.begin(batch)
-        for change in changes:
-            try:
-                change.result = change.prepare(batch)
-            except Exception as error:  # one caller's mistake must not fail the others
-                change.fail(error)
-            else:
-                prepared.append(change)
-            if len(batch) >= pause_at:  # others on the event loop get their turn
-                pause_at = len(batch) + _ROWS_AT_ONCE
-                await asyncio.sleep(0)
-        if not batch.is_empty():
-            try:
-                await self._database.write(batch)
-            except StoreUnavailable:
-                self._has_failed = True
-                raise
-        self._journals.announce()
-        self._records.announce()
-        for change in prepared:
-            change.settle()
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        common_tag([*(change.space for change in changes), *appends])
+        return self._commits.add_to_next_batch(Change(partial(self._prepare, changes, appends))).future
+
+    def _prepare(
+        self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]], batch: WriteBatch
+    ) -> bool:
+        additions: list[Callable[[WriteBatch], object]] = []
+        for conditional in changes:
+            records = self._ephemeral if conditional.is_ephemeral else self._records
+            is_expected, changed = records.evaluate(conditional)
+            if not is_expected:
+                return False
+            additions.append(records.stage(conditional.space, changed))
+        additions += [self._journals.stage(name, entries) for name, entries in appends.items() if entries]
+        for add in additions:
+            add(batch)
+        return True

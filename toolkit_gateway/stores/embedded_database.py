@@ -1,6 +1,16 @@
 """RocksDB in a folder that one process holds: opening, durable batches, and recovery after a failed write.
 
 The only module that opens a database of `rocksdict`, and that turns its exceptions into our errors.
+
+============  ========================================================================================================
+state         what is possible
+============  ========================================================================================================
+open          reads from any thread, writes from the event loop
+write failed  reads; RocksDB refuses further writes, and nobody knows whether the failed batch is there
+reopening     reads in the reader thread, before and after: an iterator elsewhere would keep the old database open.
+              If the disk has no room, it is not closed, and reads go on
+closed        nothing: callers get StoreUnavailable
+============  ========================================================================================================
 """
 
 import asyncio
@@ -9,7 +19,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,22 +67,21 @@ class Database:
         self._is_synced = is_synced
         self._failure: Exception | None = None
         self._reopen_at = 0.0
-        #: While this is true, an iterator outside of `read` would keep the old database open.
+        #: While this is true, an iterator outside of `run_in_reader` would keep the old database open.
         self.is_reopening = False
-        self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
+        self._reader = WorkerThread("gateway-store-reads")
 
     async def open(self) -> None:
         """Lock the folder and open the database."""
-        try:
-            await self.read(self._folder.acquire)
-            await self.read(self._open)
-        except BaseException:
-            self._release()
-            raise
+        with ExitStack() as on_failure:
+            on_failure.callback(self._release)
+            await self.run_in_reader(self._folder.acquire)
+            await self.run_in_reader(self._open)
+            on_failure.pop_all()
 
     async def close(self) -> None:
         try:
-            await self.read(self._close)
+            await self.run_in_reader(self._close)
         finally:
             self._release()
 
@@ -85,7 +94,7 @@ class Database:
             raise StoreUnavailable(str(self._failure))
         self.is_reopening = True
         try:
-            await self.read(self._reopen)
+            await self.run_in_reader(self._reopen)
         except StoreUnavailable as error:
             self._failure = error
             raise
@@ -93,17 +102,19 @@ class Database:
             self.is_reopening = False
             self._reopen_at = time.monotonic() + _SECONDS_BETWEEN_REOPENS
 
-    def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
+    def run_in_reader(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Run a job in the reader thread."""
         return self._reader.run(job) if self._reader.is_alive else failed_future(StoreUnavailable(_CLOSED_MESSAGE))
 
-    async def write(self, batch: WriteBatch) -> None:
-        """Write all of a batch; after OutcomeUnknown, all of it or none is there when the database is reopened.
-
-        Reads see the batch shortly before it is synced.
-        """
+    def write(self, batch: WriteBatch) -> None:
+        """Write and sync all of a batch; after OutcomeUnknown, all of it or none is there once it is reopened."""
         try:
-            await self._writer.run(lambda: self._write(batch))
+            with self._adapted_errors():
+                self._rocks.write(batch)
+                if self._is_synced:
+                    # Not by an option of `write`, which keeps Python's global lock until the disk answers: the other
+                    # threads of a notebook's process would stand still.
+                    self._rocks.flush_wal(sync=True)
         except StoreUnavailable as error:
             self._failure = error
             raise OutcomeUnknown(str(error)) from None
@@ -134,13 +145,7 @@ class Database:
             finally:  # an exception keeps the frames it came through, and an iterator keeps the database open
                 del cursor, is_valid, key_of, value_of, move_on
 
-    # -- in the threads -----------------------------------------------------------------------------------
-
-    def _write(self, batch: WriteBatch) -> None:
-        with self._adapted_errors():
-            self._rocks.write(batch)
-            if self._is_synced:  # not by an option of `write`, which keeps Python's global lock until the disk answers
-                self._rocks.flush_wal(sync=True)
+    # -- in the reader thread -----------------------------------------------------------------------------
 
     def _open(self) -> None:
         with self._adapted_errors():
@@ -158,7 +163,6 @@ class Database:
 
     def _release(self) -> None:
         self._reader.end()
-        self._writer.end()
         self._folder.release()
 
     @contextmanager

@@ -22,8 +22,9 @@ from operator import itemgetter
 from rocksdict import WriteBatch
 
 from toolkit_gateway.stores import Entry, NewEntry, Subscriber
+from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
 from toolkit_gateway.stores.embedded_database import Change, Database
-from toolkit_gateway.stores.group_commit import GroupCommit, done_future
+from toolkit_gateway.stores.group_commit import done_future
 from toolkit_gateway.stores.subscribers import Subscribers
 
 _HEAD = struct.Struct(">qH")
@@ -51,12 +52,13 @@ class _Range:
 class EmbeddedJournals:
     """See `toolkit_gateway.stores.Journals`."""
 
-    def __init__(self, database: Database, commits: GroupCommit[Change]) -> None:
+    def __init__(self, database: Database, commits: EmbeddedCommits) -> None:
         self._database = database
         self._commits = commits
         self._subscribers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
         self._ranges: dict[str, _Range] = {}
-        # The entries of the batch that is being written; the journal that was written to last is at the end.
+        # The entries of the batch that is being written, or whose write failed: until the database is reopened, nobody
+        # knows whether they are there, and they are not read. The journal that was written to last is at the end.
         self._batch: dict[str, list[Entry]] = {}
         # Names of journals by their last write, the newest at the end.
         self._recent_names: dict[str, None] = {}
@@ -69,18 +71,20 @@ class EmbeddedJournals:
     ) -> Future[list[Entry]]:
         if not entries:
             return done_future([])
-        return self._commits.submit(Change(partial(self._prepare, name, entries, keep, floor))).future
+        change = Change(lambda batch: self.stage(name, entries, keep, floor)(batch))
+        return self._commits.add_to_next_batch(change).future
 
-    def begin(self) -> None:
+    def begin_batch(self, batch: WriteBatch) -> None:
         """Begin a batch. All earlier entries are in the database, so what is cached of them may be dropped."""
         if len(self._ranges) > MAX_RANGES:
             self._ranges.clear()
         if len(self._recent_names) > MAX_NAMES:
             self._recent_names, self._has_all_names = {}, False
 
-    def _prepare(
-        self, name: str, new_entries: Sequence[NewEntry], keep: int | None, floor: int | None, batch: WriteBatch
-    ) -> list[Entry]:
+    def stage(
+        self, name: str, new_entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
+    ) -> Callable[[WriteBatch], list[Entry]]:
+        """Return a function that adds entries to the batch, and cannot fail: the batch has changes of others too."""
         bounds = self._ranges.get(name) or self._read_range(name)
         prefix, number = bounds.prefix, bounds.last
         rows, entries = [], []
@@ -89,20 +93,23 @@ class EmbeddedJournals:
             text = id.encode()
             rows.append((prefix + number.to_bytes(8, "big"), _HEAD.pack(at, len(text)) + text + data))
             entries.append(_make_entry((number, at, id, data)))
-        # Nothing may fail from here on: the batch has entries of others too.
-        for key, value in rows:
-            batch.put(key, value)
-        if keep is not None and number > keep:
-            end = number - keep if floor is None else min(number - keep, floor)
-            # Dropping is costly, so it is done only when the numbers pass a multiple of this interval.
-            interval = max(keep // 4, 64)
-            if end >= bounds.first and bounds.last // interval != number // interval:
-                self._drop(name, bounds, end, batch)
-        bounds.last = number
-        batch_entries = self._batch.pop(name, [])
-        batch_entries += entries
-        self._batch[name] = batch_entries
-        return entries
+
+        def add(batch: WriteBatch) -> list[Entry]:
+            for key, value in rows:
+                batch.put(key, value)
+            if keep is not None and number > keep:
+                end = number - keep if floor is None else min(number - keep, floor)
+                # Dropping is costly, so it is done only when the numbers pass a multiple of this interval.
+                interval = max(keep // 4, 64)
+                if end >= bounds.first and bounds.last // interval != number // interval:
+                    self._drop(name, bounds, end, batch)
+            bounds.last = number
+            batch_entries = self._batch.pop(name, [])
+            batch_entries += entries
+            self._batch[name] = batch_entries
+            return entries
+
+        return add
 
     def _read_range(self, name: str) -> _Range:
         prefix, first = _prefix(name), self._first(name)
@@ -122,7 +129,7 @@ class EmbeddedJournals:
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         if name not in self._subscribers:
             self._subscribers[name] = Subscribers(lambda: self._subscribers.pop(name))
-        return self._subscribers[name].add(subscriber)
+        return self._subscribers[name].subscribe(subscriber)
 
     def is_live(self, name: str) -> bool:
         return True  # subscribers are in the process that commits
@@ -152,26 +159,26 @@ class EmbeddedJournals:
     # -- reading: more than a few entries in the reader thread ----------------------------------------------
 
     async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
-        if unsynced := self._batch.get(name):
-            below = min(below or unsynced[0].sequence, unsynced[0].sequence)
+        if uncertain := self._batch.get(name):
+            below = min(below or uncertain[0].sequence, uncertain[0].sequence)
         if not self._database.is_reopening:
             # Reading a few entries costs less than the way to the reader thread and back.
             entries = self._last(name, min(count, _MAX_ENTRIES_ON_LOOP), below)
             if count <= _MAX_ENTRIES_ON_LOOP or len(entries) < _MAX_ENTRIES_ON_LOOP:
                 return entries
             below = entries[-1].sequence + 1  # another batch may begin before the thread reads
-        return await self._database.read(lambda: self._last(name, count, below))
+        return await self._database.run_in_reader(lambda: self._last(name, count, below))
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
-        entries = await self._database.read(lambda: self._after(name, sequence, count))
-        if unsynced := self._batch.get(name):
-            return [entry for entry in entries if entry.sequence < unsynced[0].sequence]
+        entries = await self._database.run_in_reader(lambda: self._after(name, sequence, count))
+        if uncertain := self._batch.get(name):
+            return [entry for entry in entries if entry.sequence < uncertain[0].sequence]
         return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
         newest = _newest(self._recent_names, prefix, count)
         if len(newest) < count and not self._has_all_names:
-            older = await self._database.read(self._all_names)
+            older = await self._database.run_in_reader(self._all_names)
             names = {name: None for name in older if name not in self._recent_names} | self._recent_names
             newest = _newest(names, prefix, count)
             self._has_all_names = len(names) <= MAX_NAMES

@@ -5,7 +5,7 @@ The key of a row is ``R``, the length of the space (2 bytes), space and key; its
 
 from asyncio import Future
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
-from toolkit_gateway.stores import Values
-from toolkit_gateway.stores.embedded_database import Change, Database
-from toolkit_gateway.stores.group_commit import GroupCommit, done_future
+from toolkit_gateway.stores import CompareAndSet, Values
+from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
+from toolkit_gateway.stores.embedded_database import Change
+from toolkit_gateway.stores.group_commit import done_future
 from toolkit_gateway.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 ROW_PREFIX = b"R"
@@ -49,10 +50,11 @@ class EmbeddedRecords:
     """See `toolkit_gateway.stores.Records`.
 
     A change is evaluated when the batch before it is written, and returns when its own batch is written.
-    Without `commits` the records are ephemeral, and a change returns at once. `now` decides what has expired.
+    Without `commits` the records are ephemeral, and a change returns at once, unless it is part of a commit. `now`
+    decides what has expired.
     """
 
-    def __init__(self, now: Callable[[], int], commits: GroupCommit[Change] | None = None) -> None:
+    def __init__(self, now: Callable[[], int], commits: EmbeddedCommits | None = None) -> None:
         self._now = now
         self._commits = commits
         self._spaces: defaultdict[str, dict[str, Record]] = defaultdict(dict)
@@ -67,20 +69,20 @@ class EmbeddedRecords:
         record = self._live(self._spaces[space].get(key))
         return record and record.value
 
+    async def get_many(self, space: str, keys: Collection[str]) -> Values:
+        self._check_open()
+        records = self._spaces[space]
+        live = {key: self._live(records.get(key)) for key in keys}
+        return {key: record and record.value for key, record in live.items()}
+
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]:
         return self._change(space, lambda: (None, {key: Record(value, expires)}))
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> Future[bool]:
-        def evaluate() -> tuple[bool, Changes]:
-            for key, value in expected.items():
-                record = self._find(space, key)
-                if (record and record.value) != value:
-                    return False, {}
-            return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
-
-        return self._change(space, evaluate)
+        conditional = CompareAndSet(space, expected, changes, expires)
+        return self._change(space, lambda: self.evaluate(conditional))
 
     def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
         def evaluate() -> tuple[int, Changes]:
@@ -102,7 +104,7 @@ class EmbeddedRecords:
         return sorted(Row(space, key, *record) for space, key, record in records if self._live(record))
 
     async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
-        return self._subscribers[space].begin(space, subscriber, await self.scan(space))
+        return self._subscribers[space].announce_and_subscribe(space, subscriber, await self.scan(space))
 
     # -- for batches --------------------------------------------------------------------------------------
 
@@ -111,9 +113,11 @@ class EmbeddedRecords:
             end = 3 + int.from_bytes(key[1:3], "big")
             self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(value)
 
-    def begin(self, batch: WriteBatch | None) -> None:
+    def begin_batch(self, batch: WriteBatch | None) -> None:
         """Begin a batch: what was pending is written, or has failed."""
         self._pending.clear()
+        if self._commits is None:
+            self._batch.clear()  # ephemeral changes of a commit that failed are not made
         if self._changes_left < 0:
             self._sweep(batch)
 
@@ -123,35 +127,52 @@ class EmbeddedRecords:
         for space, changes in written:
             self._apply(space, changes)
 
-    def recover(self, database: Database) -> None:
+    def recover(self) -> None:
         """Show what the database holds after a failed write: the changes may have been made or not."""
-        while self._batch:
+        while self._batch and self._commits is not None:
             space, changes = self._batch[0]
-            rows = {key: database.get(_row_key(space, key)) for key in changes}
+            rows = {key: self._commits.database.get(_row_key(space, key)) for key in changes}
             del self._batch[0]
             self._apply(space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
 
     def _change(self, space: str, evaluate: Evaluate) -> Future[Any]:
         if self._commits is not None:
-            return self._commits.submit(Change(partial(self._prepare, space, evaluate))).future
-        self.begin(None)
+            return self._commits.add_to_next_batch(Change(partial(self._prepare, space, evaluate))).future
+        self.begin_batch(None)
         result = self._prepare(space, evaluate, None)
         self.announce()
         return done_future(result)
 
     def _prepare(self, space: str, evaluate: Evaluate, batch: WriteBatch | None) -> Any:  # noqa: ANN401
         result, changes = evaluate()
-        if batch is not None:
+        self.stage(space, changes)(batch)
+        return result
+
+    def evaluate(self, conditional: CompareAndSet) -> tuple[bool, Changes]:
+        space, expected, changes, expires, _ = conditional
+        for key, value in expected.items():
+            record = self._find(space, key)
+            if (record and record.value) != value:
+                return False, {}
+        return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
+
+    def stage(self, space: str, changes: Changes) -> Callable[[WriteBatch | None], None]:
+        """Return a function that adds changes to the batch, and cannot fail: the batch has changes of others too."""
+        rows: dict[bytes, bytes | None] = {}
+        if self._commits is not None:
             rows = {_row_key(space, key): record and _encoded(record) for key, record in changes.items()}
-            # Nothing may fail from here on: the batch has changes of others too.
+
+        def add(batch: WriteBatch | None) -> None:
             for row, value in rows.items():
+                assert batch is not None
                 if value is None:
                     batch.delete(row)
                 else:
                     batch.put(row, value)
-        self._pending.update({(space, key): record for key, record in changes.items()})
-        self._batch.append((space, changes))
-        return result
+            self._pending.update({(space, key): record for key, record in changes.items()})
+            self._batch.append((space, changes))
+
+        return add
 
     def _apply(self, space: str, changes: Changes) -> None:
         records = self._spaces[space]
@@ -169,7 +190,7 @@ class EmbeddedRecords:
         for space, records in self._spaces.items():
             for key in [key for key, record in records.items() if not self._live(record)]:
                 del records[key]
-                if batch is not None:
+                if batch is not None and self._commits is not None:
                     batch.delete(_row_key(space, key))
         self._changes_left = max(sum(map(len, self._spaces.values())), _MIN_CHANGES_TO_SWEEP)
 

@@ -55,7 +55,7 @@ class GroupCommit(Generic[T]):
         self._task: asyncio.Task[None] | None = None
         self.is_closed = False
 
-    def submit(self, item: T) -> T:
+    def add_to_next_batch(self, item: T) -> T:
         """Add an item to the next batch, which starts on the next turn of the loop if none is being written."""
         if self.is_closed:
             item.fail(StoreUnavailable("the gateway is stopping"))

@@ -23,7 +23,7 @@ class Subscribers(Generic[P]):
     def __bool__(self) -> bool:
         return bool(self._callbacks)
 
-    def add(self, callback: Callable[P, None]) -> Callable[[], None]:
+    def subscribe(self, callback: Callable[P, None]) -> Callable[[], None]:
         """Add a callback, and return a function to remove it."""
         self._callbacks.append(callback)
 
@@ -47,7 +47,9 @@ class Subscribers(Generic[P]):
 class RecordSubscribers(Subscribers[[str, bytes | None]]):
     """The subscribers of a space of records."""
 
-    def begin(self, space: str, subscriber: RecordSubscriber, values: Mapping[str, bytes]) -> Callable[[], None]:
+    def announce_and_subscribe(
+        self, space: str, subscriber: RecordSubscriber, values: Mapping[str, bytes]
+    ) -> Callable[[], None]:
         """Call a subscriber with all present values, then add it; raise StoreUnavailable if it fails at one."""
         try:
             for key, value in values.items():
@@ -55,7 +57,7 @@ class RecordSubscribers(Subscribers[[str, bytes | None]]):
         except Exception as error:  # the caller must know that nothing is subscribed
             what = f"{type(error).__name__} at a value that is there"
             raise StoreUnavailable(f"the records {space!r} cannot be read: {what}") from error
-        return self.add(subscriber)
+        return self.subscribe(subscriber)
 
     def announce(self, changes: Mapping[str, bytes | None]) -> None:
         for key, value in changes.items():

@@ -9,8 +9,8 @@ from fontTools.pens.basePen import BasePen
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from toolkit.random_streams import Floats
 from toolkit_gateway.ink.canvases.raster import fill_path
+from toolkit_gateway.ink.random_streams import Floats
 
 RESOLUTION = 200  # pixels in one cap height
 MARGIN_PX = 8  # around the picture

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import ndimage
 from skimage.morphology import skeletonize
 
-from toolkit.random_streams import Floats
+from toolkit_gateway.ink.random_streams import Floats
 
 FREE_END = -1  # the node number of a free end
 _EIGHT_NEIGHBOURS = np.ones((3, 3), bool)

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from data.tools.hands.outline import MIN_AREA_PIXELS, RESOLUTION, GlyphPicture
 from data.tools.hands.skeleton import FREE_END, Branch, Skeleton, length_of, skeleton
-from toolkit.random_streams import Floats
+from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import DOT_FLAG, ENDS_IN_INK, STARTS_IN_INK, Strokes
 
 POINT_DISTANCE = RESOLUTION / 30  # pixels between the points of a stroke

@@ -12,8 +12,8 @@ from scipy import ndimage
 
 from data.tools.hands.outline import MIN_AREA_PIXELS, GlyphPicture
 from data.tools.hands.strokes import CLEANINGS, arc_length, glyph_strokes
-from toolkit.random_streams import Floats
 from toolkit_gateway.ink.canvases.raster import coverage
+from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import DOT_FLAG, OUTLINE_FLAG, Strokes, refine, ribbons
 
 MIN_OVERLAP = 0.65  # intersection over union of the ink of the strokes and of the outline

@@ -14,7 +14,7 @@ from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.storage import SPACE
 from toolkit_gateway.gateway import store_of
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Records
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Place:
 
     def work(self, work: Callable[[Records], Awaitable[T]]) -> T:
         async def run() -> T:
-            store = store_of(self.folder, self.url, OutsideWorld().clock.now)
+            store = store_of(self.folder, self.url, Runtime().clock.now)
             await store.open()
             try:
                 return await work(store.records)

@@ -23,7 +23,7 @@ from toolkit.errors import StoreUnavailable
 from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
 from toolkit_gateway.dweets.lock_records import LockRecord, LockTable
 from toolkit_gateway.dweets.storage import SPACE, encode_record
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 DAMAGED = {
@@ -89,6 +89,7 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where kitchen and garage are locked."""
     folder = tmp_path_factory.mktemp("template")
     lock_both(Place("folder", folder))
     return folder
@@ -96,10 +97,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
+    """Such a folder, or the same in a Redis."""
     return filled_place(request.param, tmp_path, template, lock_both)
 
 
 def lock_both(place: Place) -> None:
+    """Lock kitchen and garage, with a dweet and an alert each."""
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in ("kitchen", "garage"):
@@ -278,9 +281,9 @@ async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest
         attempts += space == SPACE
         return False
 
-    store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
+    store: Any = EmbeddedStore(None, Runtime().clock.now)
     await store.open()
-    service = DweetService(store, OutsideWorld(), DweetSettings())
+    service = DweetService(store, Runtime(), DweetSettings())
     locks = service.locks
     try:
         await service.open()

@@ -15,10 +15,10 @@ from tests.conftest import ROOT
 from tests.toolkit.archive.archive_rows import SECOND, START, archived, numbers, rows
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import missing_between, thing_files
-from toolkit.dweets.wire import dweet_record
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
 from toolkit_gateway.dweets import archiving
 from toolkit_gateway.dweets.archiving import JournalCopier
+from toolkit_gateway.dweets.replies import dweet_record
 from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.stores import Entry
 from toolkit_gateway.worker_thread import WorkerThread

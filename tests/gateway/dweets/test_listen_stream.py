@@ -12,8 +12,8 @@ import pytest
 
 from tests.conftest import Caller, RawStream, raw_exchange
 from tests.mail_server import eventually
-from toolkit.dweets.stream_format import encode_frame
 from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.replies import encode_frame
 from toolkit_gateway.http.limits import LIMITS
 from toolkit_gateway.runtime import Timings
 

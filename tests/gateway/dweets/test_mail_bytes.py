@@ -26,7 +26,7 @@ from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import MailFolder, Outcome
 from toolkit_gateway.dweets.storage import SPACE, encode_record
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 HEADERS = [
@@ -234,7 +234,7 @@ def test_stored_mail_to_an_invalid_address_is_not_sent(tmp_path: Path, caplog: p
     ]
 
     async def leave() -> None:
-        store = EmbeddedStore(tmp_path, OutsideWorld().clock.now)
+        store = EmbeddedStore(tmp_path, Runtime().clock.now)
         await store.open()
         for mail in [*bad, replace(good, id="oven:nobody", at=0, to=[]), good]:
             await store.records.put(SPACE, mail.key, encode_record(mail))

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from tests.gateway.stores.stores_under_test import SetClock
 from tests.mail_server import MailServer
-from toolkit.dweets.stream_format import encode_frame
 from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.secret import Secret
 from toolkit_gateway.dweets.dweets import DweetService, DweetSettings
 from toolkit_gateway.dweets.email_queue import EmailQueue
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.mail_delivery import Outcome, SmtpDelivery
+from toolkit_gateway.dweets.replies import encode_frame
 from toolkit_gateway.dweets.storage import SPACE, Changes, encode_record
-from toolkit_gateway.runtime import OutsideWorld, Timings
+from toolkit_gateway.runtime import Runtime, Timings
 from toolkit_gateway.stores import Store
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
@@ -33,7 +33,7 @@ MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "Alert of garage: fire
 
 @asynccontextmanager
 async def store_at(now: Callable[[], int] | None = None) -> AsyncIterator[EmbeddedStore]:
-    store = EmbeddedStore(None, now or OutsideWorld().clock.now)
+    store = EmbeddedStore(None, now or Runtime().clock.now)
     await store.open()
     try:
         yield store
@@ -46,7 +46,7 @@ async def services(*stores: Store, smtp: str | None = None) -> AsyncIterator[lis
     """Open one service on each store; given twice, it is a store that two gateways share."""
     deliveries = [SmtpDelivery(Secret(smtp), 60) if smtp else None for _ in stores]
     opened = [
-        DweetService(store, OutsideWorld(), DweetSettings(), delivery)
+        DweetService(store, Runtime(), DweetSettings(), delivery)
         for store, delivery in zip(stores, deliveries, strict=True)
     ]
     for service in opened:
@@ -268,8 +268,8 @@ async def queues(
     store: EmbeddedStore, *deliveries: Any, clock: SetClock | None = None, **timings: Any
 ) -> AsyncIterator[list[EmailQueue]]:
     """Open a queue for each delivery, as of so many gateways on one store."""
-    world = OutsideWorld(clock, timings=Timings(**timings))
-    opened = [EmailQueue(store.records, delivery, world, "alerts@gateway.invalid", 1_000) for delivery in deliveries]
+    runtime = Runtime(clock, timings=Timings(**timings))
+    opened = [EmailQueue(store.records, delivery, runtime, "alerts@gateway.invalid", 1_000) for delivery in deliveries]
     for queue in opened:
         await queue.open()
     try:

@@ -131,7 +131,6 @@ _HEADERS = [
     (b"Last-Event-ID", b"7"),
     (b"If-None-Match", b'"x"'),
     (b"Authorization", b"Basic !!!"),
-    (b"Idempotency-Key", b"k"),
     (b"X-Forwarded-For", b"6.6.6.6, 203.0.113.9"),
     (b"Forwarded", b'for="[2001:db8::1]:1";proto=https'),
     (b"X-Simulated-Device-Ip", b"203.0.113.7"),

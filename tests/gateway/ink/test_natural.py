@@ -10,10 +10,10 @@ import pytest
 
 from tests.gateway.ink.test_writing import white_between
 from tests.written_pages import LETTER, handwriting, write_page, written
-from toolkit.random_streams import RandomStreams
 from toolkit_gateway.ink.catalogue import catalogue, habits_of, writer_of
 from toolkit_gateway.ink.natural.penman import Penman
 from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.ribbons import DOT_FLAG
 from toolkit_gateway.ink.shaping import Shaper
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.written_pages import LETTER, handwriting, write_page, written
-from toolkit.random_streams import RandomStreams
 from toolkit_gateway.ink.catalogue import WRITERS, catalogue
 from toolkit_gateway.ink.hand import load_hand
 from toolkit_gateway.ink.parameters import CMYK, RGB, Parameters
+from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.ribbons import DOT_FLAG
 from toolkit_gateway.ink.shaping import PUNCTUATION_GAP, Shaper
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import operator_of
-from tests.reward_caller import COMMON, DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller
+from tests.reward_caller import COMMON, DEVICE, MOMENT, SESSION, Caller
 
 PATH = "/2.0/web/moment/"
 
@@ -174,22 +174,6 @@ def test_unknown_fields_are_ignored_and_refused_in_strict_mode(started: Callable
         400,
         error("unknown_field", "colour", "colour is not a field of this endpoint."),
     )
-
-
-def test_idempotency_key_with_another_body_is_refused(caller: Caller) -> None:
-    headers = JSON_HEADERS + "Idempotency-Key: one\r\n"
-    assert caller.send(body(MOMENT), headers=headers).status == 200
-    reply = caller.send(body(MOMENT, moment_id="other"), headers=headers)
-    assert reply.status == 409
-    message = "This Idempotency-Key was used with another body. Take a new one."
-    assert reply.body == error("idempotency_key_reused", "Idempotency-Key", message)
-
-
-def test_idempotency_key_expires(caller: Caller) -> None:
-    reply = caller.send(body(MOMENT), TARGET, f"{JSON_HEADERS}Idempotency-Key: {'k' * 257}\r\n")
-    assert reply.status == 400
-    message = "Idempotency-Key must have at most 256 printable characters."
-    assert reply.body == error("bad_idempotency_key", "Idempotency-Key", message)
 
 
 def test_a_known_partner_is_not_limited_by_wrong_keys(started: Callable[..., Caller]) -> None:

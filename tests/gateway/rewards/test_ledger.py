@@ -5,36 +5,28 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import signal
-import subprocess
-import sys
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import orjson
 import pytest
 
 from tests.conftest import operator_of
-from tests.gateway_process import Killer
-from tests.reward_caller import COMMON, SESSION, Caller, settings
-from toolkit.errors import Conflict, StoreUnavailable
+from tests.gateway.rewards.ledgers import SCARCE, check_ledger, devices_online, moment, service_on, session
+from tests.gateway.stores.conftest import HookedRdict
+from tests.gateway_process import GatewayProcess, Killer
+from tests.reward_caller import COMMON, Caller, settings
+from toolkit.errors import ServiceFailure, StoreUnavailable
 from toolkit_gateway import Gateway
-from toolkit_gateway.configuration import configuration_of
-from toolkit_gateway.rewards.ledger import LEDGER_SPACE
-from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
-from toolkit_gateway.runtime import Clock, OutsideWorld, SteppedClock, Timings
+from toolkit_gateway.runtime import Runtime
+from toolkit_gateway.stores import embedded_database
 from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores.group_commit import done_future, failed_future
 
-SCARCE = {
-    "default": {"p": 1, "per_device_per_day": 1000, "per_moment_per_day": 1000, "min_gap_s": 0},
-    "rewards": [{"id": "drink", "title": "A cold drink", "stock": 100}],
-}
 TARGET = "/2.0/web/moment/?gatewaykey=partner-key"
 
 
@@ -72,9 +64,9 @@ class Found(list[bool]):
             self._killer.answered()
 
 
-def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Popen[str] | None = None) -> list[bool]:
+def submit_at_once(port: int, threads: int, moments: int, victim: GatewayProcess | None = None) -> list[bool]:
     """Send moments from many threads; kill the victim in the middle of it."""
-    killer = Killer(lambda: kill(victim), 60) if victim is not None else None
+    killer = Killer(victim.kill, 60) if victim is not None else None
     found = Found(killer)
     workers = [
         threading.Thread(target=submit, args=(port, [str(uuid.uuid4())], moments, found)) for _ in range(threads)
@@ -96,39 +88,15 @@ def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
     assert list(decisions["decision_id"]) == [f"d-{number:06d}" for number in range(1, 1001)]
 
 
-GATEWAY_PROCESS = """
-import json, sys, threading
-from toolkit import Gateway
-gateway = Gateway(sys.argv[1], config={"rewards": json.loads(sys.argv[2])})
-print(gateway.base_url.rpartition(":")[2], flush=True)
-threading.Event().wait()
-"""
-
-
-def start_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
-    given = {"partners": [{"gatewaykey": "partner-key", "company_token": "acme", "apps": ["demo-app"]}]}
-    command = [sys.executable, "-c", GATEWAY_PROCESS, str(folder), json.dumps({**given, "rules": SCARCE})]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return process, int(process.stdout.readline())
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.wait(60)
-    assert process.stdout is not None
-    process.stdout.close()
-
-
 def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None:
-    process, port = start_process(tmp_path)
-    before = submit_at_once(port, threads=20, moments=50, victim=process)
+    config = {"rewards": settings(SCARCE)}
+    with GatewayProcess(tmp_path, config=config) as gateway:
+        before = submit_at_once(gateway.port, threads=20, moments=50, victim=gateway)
     assert 60 <= len(before) < 1000
-    process, port = start_process(tmp_path)
-    after = submit_at_once(port, threads=20, moments=30)
-    kill(process)
-    with Gateway(tmp_path, config={"rewards": settings(SCARCE)}) as gateway:
-        decisions = operator_of(gateway).decisions()
+    with GatewayProcess(tmp_path, config=config) as gateway:
+        after = submit_at_once(gateway.port, threads=20, moments=30)
+    with Gateway(tmp_path, config=config) as last:
+        decisions = operator_of(last).decisions()
     # Every answer that was seen is a decision; one that was killed on its way to the caller is one, too.
     assert (decisions["reason"] == "REWARDED").sum() == 100
     assert sum(before) + sum(after) <= 100
@@ -137,42 +105,114 @@ def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def call(device: str, moment: str = "m") -> RewardRequest:
-    body = orjson.dumps({**COMMON, "device_id": device, "moment_id": moment})
-    return RewardRequest("partner-key", None, body, "", "http://gateway")
+@pytest.fixture
+def on_store(tmp_path: Path) -> Callable[[Callable[[EmbeddedStore], Awaitable[Any]]], Any]:
+    """Return a function that does a piece of work on a store in a folder, and checks the ledger at the end."""
+
+    def do(work: Callable[[EmbeddedStore], Awaitable[Any]]) -> Any:
+        async def run() -> Any:
+            store = EmbeddedStore(tmp_path, Runtime().clock.now)
+            await store.open()
+            try:
+                result = await asyncio.wait_for(work(store), 60)
+                await check_ledger(store)
+                return result
+            finally:
+                await store.close()
+
+        return asyncio.run(run())
+
+    return do
 
 
-async def service_on(store: Any, clock: Clock | None = None, look: float = 20.0) -> RewardService:
-    rewards = configuration_of({"rewards": settings(SCARCE)}).rewards
-    assert rewards is not None
-    service = RewardService(store, OutsideWorld(clock, timings=Timings(reward_takeover=look)), rewards)
-    await service.open()
-    return service
+OnStore = Callable[[Callable[[EmbeddedStore], Awaitable[Any]]], Any]
 
 
-async def start_sessions(service: RewardService, devices: list[str]) -> None:
-    for device in devices:
-        event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
-        body = orjson.dumps({**SESSION, "device_id": device, "events": [event]})
-        await service.respond(RewardRequest("partner-key", None, body, "", ""))
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_moments_decided_together_are_one_commit_and_one_sync(
+    on_store: OnStore, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(embedded_database, "Rdict", HookedRdict)
+    monkeypatch.setattr(HookedRdict, "on_sync", staticmethod(lambda: made.append("sync")))
+
+    async def work(store: EmbeddedStore) -> None:
+        commit, service = store.commit, service_on(store)
+
+        def counted(*arguments: Any) -> Any:
+            made.append("commit")
+            return commit(*arguments)
+
+        devices = await devices_online(service, count)
+        monkeypatch.setattr(store, "commit", counted)
+        for requests in ([moment(device) for device in devices], [session(device) for device in devices]):
+            made.clear()
+            await asyncio.gather(*map(service.respond, requests))
+            assert made == ["commit", "sync"]
+
+    on_store(work)
 
 
-async def test_two_gateways_on_one_store_never_overspend() -> None:
-    store = EmbeddedStore(None, OutsideWorld().clock.now)
-    await store.open()
-    first, second = await service_on(store), await service_on(store)
-    devices = [str(uuid.uuid4()) for _ in range(10)]
-    await start_sessions(first, devices)
-    calls = [service.respond(call(device)) for _ in range(15) for device in devices for service in (first, second)]
-    await asyncio.gather(*calls)
-    decisions = await second.decisions()
-    for service in (first, second):
-        await service.close()
-    await store.close()
-    reasons = Counter(line["reason"] for line in decisions)
-    names = [line["decision_id"] for line in decisions]
-    assert reasons == {"REWARDED": 100, "NO_INVENTORY": 200}
-    assert names == [f"d-{number:06d}" for number in range(1, 301)]
+def test_moments_that_arrive_while_one_is_committed_are_the_next(on_store: OnStore) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        commit, service, sizes = store.commit, service_on(store), list[int]()
+
+        def counted(changes: Any, appends: Any) -> Any:
+            sizes.append(sum(map(len, appends.values())))
+            return commit(changes, appends)
+
+        devices = await devices_online(service, 400)
+        store.commit = counted  # type: ignore[method-assign]
+        first = asyncio.ensure_future(service.respond(moment(devices[0])))
+        while not sizes:
+            await asyncio.sleep(0)
+        await asyncio.gather(first, *(service.respond(moment(device)) for device in devices))
+        assert sizes == [1, 256, 144], "no batch is larger than 256"
+
+    on_store(work)
+
+
+def test_two_gateways_on_one_store_never_overspend(on_store: OnStore) -> None:
+    async def work(store: EmbeddedStore) -> list[dict[str, Any]]:
+        services = service_on(store), service_on(store)
+        devices = await devices_online(services[0], 10)
+        moments = [service.respond(moment(device)) for _ in range(15) for device in devices for service in services]
+        await asyncio.gather(*moments)
+        return await services[1].decisions()
+
+    decisions = on_store(work)
+    assert Counter(line["reason"] for line in decisions) == {"REWARDED": 100, "NO_INVENTORY": 200}
+
+
+def test_a_batch_that_loses_every_race_gets_a_503(on_store: OnStore) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        commit, service = store.commit, service_on(store)
+        devices = await devices_online(service, 3)
+        store.commit = lambda *_: done_future(False)  # type: ignore[method-assign]
+        for outcome in await asyncio.gather(*map(service.respond, map(moment, devices)), return_exceptions=True):
+            assert isinstance(outcome, ServiceFailure)
+            assert (outcome.code, outcome.status, outcome.retry_after) == ("too_busy", 503, 1)
+        store.commit = commit  # type: ignore[method-assign]
+        await asyncio.gather(*map(service.respond, map(moment, devices)))
+        assert len(await service.decisions()) == 3, "what was refused left nothing"
+
+    on_store(work)
+
+
+def test_unavailable_store_raises_and_spends_nothing(on_store: OnStore) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        commit, service = store.commit, service_on(store)
+        (device,) = await devices_online(service, 1)
+        store.commit = lambda *_: failed_future(StoreUnavailable("away"))  # type: ignore[method-assign]
+        for request in (moment(device), session(device)):
+            with pytest.raises(StoreUnavailable):
+                await service.respond(request)
+        store.commit = commit  # type: ignore[method-assign]
+        await service.respond(moment(device))
+        assert [line["reason"] for line in await service.decisions()] == ["REWARDED"]
+        assert [line["session_id"] for line in await service.sessions()] == ["s-0001"]
+
+    on_store(work)
 
 
 def test_a_cap_holds_for_many_moments_of_one_device_at_once(started: Callable[..., Caller]) -> None:
@@ -187,110 +227,27 @@ def test_a_cap_holds_for_many_moments_of_one_device_at_once(started: Callable[..
     assert Counter(reasons) == {"REWARDED": 3, "DEVICE_CAP": 17}
 
 
-class Dying:
-    """Journals of a gateway that dies just before a batch reaches the journal."""
+def test_session_restarted_at_another_gateway_counts(on_store: OnStore) -> None:
+    async def work(store: EmbeddedStore) -> list[str]:
+        first, second = service_on(store), service_on(store)
+        (device,) = await devices_online(first, 1)
+        await first.respond(moment(device))
+        await second.respond(session(device))
+        for service in (first, second):
+            await service.respond(moment(device))
+        return [line["session_id"] for line in await first.decisions()]
 
-    def __init__(self, journals: Any) -> None:
-        self._journals = journals
-        self.dead = False
-
-    def append(self, name: str, drafts: Any, keep: int | None = None, floor: int | None = None) -> Any:
-        if self.dead and name == "rewards:decisions":
-            raise StoreUnavailable("gone")
-        return self._journals.append(name, drafts, keep, floor)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._journals, name)
+    assert on_store(work) == ["s-0001", "s-0002", "s-0002"]
 
 
-async def test_decision_of_a_dead_gateway_is_written_at_the_start() -> None:
-    store = EmbeddedStore(None, OutsideWorld().clock.now)
-    await store.open()
-    store.journals = journals = Dying(store.journals)
-    service = await service_on(store)
-    device = str(uuid.uuid4())
-    await start_sessions(service, [device])
-    await service.respond(call(device))
-    journals.dead = True
-    with pytest.raises(StoreUnavailable):
-        await service.respond(call(device, "lost"))
-    journals.dead = False
-    later = await service_on(store)
-    decisions = await later.decisions()
-    lost = decisions[1]
-    views = await store.records.scan("reward-views")
-    await later.respond(call(device, "next"))
-    left = await store.records.scan(LEDGER_SPACE)
-    await store.close()
-    assert [(line["decision_id"], line["moment_id"]) for line in decisions] == [("d-000001", "m"), ("d-000002", "lost")]
-    assert lost["view_id"] in views
-    assert "private" not in decisions[1]
-    # The next compare_and_set took the finished batches away; only its own is left.
-    assert [key for key in left if key.startswith("batch:")] == ["batch:3"]
+def test_a_moment_after_a_session_in_one_batch_has_that_session(on_store: OnStore) -> None:
+    async def work(store: EmbeddedStore) -> list[tuple[str, str | None]]:
+        service, device = service_on(store), str(uuid.uuid4())
+        requests = [moment(device), session(device), moment(device), session(device), moment(device)]
+        await asyncio.gather(*map(service.respond, requests))
+        return [(line["reason"], line["session_id"]) for line in await service.decisions()]
 
-
-async def test_decision_of_a_dead_gateway_is_written_by_another() -> None:
-    clock = SteppedClock(datetime.now(UTC), timedelta(milliseconds=1))
-    store = EmbeddedStore(None, clock.now)
-    await store.open()
-    living = await service_on(store, clock, look=0.05)
-    journals = Dying(store.journals)
-    its_store = SimpleNamespace(journals=journals, records=store.records, ephemeral=store.ephemeral)
-    dying = await service_on(its_store, clock, look=0.05)
-    device = str(uuid.uuid4())
-    await start_sessions(dying, [device])
-    await living.respond(call(device))
-    journals.dead = True
-    once = call(device, "lost")._replace(idempotency_key="once")
-    with pytest.raises(StoreUnavailable):
-        await dying.respond(once)
-    async with asyncio.timeout(60):
-        while len(await living.decisions()) < 2:
-            await asyncio.sleep(0.01)
-    with pytest.raises(Conflict):  # perhaps the other one still answers it
-        await living.respond(once)
-    clock.advance(seconds=60)
-    again, once_more = await living.respond(once), await living.respond(once)
-    names = [line["decision_id"] for line in await living.decisions()]
-    await store.close()
-    assert names == ["d-000001", "d-000002"], "the caller who asks again gets the decision that was made"
-    assert again.body == once_more.body
-
-
-async def test_session_restarted_at_another_gateway_counts() -> None:
-    store = EmbeddedStore(None, OutsideWorld().clock.now)
-    await store.open()
-    first, second = await service_on(store), await service_on(store)
-    device = str(uuid.uuid4())
-    await start_sessions(first, [device])
-    await first.respond(call(device))
-    await start_sessions(second, [device])
-    for service in (first, second):
-        await service.respond(call(device))
-    sessions = [line["session_id"] for line in await first.decisions()]
-    await store.close()
-    assert sessions == ["s-0001", "s-0002", "s-0002"]
-
-
-async def test_unavailable_store_raises_and_spends_nothing() -> None:
-    store = EmbeddedStore(None, OutsideWorld().clock.now)
-    await store.open()
-    service = await service_on(store)
-    device = str(uuid.uuid4())
-    await start_sessions(service, [device])
-    compare_and_set = store.records.compare_and_set
-
-    def away(*_: Any) -> Any:
-        raise StoreUnavailable("away")
-
-    store.records.compare_and_set = away  # type: ignore[method-assign]
-    with pytest.raises(StoreUnavailable):
-        await service.respond(call(device))
-    store.records.compare_and_set = compare_and_set  # type: ignore[method-assign]
-    await service.respond(call(device))
-    reasons = [line["reason"] for line in await service.decisions()]
-    await store.close()
-    assert reasons == ["REWARDED"]
+    assert on_store(work) == [("NO_SESSION", None), ("REWARDED", "s-0001"), ("REWARDED", "s-0002")]
 
 
 def test_sessions_live_30_minutes_after_their_last_call(caller: Caller) -> None:

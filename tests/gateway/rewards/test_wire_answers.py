@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 
 import pytest
 
 from tests.conftest import operator_of, raw_call, raw_exchange
-from tests.reward_caller import DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller
+from tests.reward_caller import DEVICE, JSON_HEADERS, MOMENT, TARGET, Caller
 
 
 def test_session_response_has_its_start(caller: Caller) -> None:
@@ -87,44 +86,6 @@ def test_reward_page_url_uses_the_host_of_the_request(started: Callable[..., Cal
         assert f'"body_url":"{base_url}/reward/'.encode() in raw
     public = started(gateway={"public_url": "https://rewards.example"})
     assert public.reward(test=True)["modal"]["body_url"].startswith("https://rewards.example/reward/")
-
-
-def test_the_same_idempotency_key_gets_the_same_answer(caller: Caller) -> None:
-    caller.session()
-    headers = JSON_HEADERS + "Idempotency-Key: one\r\n"
-    sent = json.dumps(MOMENT).encode()
-    replies = [caller.send(sent, headers=headers) for _ in range(2)]
-    assert replies[0].body == replies[1].body
-    assert b'"view"' in replies[0].body
-    assert replies[0].headers["x-reward-decision"] == replies[1].headers["x-reward-decision"]
-    assert len(operator_of(caller.gateway).decisions()) == 1
-    caller.gateway.clock.advance(seconds=24 * 3600)
-    assert caller.send(sent, headers=headers).body != replies[0].body
-
-
-def test_concurrent_idempotency_key_is_decided_once(caller: Caller) -> None:
-    caller.session()
-    bodies: list[bytes] = []
-    sent, headers = json.dumps(MOMENT).encode(), JSON_HEADERS + "Idempotency-Key: many\r\n"
-
-    def send() -> None:
-        bodies.append(caller.send(sent, headers=headers).body)
-
-    threads = [threading.Thread(target=send) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(bodies) == 8
-    assert len(set(bodies)) == 1
-    assert len(operator_of(caller.gateway).decisions()) == 1
-
-
-def test_partners_do_not_share_idempotency_keys(caller: Caller) -> None:
-    headers = JSON_HEADERS + "Idempotency-Key: one\r\n"
-    caller.send(json.dumps(SESSION).encode(), headers=headers)
-    other = json.dumps({**MOMENT, "app_key": "other-app"}).encode()
-    assert caller.send(other, "/2.0/web/moment/?gatewaykey=other-key", headers).status == 200
 
 
 def test_no_error_shows_a_key(caller: Caller) -> None:

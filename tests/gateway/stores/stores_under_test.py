@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.redis_servers import fresh_cluster_url, fresh_url
 from toolkit_gateway.stores import Store
@@ -18,6 +19,8 @@ Now = Callable[[], int]
 
 
 class SetClock:
+    """A gateway's clock that stands where a test sets it."""
+
     def __init__(self, at: int = 1_000_000) -> None:
         self.at = at
 
@@ -71,17 +74,30 @@ class StoreBench:
         self.clock = SetClock()
 
     def __call__(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        """Open the store, do the work, close it."""
+
         async def run() -> T:
-            async with self.opened() as store:
-                return await work(store)
+            store = self.kind.make(self.folder, self.clock)
+            await store.open()
+            try:
+                return await asyncio.wait_for(work(store), 60)
+            finally:
+                await store.close()
 
         return asyncio.run(run())
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
-        store = self.kind.make(self.folder, self.clock)
-        await store.open()
-        try:
-            yield store
-        finally:
-            await store.close()
+
+def with_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test that is a coroutine function; its argument `store` is the opened store of the fixture `on_store`."""
+    parameters = inspect.signature(test).parameters
+
+    @functools.wraps(test)
+    def run_test(*self: Any, on_store: StoreBench, **fixtures: Any) -> None:
+        if "on_store" in parameters:
+            fixtures["on_store"] = on_store
+        on_store(lambda store: test(*self, store=store, **fixtures))
+
+    names = dict.fromkeys("on_store" if name == "store" else name for name in parameters)
+    new = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    run_test.__signature__ = inspect.Signature(new)  # type: ignore[attr-defined]
+    return run_test

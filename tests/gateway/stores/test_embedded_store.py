@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import stat
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,18 @@ from toolkit_gateway.dweets.things import Things, journal_of
 from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database
+
+
+def on_disk(test: Callable[..., Awaitable[None]]) -> Any:
+    """Run a test that is a coroutine function; its first argument is a store in a folder."""
+
+    def run_test(tmp_path: Path, **fixtures: Any) -> None:
+        with_store(tmp_path, lambda store: test(store, **fixtures))
+
+    names = ["tmp_path", *list(inspect.signature(test).parameters)[1:]]
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run_test
 
 
 def line(text: str, at: int = 5) -> NewEntry:
@@ -43,7 +56,7 @@ def test_second_process_learns_who_holds_the_folder(tmp_path: Path) -> None:
             await second.open()
 
     with_store(tmp_path, work)
-    with_store(tmp_path, lambda store: store.records.get("s", "k"))
+    with_store(tmp_path, read)
 
 
 def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
@@ -61,30 +74,32 @@ def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
         with pytest.raises(FolderInUse, match=f"process id {holder.pid}"):
-            with_store(tmp_path, lambda store: store.records.get("s", "k"))
+            with_store(tmp_path, read)
         holder.kill()
-    assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
+    assert with_store(tmp_path, read) is None
 
 
-def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "file"
+async def read(store: EmbeddedStore) -> bytes | None:
+    return await store.records.get("s", "k")
+
+
+@pytest.mark.parametrize("in_the_way", ["", "database"])
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path, in_the_way: str) -> None:
+    # A file in the way of the folder or of the database: permissions do not stop root, who may run the tests.
+    (file := tmp_path / "folder" / in_the_way).parent.mkdir(exist_ok=True)
     file.write_text("x")
-    with pytest.raises(StoreUnavailable, match=r"the folder .*file cannot be used: .*exists"):
-        with_store(file, lambda store: store.records.get("s", "k"))
+    with pytest.raises(StoreUnavailable, match=r"the folder .*folder cannot be used: .*exists"):
+        with_store(tmp_path / "folder", read)
+    file.unlink()
+    with_store(tmp_path / "folder", read)
 
 
-def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    # A file in the way of the database: permissions do not stop root, who may run the tests.
-    (tmp_path / "database").write_text("x")
-    with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used"):
-        with_store(tmp_path, lambda store: store.records.get("s", "k"))
-    (tmp_path / "database").unlink()
-    if os.geteuid() != 0:
-        tmp_path.chmod(0o500)
-        with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
-            with_store(tmp_path, lambda store: store.records.get("s", "k"))
-        tmp_path.chmod(0o700)
-    with_store(tmp_path, lambda store: store.records.get("s", "k"))
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write to every folder")
+def test_folder_without_permission_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
+        with_store(tmp_path, read)
+    tmp_path.chmod(0o700)
 
 
 def permissions(path: Path) -> int:
@@ -117,7 +132,7 @@ def test_folder_that_cannot_be_tightened_is_named(tmp_path: Path, monkeypatch: p
     tmp_path.chmod(0o770)
     monkeypatch.setattr(Path, "chmod", refuse)  # as for a folder of another user; root may change all
     with pytest.raises(StoreUnavailable, match=r"other users may use the folder .*Operation not permitted.*chmod 700"):
-        with_store(tmp_path, lambda store: store.records.get("s", "k"))
+        with_store(tmp_path, read)
 
 
 def test_temporary_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,26 +176,6 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> No
     assert synced == [str(tmp_path)] * 2
 
 
-async def test_entries_are_read_only_once_they_are_synced(tmp_path: Path, hook: Hook) -> None:
-    is_written, may_sync = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        is_written.set()
-        assert may_sync.wait(60)
-
-    async with opened_store(tmp_path) as store:
-        journals, texts = store.journals, [f"{number}" for number in range(40)]
-        await journals.append("j", [line(text) for text in texts])
-        hook("on_sync", wait)
-        slow = journals.append("j", [line("unsynced")])
-        assert await asyncio.to_thread(is_written.wait, 60)
-        assert ids(await journals.last("j", 1)) == ids(await journals.last("j", 1, below=99)) == ["39"]
-        assert ids(await journals.last("j", 99)) == ids(await journals.after("j", 0)) == texts
-        may_sync.set()
-        await slow
-        assert ids(await journals.last("j", 1)) == ids(await journals.after("j", 40)) == ["unsynced"]
-
-
 # -- batches ----------------------------------------------------------------------------------------------
 
 
@@ -210,117 +205,119 @@ async def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool
         assert ids(await store.journals.last("a", 10)) == ["x"]
 
 
-async def test_every_append_among_bad_ones_is_answered() -> None:
-    async with opened_store(None) as store:
-        futures = []
-        for number in range(2_000):
-            name = "bad \ud800" if number % 100 == 50 else f"thing {number % 7}"
-            futures.append(store.journals.append(name, [line(str(number))]))
-            if number % 10 == 0:
-                await asyncio.sleep(0)
-        outcomes = await asyncio.gather(*futures, return_exceptions=True)
-        written = {entry.id for outcome in outcomes if isinstance(outcome, list) for entry in outcome}
-        kept = {e.id for n in range(7) for e in await store.journals.last(f"thing {n}", 2_000)}
-        assert written == kept, "what was acknowledged is there, and nothing else"
-        assert all(isinstance(outcome, list | UnicodeEncodeError) for outcome in outcomes)
-
-
-async def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of rows of each batch that is written."""
     sizes: list[int] = []
     write = Database.write
 
-    async def counted(database: Database, batch: Any) -> None:
+    def counted(database: Database, batch: Any) -> None:
         sizes.append(len(batch))
-        await write(database, batch)
+        write(database, batch)
 
-    async with opened_store(None) as store:
-        await store.journals.append("a", [line("first")])
-        monkeypatch.setattr(Database, "write", counted)
-        first = store.journals.append("a", [line("alone")])
+    monkeypatch.setattr(Database, "write", counted)
+    return sizes
+
+
+@on_disk
+async def test_changes_of_one_turn_are_one_batch(store: EmbeddedStore, batches: list[int]) -> None:
+    appends = [store.journals.append("a", [line(f"{n}")]) for n in range(50)]
+    puts = [store.records.put("s", f"{n}", b"1") for n in range(50)]
+    assert batches == [], "nothing is written in the turn of the first"
+    await asyncio.gather(*appends, *puts)
+    await store.journals.append("a", [line("alone")])
+    assert batches == [100, 1], "journals and records share a batch"
+
+
+@on_disk
+async def test_others_get_their_turn_between_large_batches(store: EmbeddedStore, batches: list[int]) -> None:
+    turns = []
+    appends = [store.journals.append(f"{n % 2}", [line(f"{n}") for n in range(1_000)]) for n in range(40)]
+    while not appends[-1].done():
+        turns.append(len(batches))
         await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        others = [store.journals.append("a", [line(f"{n}")]) for n in range(50)]
-        assert not first.done()
-        puts = [store.records.put("s", f"{n}", b"1") for n in range(50)]
-        await asyncio.gather(first, *others, *puts)
-        assert sizes == [1, 100], "journals and records share a batch"
+    assert batches == [2_000] * 20
+    assert set(range(20)) <= set(turns), "one batch a turn"
+    assert len(await store.journals.after("1", 0)) == 20_000
 
 
-async def test_large_batch_does_not_block_other_requests(hook: Hook) -> None:
-    turns, turns_at_writes = 0, []
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
+@on_disk
+async def test_a_read_waits_for_one_slow_sync_at_most(store: EmbeddedStore, hook: Hook, batches: list[int]) -> None:
+    async def read_of_the_database() -> None:
+        for _ in range(8):
             await asyncio.sleep(0)
 
-    async with opened_store(None) as store:
-        journals, reads = store.journals, []
-        large = [line(f"{n}") for n in range(1_000)]
-        await journals.append("0", [line("first")])
-        hook("on_write", lambda: turns_at_writes.append(turns))
-        taking = asyncio.ensure_future(take_turns())
-        appends = [journals.append(f"{n % 2}", large) for n in range(40)]
-        while not appends[0].done():
-            reads.append((ids(await journals.last("0", 1)), ids(await journals.after("1", 0, 1))))
-        taking.cancel()
-        assert turns_at_writes[0] > 10
-        assert [len(entries) for entries in await asyncio.gather(*appends)] == [1_000] * 40
-        assert set(map(str, reads[:5])) == {"(['first'], [])"}, "nothing of the batch is read before it is written"
-        assert len(await journals.after("1", 0)) == 20_000
+    async def post() -> None:
+        while True:
+            await store.journals.append("a", [line("x")])
+
+    hook("on_sync", lambda: time.sleep(0.005))
+    posters = [asyncio.ensure_future(post()) for _ in range(4)]
+    for _ in range(10):
+        before = len(batches)
+        await read_of_the_database()
+        assert len(batches) - before <= 1
+        await asyncio.sleep(0.001)
+    assert len(batches) > 5
+    for poster in posters:
+        poster.cancel()
 
 
-async def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
-    store = EmbeddedStore(tmp_path, lambda: 0)
-    await store.open()
-    await store.close()
-    with pytest.raises(StoreUnavailable, match="stopping"):
-        await store.journals.append("a", [line("x")])
-    with pytest.raises(StoreUnavailable, match="stopping"):
-        await store.records.get("s", "k")
+def test_changes_before_the_close_are_written(tmp_path: Path, hook: Hook) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        fail_once(hook, "on_write")
+        with pytest.raises(OutcomeUnknown):
+            await store.journals.append("a", [line("lost")])
+        for _ in range(3):
+            store.journals.append("a", [line("x")])
+
+    with_store(tmp_path, fill)
+    assert ids(with_store(tmp_path, lambda store: store.journals.last("a", 9))) == ["x"] * 3
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-async def test_failed_write_raises_for_its_caller(tmp_path: Path, hook: Hook, is_there: bool) -> None:
+@on_disk
+async def test_failed_write_raises_for_its_caller(store: EmbeddedStore, hook: Hook, is_there: bool) -> None:
     # A failed fsync: what was written may be there after all. Its callers get an error that says so.
-    async with opened_store(tmp_path) as store:
-        heard: list[Entry] = []
-        seen: list[tuple[str, bytes | None]] = []
-        store.journals.subscribe("a", heard.extend)
-        await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
-        await store.journals.append("a", [line("1")])
-        fail_once(hook, "on_sync" if is_there else "on_write")
-        requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
-        outcomes = await asyncio.gather(*requests, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
-        (entry,) = await store.journals.append("a", [line("3")])
-        expected = ["1", "2", "3"] if is_there else ["1", "3"]
-        assert ids(heard) == ids(await store.journals.last("a", 9)) == expected
-        assert [entry.sequence for entry in heard] == list(range(1, len(expected) + 1))
-        assert await store.records.get("s", "k") == seen[-1][1] == (b"1" if is_there else None)
+    heard: list[Entry] = []
+    seen: list[tuple[str, bytes | None]] = []
+    store.journals.subscribe("a", heard.extend)
+    await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
+    await store.journals.append("a", [line("1")])
+    fail_once(hook, "on_sync" if is_there else "on_write")
+    requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+    outcomes = await asyncio.gather(*requests, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
+    assert ids(await store.journals.last("a", 9)) == ids(await store.journals.after("a", 0)) == ["1"], "not yet"
+    (entry,) = await store.journals.append("a", [line("3")])
+    expected = ["1", "2", "3"] if is_there else ["1", "3"]
+    assert ids(heard) == ids(await store.journals.last("a", 9)) == expected
+    assert [entry.sequence for entry in heard] == list(range(1, len(expected) + 1))
+    assert await store.records.get("s", "k") == seen[-1][1] == (b"1" if is_there else None)
 
 
-async def test_recovery_that_fails_begins_again(tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_disk
+async def test_recovery_that_fails_begins_again(
+    store: EmbeddedStore, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     get = Database.get
 
     def damaged(database: Database, key: bytes) -> bytes | None:
         monkeypatch.setattr(Database, "get", get)
         raise StoreUnavailable("a block is damaged")
 
-    async with opened_store(tmp_path) as store:
-        heard: list[Entry] = []
-        store.journals.subscribe("a", heard.extend)
-        await store.journals.append("a", [line("1")])
-        fail_once(hook, "on_sync")
-        requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
-        await asyncio.gather(*requests, return_exceptions=True)
-        monkeypatch.setattr(Database, "get", damaged)
-        with pytest.raises(StoreUnavailable, match="a block is damaged"):
-            await store.records.put("s", "other", b"1")
-        await until_it_writes(lambda: store.journals.append("a", [line("3")]))
-        assert ids(heard) == ["1", "2", "3"]
-        assert await store.records.get("s", "k") == b"1"
+    heard: list[Entry] = []
+    store.journals.subscribe("a", heard.extend)
+    await store.journals.append("a", [line("1")])
+    fail_once(hook, "on_sync")
+    requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+    await asyncio.gather(*requests, return_exceptions=True)
+    monkeypatch.setattr(Database, "get", damaged)
+    with pytest.raises(StoreUnavailable, match="a block is damaged"):
+        await store.records.put("s", "other", b"1")
+    await until_it_writes(lambda: store.journals.append("a", [line("3")]))
+    assert ids(heard) == ["1", "2", "3"]
+    assert await store.records.get("s", "k") == b"1"
 
 
 async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
@@ -332,28 +329,28 @@ async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.05)
 
 
-async def test_reads_of_one_entry_do_not_stop_recovery(tmp_path: Path, hook: Hook) -> None:
+@on_disk
+async def test_reads_of_one_entry_do_not_stop_recovery(store: EmbeddedStore, hook: Hook) -> None:
     read_meanwhile: list[bool] = []
-    async with opened_store(tmp_path) as store:
-        await store.journals.append("a", [line("1")])
-        loop = asyncio.get_running_loop()
-        reads: list[Awaitable[list[Entry]]] = []
+    await store.journals.append("a", [line("1")])
+    loop = asyncio.get_running_loop()
+    reads: list[Awaitable[list[Entry]]] = []
 
-        def begin_a_read() -> None:
-            reads.append(read := asyncio.ensure_future(store.journals.last("a", 1)))
-            read_meanwhile.append(read.done())
+    def begin_a_read() -> None:
+        reads.append(read := asyncio.ensure_future(store.journals.last("a", 1)))
+        read_meanwhile.append(read.done())
 
-        def close_during_a_read() -> None:
-            hook("on_close", lambda: None)
-            asyncio.run_coroutine_threadsafe(in_loop(begin_a_read), loop).result(60)
+    def close_during_a_read() -> None:
+        hook("on_close", lambda: None)
+        asyncio.run_coroutine_threadsafe(in_loop(begin_a_read), loop).result(60)
 
-        fail_once(hook, "on_write")
-        with pytest.raises(OutcomeUnknown):
-            await store.journals.append("a", [line("lost")])
-        hook("on_close", close_during_a_read)
-        await store.journals.append("a", [line("2")])
-        assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
-        assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
+    fail_once(hook, "on_write")
+    with pytest.raises(OutcomeUnknown):
+        await store.journals.append("a", [line("lost")])
+    hook("on_close", close_during_a_read)
+    await store.journals.append("a", [line("2")])
+    assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
+    assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
 
 
 async def in_loop(job: Callable[[], None]) -> None:
@@ -364,12 +361,12 @@ async def in_loop(job: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
-async def test_sequence_numbers_stay_within_their_journal(number: int) -> None:
-    async with opened_store(None) as store:
-        for name in ("a", "b", "c"):
-            await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
-        found = await store.journals.after("b", number)
-        assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
+@on_disk
+async def test_sequence_numbers_stay_within_their_journal(store: EmbeddedStore, number: int) -> None:
+    for name in ("a", "b", "c"):
+        await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
+    found = await store.journals.after("b", number)
+    assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
 
 
 def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
@@ -403,30 +400,20 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return prefixes
 
 
-async def test_memory_of_the_journals_is_bounded(monkeypatch: pytest.MonkeyPatch, reads: list[bytes]) -> None:
+@on_disk
+async def test_memory_of_the_journals_is_bounded(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, reads: list[bytes]
+) -> None:
     monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
-    async with opened_store(None) as store:
-        for number in range(3_000):
-            await store.journals.append(f"{number % 50}", [line(str(number))])
-        assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
-        reads.clear()
-        for number in range(3_000):
-            await store.journals.append(f"{number % 15}", [line(str(number))])
-        assert len(reads) <= 2 * 15, "few enough journals are read once"
-
-
-async def test_sequence_numbers_continue_for_evicted_journals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_journals, "MAX_RANGES", 20)
-    async with opened_store(None) as store:
-        appends = []
-        for number in range(3_000):  # many batches, each begun while another one is on its way
-            appends.append(store.journals.append(f"{number * 7 % 50}", [line(str(number))]))
-            if number % 9 == 0:
-                await asyncio.sleep(0)
-        await asyncio.gather(*appends)
-        for name in range(50):
-            entries = await store.journals.last(f"{name}", 100)
-            assert [entry.sequence for entry in entries] == list(range(1, 61))
+    for number in range(3_000):
+        await store.journals.append(f"{number % 50}", [line(str(number))])
+    assert len(reads) > 50 * 3_000 // 71, "each time 21 journals are known, all are forgotten and read again"
+    for name in range(50):
+        assert [entry.sequence for entry in await store.journals.last(f"{name}", 100)] == list(range(1, 61))
+    reads.clear()
+    for number in range(3_000):
+        await store.journals.append(f"{number % 15}", [line(str(number))])
+    assert len(reads) <= 2 * 15, "few enough journals are read once"
 
 
 def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
@@ -478,14 +465,14 @@ def test_names_beyond_the_memory_bound_are_read_again(
     with_store(tmp_path / "few", few)
 
 
-async def test_last_entries_are_read_past_many_deleted_ones(tmp_path: Path) -> None:
-    async with opened_store(tmp_path) as store:
-        for start in range(0, 100_000, 1_000):
-            await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
-        assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
-        everything = await store.journals.after("a", 0)
-        assert 500 <= len(everything) <= 1_500
-        assert len(await store.journals.last("a", 50_000)) == len(everything)
+@on_disk
+async def test_last_entries_are_read_past_many_deleted_ones(store: EmbeddedStore) -> None:
+    for start in range(0, 100_000, 1_000):
+        await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
+    assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
+    everything = await store.journals.after("a", 0)
+    assert 500 <= len(everything) <= 1_500
+    assert len(await store.journals.last("a", 50_000)) == len(everything)
 
 
 def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
@@ -522,29 +509,9 @@ async def test_expired_records_are_removed_eventually(tmp_path: Path, part: str)
         assert len(await records.scan("new")) == 10
 
 
-async def test_failing_watcher_does_not_affect_writers() -> None:
-    async with opened_store(None) as store:
-        complaints: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
-        seen: list[str] = []
-
-        def fail(key: str, value: bytes | None) -> None:
-            raise ValueError("this watcher is broken")
-
-        await store.records.subscribe("s", fail)
-        await store.records.subscribe("s", lambda key, value: seen.append(key))
-        await store.records.put("s", "k", b"1")
-        assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
-
-
-def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
-    with_store(tmp_path, lambda store: store.records.put("s", "k", b"1", -1))
-    assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
-
-
-async def test_stored_range_is_complete_after_clock_set_back() -> None:
-    async with opened_store(None) as store:
-        await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
-        stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
-        for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
-            assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected
+@on_disk
+async def test_stored_range_is_complete_after_clock_set_back(store: EmbeddedStore) -> None:
+    await store.journals.append(journal_of("a"), [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
+    stored = StoredRange(Things(store.journals), "a", 6, 5, 20)
+    for newest_first, expected in ((False, [b"10", b"5", b"15"]), (True, [b"15", b"5", b"10"])):
+        assert [data async for block in stored.batches(newest_first=newest_first) for data in block] == expected

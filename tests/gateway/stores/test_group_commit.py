@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 
@@ -20,116 +18,80 @@ class Item:
         self.outcome: object = None
 
     def fail(self, error: Exception) -> None:
-        if self.outcome is None:
-            self.outcome = error
+        self.outcome = self.outcome or error
 
 
 class Disk:
     def __init__(self) -> None:
+        self.commits: GroupCommit[Item] = GroupCommit(self._write)
         self.batches: list[list[int]] = []
-        self.is_written = asyncio.Event()
+        self.may_write = asyncio.Event()
         self.error: Exception | None = None
 
-    async def write(self, items: list[Item]) -> None:
+    async def _write(self, items: list[Item]) -> None:
         self.batches.append([item.number for item in items])
-        await self.is_written.wait()
-        self.is_written.clear()
+        await self.may_write.wait()
+        self.may_write.clear()
         if self.error is not None:
             raise self.error
         for item in items:
             item.outcome = "written"
 
+    def add(self, *numbers: int) -> list[Item]:
+        return [self.commits.add_to_next_batch(Item(number)) for number in numbers]
 
-def run(work: Callable[[GroupCommit[Item], Disk], Coroutine[Any, Any, None]]) -> None:
-    async def start() -> None:
-        disk = Disk()
-        await asyncio.wait_for(work(GroupCommit(disk.write), disk), 60)
-
-    asyncio.run(start())
+    async def write(self) -> None:
+        self.may_write.set()
+        await turns()
 
 
-async def turns(count: int = 5) -> None:
-    for _ in range(count):
+async def turns() -> None:
+    for _ in range(5):
         await asyncio.sleep(0)
 
 
-def test_items_of_one_loop_turn_form_one_batch() -> None:
-    async def work(commits: GroupCommit[Item], disk: Disk) -> None:
-        for number in range(3):
-            commits.submit(Item(number))
-        assert disk.batches == [], "nothing is written in the turn of the first"
+async def test_items_during_a_write_form_the_next_batch() -> None:
+    disk = Disk()
+    disk.add(0, 1, 2)
+    assert disk.batches == [], "nothing is written in the turn of the first"
+    await turns()
+    for number in range(3, 6):
+        disk.add(number)
         await turns()
-        assert disk.batches == [[0, 1, 2]]
+    assert disk.batches == [[0, 1, 2]], "one batch at a time"
+    await disk.write()
+    assert disk.batches[1:] == [[3, 4, 5]]
+    await disk.write()
+    disk.add(6)
+    await turns()
+    assert disk.batches[2:] == [[6]], "it starts again after a rest"
 
-    run(work)
+
+async def test_failed_batch_fails_its_items_only() -> None:
+    disk = Disk()
+    failed = disk.add(0, 1)
+    await turns()
+    written = disk.add(2, 3)
+    disk.error = OSError("no room")
+    await disk.write()
+    disk.error = None
+    disk.may_write.set()
+    await disk.commits.close()
+    assert [str(item.outcome) for item in failed + written] == ["no room", "no room", "written", "written"]
 
 
-def test_items_during_a_write_form_the_next_batch() -> None:
-    async def work(commits: GroupCommit[Item], disk: Disk) -> None:
-        for number in range(6):
-            commits.submit(Item(number))
-            await turns()
-        assert disk.batches == [[0]], "one batch at a time"
-        disk.is_written.set()
+@pytest.mark.parametrize("batches", [0, 1, 2])
+async def test_close_refuses_new_items_but_writes_queued_ones(batches: int) -> None:
+    disk, items = Disk(), []
+    for number in range(batches):
+        items += disk.add(number)
         await turns()
-        assert disk.batches == [[0], [1, 2, 3, 4, 5]]
-        disk.is_written.set()
-        await turns()
-        commits.submit(Item(6))
-        await turns()
-        assert disk.batches[2:] == [[6]], "it starts again after a rest"
-
-    run(work)
-
-
-def test_failed_batch_fails_its_items_only() -> None:
-    async def work(commits: GroupCommit[Item], disk: Disk) -> None:
-        items = [Item(number) for number in range(4)]
-        for item in items[:2]:
-            commits.submit(item)
-        await turns()
-        for item in items[2:]:
-            commits.submit(item)
-        disk.error = OSError("no room")
-        disk.is_written.set()
-        await turns()
-        disk.error = None
-        disk.is_written.set()
-        await commits.close()
-        assert [str(item.outcome) for item in items] == ["no room", "no room", "written", "written"]
-
-    run(work)
-
-
-def test_close_waits_for_all_batches() -> None:
-    async def work(commits: GroupCommit[Item], disk: Disk) -> None:
-        items = [Item(number) for number in range(3)]
-        for item in items:
-            commits.submit(item)
-            await turns()
-        closed = asyncio.create_task(commits.close())
-        disk.is_written.set()
-        await turns()
+    closed = asyncio.create_task(disk.commits.close())
+    await turns()
+    (late,) = disk.add(9)
+    assert isinstance(late.outcome, StoreUnavailable)
+    for _ in range(batches):
         assert not closed.done()
-        disk.is_written.set()
-        await closed
-        assert [item.outcome for item in items] == ["written"] * 3
-
-    run(work)
-
-
-@pytest.mark.parametrize("is_busy", [True, False])
-def test_closed_commit_refuses_but_writes_queued_items(is_busy: bool) -> None:
-    async def work(commits: GroupCommit[Item], disk: Disk) -> None:
-        first, late = Item(0), Item(1)
-        if is_busy:
-            commits.submit(first)
-        closed = asyncio.create_task(commits.close())
-        await turns()
-        commits.submit(late)
-        assert isinstance(late.outcome, StoreUnavailable)
-        disk.is_written.set()
-        await closed
-        assert first.outcome == ("written" if is_busy else None)
-
-    run(work)
+        await disk.write()
+    await closed
+    assert [item.outcome for item in items] == ["written"] * batches

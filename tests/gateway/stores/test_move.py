@@ -14,7 +14,7 @@ import toolkit
 from tests.conftest import operator_of
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_server
 from toolkit.cli import main
-from toolkit.errors import StoreUnavailable
+from toolkit.errors import DataWarning, StoreUnavailable
 from toolkit_gateway import Gateway
 from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.runtime import SystemClock
@@ -39,7 +39,8 @@ def fill(folder: Path, things: list[str] = THINGS, dweets: int = 30) -> tuple[di
         lock = tk.operator.issue_lock()
         tk.dweets.lock("vault", lock=lock.lock, key=lock.master_key)
         tk.dweets.post("vault", {"gold": 1}, key=lock.master_key)
-        tk.dweets.set_alert("vault", who="ada@example.com", condition="dweet.gold > 1", key=lock.master_key)
+        with pytest.warns(DataWarning, match="no mail server"):
+            tk.dweets.set_alert("vault", who="ada@example.com", condition="dweet.gold > 1", key=lock.master_key)
         device = tk.rewards.new_device_id("acme")
         tk.rewards.start_session(device)
         tk.rewards.moment(device, "level-complete")

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 import redis
 
-from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, until
+from tests.gateway.stores.opened_stores import (
+    follow_as_a_thing_does,
+    line,
+    numbers,
+    opened,
+    persist,
+    place_of,
+    until,
+)
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.stores import Entry, NewEntry
@@ -42,27 +51,17 @@ async def leave() -> None:
         await asyncio.sleep(0)
 
 
-async def test_posts_at_once_are_one_script_call() -> None:
-    async with opened(fresh_url()) as (store,):
-        await store.journals.append("first", [line("1")])
-        with shared_server().client() as client:
-            before = script_calls(client)
-            entries = await appended([store.journals.append(str(n), [line("1")]) for n in range(THINGS)])
-            assert script_calls(client) == before + 1
-        assert numbers(entries) == [1] * THINGS
-
-
-async def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
+@pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
+async def test_posts_at_once_are_one_script_call_per_hash_tag(fresh: Callable[[], str]) -> None:
     names = [str(number) for number in range(THINGS)]
-    async with opened(fresh_cluster_url()) as (store,):
+    servers = [shared_server()] if fresh is fresh_url else shared_cluster()
+    async with opened(fresh()) as (store,), AsyncExitStack() as stack:
         await appended([store.journals.append(name, [line("1")]) for name in names])
-        clients = [node.client() for node in shared_cluster()]
-        before = [script_calls(client) for client in clients]
-        await appended([store.journals.append(name, [line("2")]) for name in names for _ in range(2)])
-        made = sum(script_calls(client) for client in clients) - sum(before)
-        assert made == len({place_of(store, name)[0] for name in names})
-        for client in clients:
-            client.close()
+        clients = [stack.enter_context(server.client()) for server in servers]
+        before = sum(map(script_calls, clients))
+        entries = await appended([store.journals.append(name, [line("2")]) for name in names for _ in range(2)])
+        assert sum(map(script_calls, clients)) - before == len({place_of(store, name)[0] for name in names})
+        assert numbers(entries) == [2, 3] * THINGS
 
 
 async def test_large_appends_at_once_are_several_script_calls() -> None:

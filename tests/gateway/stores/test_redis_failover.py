@@ -32,7 +32,9 @@ def is_done(poster: Poster, posters: Sequence[Poster]) -> bool:
     return len(poster.acknowledged) >= DWEETS // POSTERS and any(each.failed for each in posters)
 
 
-def test_failover_loses_nothing_confirmed_by_a_replica(servers: list[RedisServer]) -> None:
+def test_killed_master_loses_nothing_that_was_confirmed(
+    servers: list[RedisServer],
+) -> None:
     master, *replicas = servers
 
     async def work(url: str) -> None:

@@ -17,7 +17,15 @@ import pytest
 import redis
 
 from tests.conftest import ROOT
-from tests.gateway.stores.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
+from tests.gateway.stores.opened_stores import (
+    follow_as_a_thing_does,
+    line,
+    numbers,
+    opened,
+    persist,
+    run,
+    until,
+)
 from tests.redis_servers import RedisServer, cluster_of, fresh_url, shared_cluster, shared_server, wait_until
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.stores.redis.store import RedisStore
@@ -56,7 +64,7 @@ async def until_told(store: RedisStore) -> None:
         await store.records.get("s", "k")
 
 
-async def test_hung_redis_times_out_each_call(server: RedisServer) -> None:
+async def test_calls_to_a_redis_that_hangs_end_in_time(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=1") as (store,):
         await persist(lambda: store.records.put("s", "k", b"kept"))
         server.pause()
@@ -105,56 +113,46 @@ def snapshot_of(client: redis.Redis) -> Path:
     return Path(client.config_get("dir")["dir"]) / "dump.rdb"
 
 
-REFUSALS: dict[str, tuple[Callable[[redis.Redis], object], Callable[[redis.Redis], object], list[Any]]] = {
-    "a replica": (
-        lambda client: client.replicaof("127.0.0.1", 1),
-        lambda client: client.replicaof("NO", "ONE"),
-        WRITES,
-    ),
-    "out of memory": (
-        lambda client: client.config_set("maxmemory", 1),
-        lambda client: client.config_set("maxmemory", 0),
-        WRITES,
-    ),
-    "without enough replicas": (
-        lambda client: client.config_set("min-replicas-to-write", 1),
-        lambda client: client.config_set("min-replicas-to-write", 0),
-        WRITES,
-    ),
-    "unable to save": (break_saving, mend_saving, WRITES),
-    "without the permission to write": (
-        lambda client: client.execute_command("ACL SETUSER default -@write"),
-        lambda client: client.execute_command("ACL SETUSER default +@all"),
-        WRITES,
-    ),
-    "without the permission to run scripts": (
-        lambda client: client.execute_command("ACL SETUSER default -@scripting"),
-        lambda client: client.execute_command("ACL SETUSER default +@all"),
-        WRITES,
-    ),
-}
+def setting(name: str, value: int, usual: int) -> tuple[Callable[[redis.Redis], object], ...]:
+    return lambda client: client.config_set(name, value), lambda client: client.config_set(name, usual)
 
 
-ADVICE = {
-    "a replica": "READONLY .*give its master",
-    "out of memory": "OOM .*give it more memory",
-    "without enough replicas": "NOREPLICAS .*fewer replicas than min-replicas-to-write",
-    "unable to save": "MISCONF .*see its log",
-    "without the permission to write": "script.*grant its user the ACL permissions",
-    "without the permission to run scripts": "NOPERM .*grant its user the ACL permissions",
-}
+def without_right(right: str) -> tuple[Callable[[redis.Redis], object], ...]:
+    def set_rights(rights: str) -> Callable[[redis.Redis], object]:
+        return lambda client: client.execute_command(f"ACL SETUSER default {rights}")
+
+    return set_rights(f"-@{right}"), set_rights("+@all")
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-async def test_refused_writes_raise_and_change_nothing(refusal: str) -> None:
-    refuse, allow, calls = REFUSALS[refusal]
+def become_replica(client: redis.Redis) -> None:
+    client.replicaof("127.0.0.1", 1)
+
+
+def become_master(client: redis.Redis) -> None:
+    client.replicaof("NO", "ONE")
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ((become_replica, become_master), "READONLY .*give its master"),
+        (setting("maxmemory", 1, 0), "OOM .*give it more memory"),
+        (setting("min-replicas-to-write", 1, 0), "NOREPLICAS .*fewer replicas than min-replicas-to-write"),
+        ((break_saving, mend_saving), "MISCONF .*see its log"),
+        (without_right("write"), "script.*grant its user the ACL permissions"),
+        (without_right("scripting"), "NOPERM .*grant its user the ACL permissions"),
+    ],
+    ids=["replica", "memory", "replicas", "disk", "write", "scripts"],
+)
+async def test_redis_that_refuses_writes_changes_nothing(change: Any, advice: str) -> None:
+    refuse, allow = change
     async with opened(fresh_url()) as (store,):
         await store.records.put("s", "k", b"kept")
         with shared_server().client() as client:
             refuse(client)
             try:
-                assert set(await outcomes(store, calls)) == {"StoreUnavailable"}
-                with pytest.raises(StoreUnavailable, match=ADVICE[refusal]):
+                assert set(await outcomes(store, WRITES)) == {"StoreUnavailable"}
+                with pytest.raises(StoreUnavailable, match=advice):
                     await store.journals.append("a", [line("refused")])
                 assert await store.records.get("s", "k") == b"kept"
             finally:
@@ -164,7 +162,7 @@ async def test_refused_writes_raise_and_change_nothing(refusal: str) -> None:
         assert entry.sequence == 1
 
 
-async def test_loading_redis_is_reported_then_used() -> None:
+async def test_loading_redis_is_reported_and_used_once_loaded() -> None:
     # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
     with RedisServer(appendonly="yes", key_load_delay=500) as server:
         async with opened(f"{server.url}?timeout=10") as (store,):
@@ -189,7 +187,7 @@ async def test_loading_redis_is_reported_then_used() -> None:
     assert any("is loading the dataset" in refusal for refusal in refusals), refusals
 
 
-async def test_missing_replicas_raise_outcome_unknown() -> None:
+async def test_write_without_its_replicas_is_reported() -> None:
     async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
         heard: list[Any] = []
         store.journals.subscribe("a", heard.extend)
@@ -246,24 +244,26 @@ async def test_kill_and_restart_under_load_loses_nothing(server: RedisServer) ->
 class TestTheStart:
     """What is wrong with a Redis is said before the gateway says that it runs; a password never."""
 
-    def test_missing_server_is_refused(self) -> None:
-        with pytest.raises(StoreUnavailable, match=r"redis://127.0.0.1:1 cannot be used now: .* connecting"):
-            run(_open("redis://127.0.0.1:1"))
-
-    def test_missing_sentinels_are_refused(self) -> None:
-        with pytest.raises(StoreUnavailable, match="No master found for 'm'.*check the addresses") as refused:
-            run(_open("redis+sentinel://127.0.0.1:1,127.0.0.1:2/m"))
-        assert "<" not in str(refused.value), "no objects of the library"
-
-    def test_missing_cluster_is_refused(self) -> None:
-        with pytest.raises(StoreUnavailable, match=r"redis\+cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now"):
-            run(_open("redis+cluster://127.0.0.1:1,127.0.0.1:2"))
-
-    def test_cluster_and_single_server_urls_are_told_apart(self) -> None:
-        with pytest.raises(StoreUnavailable, match=r"give redis\+cluster://"):
-            run(_open(shared_cluster()[0].url))
-        with pytest.raises(StoreUnavailable, match="cannot be used"):
-            run(_open(shared_server().url.replace("redis:", "redis+cluster:")))
+    @pytest.mark.parametrize(
+        ("url_of", "message"),
+        [
+            (lambda: "redis://127.0.0.1:1", r"redis://127.0.0.1:1 cannot be used now: .* connecting"),
+            (
+                lambda: "redis+sentinel://127.0.0.1:1,127.0.0.1:2/m",
+                "No master found for 'm'[^<]*check the addresses[^<]*$",
+            ),
+            (
+                lambda: "redis+cluster://127.0.0.1:1,127.0.0.1:2",
+                r"cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now",
+            ),
+            (lambda: shared_cluster()[0].url, r"give redis\+cluster://"),
+            (lambda: shared_server().url.replace("redis:", "redis+cluster:"), "cannot be used"),
+        ],
+        ids=["no server", "no sentinels", "no cluster", "node of a cluster", "no node of a cluster"],
+    )
+    def test_missing_or_unsuitable_server_is_refused(self, url_of: Callable[[], str], message: str) -> None:
+        with pytest.raises(StoreUnavailable, match=message):
+            run(_open(url_of()))
 
     def test_replica_is_refused(self) -> None:
         with RedisServer(replicaof=f"127.0.0.1 {shared_server().port}") as replica:
@@ -292,7 +292,7 @@ class TestTheStart:
                 run(_open(server.url.replace("//", f"//:{password}@")))
             assert password not in "".join(traceback.format_exception(refused.value)) + caplog.text
 
-    def test_documented_permissions_suffice_and_missing_are_named(self) -> None:
+    def test_documented_permissions_are_enough_and_needed(self) -> None:
         (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "docs" / "how-to" / "redis.md").read_text())
         password = secrets.token_hex(8)
 
@@ -347,15 +347,14 @@ async def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> 
             await until(lambda: len(client.client_list()) == 2, client.client_list)
 
 
-async def test_close_refuses_calls_and_frees_threads_and_sockets() -> None:
+def test_closed_store_leaves_no_task_and_no_thread() -> None:
+    async def work() -> None:
+        before = asyncio.all_tasks()
+        async with opened(fresh_url()) as (store,):
+            await store.journals.append("a", [line("1")])
+            store.journals.subscribe("a", lambda entries: None)
+        assert asyncio.all_tasks() == before
+
     before = threading.active_count()
-    before = asyncio.all_tasks()
-    async with opened(fresh_url()) as (store,):
-        await store.journals.append("a", [line("1")])
-        store.journals.subscribe("a", lambda entries: None)
-    with pytest.raises(StoreUnavailable, match="stopping"):
-        await store.journals.append("a", [line("2")])
-    with pytest.raises(StoreUnavailable, match="stopping"):
-        await store.records.get("s", "k")
-    assert asyncio.all_tasks() == before
+    run(work())
     assert threading.active_count() == before

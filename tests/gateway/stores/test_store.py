@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.stores.stores_under_test import STORES, StoreBench, StoreKind
+from tests.gateway.stores.stores_under_test import STORES, StoreBench, StoreKind, with_store
 from toolkit.errors import StoreUnavailable
-from toolkit_gateway.stores import Entry, NewEntry, Records, Store
+from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, Records, Store
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
@@ -27,289 +28,370 @@ def texts(entries: Sequence[Entry]) -> list[str]:
     return [entry.data.decode() for entry in entries]
 
 
-async def test_entries_are_numbered_from_one_in_call_order(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        first = await store.journals.append("a", drafts("1", "2"))
-        second = await store.journals.append("a", drafts("3"))
-        assert [(e.sequence, e.at, e.id, e.data) for e in first + second] == [
-            (1, 5, "id-1", b"1"),
-            (2, 5, "id-2", b"2"),
-            (3, 5, "id-3", b"3"),
-        ]
-        assert await store.journals.last("a", 10) == first + second
+@with_store
+async def test_entries_are_numbered_from_one_in_call_order(store: Store) -> None:
+    first = await store.journals.append("a", drafts("1", "2"))
+    second = await store.journals.append("a", drafts("3"))
+    assert [(e.sequence, e.at, e.id, e.data) for e in first + second] == [
+        (1, 5, "id-1", b"1"),
+        (2, 5, "id-2", b"2"),
+        (3, 5, "id-3", b"3"),
+    ]
+    assert await store.journals.append("a", []) == []
+    assert await store.journals.last("a", 10) == first + second
+    await store.journals.append("ab", drafts("4"))
+    assert texts(await store.journals.last("a", 10)) == ["1", "2", "3"]
+    assert await store.journals.last("b", 10) == await store.journals.after("b", 0) == []
 
 
-async def test_journals_are_independent(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        await store.journals.append("a", drafts("1"))
-        await store.journals.append("ab", drafts("2"))
-        assert texts(await store.journals.last("a", 10)) == ["1"]
-        assert await store.journals.last("b", 10) == []
-        assert await store.journals.after("b", 0) == []
-
-
-async def test_empty_append_does_nothing(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        assert await store.journals.append("a", []) == []
-        assert await store.journals.last("a", 10) == []
-
-
-async def test_last_and_after_return_oldest_first(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        for number in range(10):
-            await store.journals.append("a", drafts(str(number), at=100 + number))
-        assert texts(await store.journals.last("a", 3)) == ["7", "8", "9"]
-        assert texts(await store.journals.after("a", 7)) == ["7", "8", "9"]
-        assert texts(await store.journals.after("a", 0, 2)) == ["0", "1"]
-        assert texts(await store.journals.after("a", 10)) == []
-
-
-async def test_last_below_a_number(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        await store.journals.append("a", drafts(*map(str, range(10))))
-        await store.journals.append("b", drafts("other"))
-        assert texts(await store.journals.last("a", 3, 8)) == ["4", "5", "6"]
-        assert texts(await store.journals.last("a", 3, 2)) == ["0"]
-        assert texts(await store.journals.last("a", 3, 1)) == []
-        assert texts(await store.journals.last("a", 2, 1_000)) == ["8", "9"]
-        assert texts(await store.journals.last("b", 3, 1)) == []
+@with_store
+async def test_last_and_after_return_oldest_first(store: Store) -> None:
+    for number in range(10):
+        await store.journals.append("a", drafts(str(number), at=100 + number))
+    assert texts(await store.journals.last("a", 3)) == ["7", "8", "9"]
+    assert texts(await store.journals.after("a", 7)) == ["7", "8", "9"]
+    assert texts(await store.journals.after("a", 0, 2)) == ["0", "1"]
+    assert texts(await store.journals.after("a", 10)) == []
+    for below, expected in ((8, "456"), (2, "0"), (1, ""), (1_000, "789")):
+        assert texts(await store.journals.last("a", 3, below)) == list(expected)
+    await store.journals.append("b", drafts("other"))
+    assert texts(await store.journals.last("b", 3, 1)) == []
 
 
 @pytest.mark.parametrize("count", [999, 1_000, 2_500])
-async def test_long_journals_are_read_to_their_ends(on_store: StoreBench, count: int) -> None:
-    async with on_store.opened() as store:
-        await store.journals.append("a", [NewEntry(n, f"id-{n}", b"%d" % n) for n in range(count)])
-        times: list[int] = []
-        below = None
-        while page := await store.journals.last("a", 500, below):
-            times, below = [entry.at for entry in page] + times, page[0].sequence
-        assert times == list(range(count))
-        assert [entry.at for entry in await store.journals.after("a", 10)] == list(range(10, count))
+@with_store
+async def test_long_journals_are_read_to_their_ends(store: Store, count: int) -> None:
+    await store.journals.append("a", [NewEntry(n, f"id-{n}", b"%d" % n) for n in range(count)])
+    times: list[int] = []
+    below = None
+    while page := await store.journals.last("a", 500, below):
+        times, below = [entry.at for entry in page] + times, page[0].sequence
+    assert times == list(range(count))
+    assert [entry.at for entry in await store.journals.after("a", 10)] == list(range(10, count))
 
 
-async def test_names_most_recently_written_first(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        for at, name in enumerate(["t:a", "t:b", "other", "t:a", "t:ü", "t:"]):
-            await store.journals.append(name, drafts("x", at=at * 10_000))
-        assert await store.journals.names("t:", 10) == ["t:", "t:ü", "t:a", "t:b"]
-        assert await store.journals.names("t:", 2) == ["t:", "t:ü"]
-        assert await store.journals.names("nothing", 10) == []
+@with_store
+async def test_names_most_recently_written_first(store: Store) -> None:
+    for at, name in enumerate(["t:a", "t:b", "other", "t:a", "t:ü", "t:"]):
+        await store.journals.append(name, drafts("x", at=at * 10_000))
+    assert await store.journals.names("t:", 10) == ["t:", "t:ü", "t:a", "t:b"]
+    assert await store.journals.names("t:", 2) == ["t:", "t:ü"]
+    assert await store.journals.names("nothing", 10) == []
 
 
 @pytest.mark.parametrize("name", ["a/b", "ü€😀", "with space", "x" * 256, "'; DROP TABLE journal; --", "%00", "a:b"])
-async def test_any_name_and_any_bytes(on_store: StoreBench, name: str) -> None:
+@with_store
+async def test_any_name_and_any_bytes(store: Store, name: str) -> None:
     data = bytes(range(256))
-    async with on_store.opened() as store:
-        await store.journals.append(name, [NewEntry(1, name, data)])
-        (entry,) = await store.journals.last(name, 1)
-        assert entry.data == data
-        await store.records.put(name, name, data)
-        assert await store.records.get(name, name) == data
+    await store.journals.append(name, [NewEntry(1, name, data)])
+    (entry,) = await store.journals.last(name, 1)
+    assert entry.data == data
+    await store.records.put(name, name, data)
+    assert await store.records.get(name, name) == data
 
 
-async def test_the_last_entries_asked_for_are_always_kept(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        for number in range(60):
-            await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100)
-            kept = await store.journals.last("a", 100)
-            assert len(kept) == min(100, (number + 1) * 10)
-        everything = await store.journals.after("a", 0)
-        assert len(everything) < 300, "older lines are dropped now and then"
-        assert [e.sequence for e in everything] == list(range(everything[0].sequence, 601))
+@with_store
+async def test_the_last_entries_asked_for_are_always_kept(store: Store) -> None:
+    for number in range(60):
+        await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100)
+        kept = await store.journals.last("a", 100)
+        assert len(kept) == min(100, (number + 1) * 10)
+    everything = await store.journals.after("a", 0)
+    assert len(everything) < 300, "older lines are dropped now and then"
+    assert [e.sequence for e in everything] == list(range(everything[0].sequence, 601))
 
 
-async def test_no_entry_above_the_floor_is_deleted(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        for number in range(60):
-            await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 40)
-        first = (await store.journals.after("a", 0, 1))[0].sequence
-        assert first <= 41, "however many there are"
-        for number in range(60):
-            await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 590 + number)
-        everything = await store.journals.after("a", 0)
-        assert 300 < everything[0].sequence <= 650, "what is below goes now and then"
-        assert [e.sequence for e in everything] == list(range(everything[0].sequence, 1_201))
-        await store.journals.append("b", drafts(*map(str, range(1_000))), 64, 0)
-        assert len(await store.journals.after("b", 0)) == 1_000
+@with_store
+async def test_no_entry_above_the_floor_is_deleted(store: Store) -> None:
+    for number in range(60):
+        await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 40)
+    first = (await store.journals.after("a", 0, 1))[0].sequence
+    assert first <= 41, "however many there are"
+    for number in range(60):
+        await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 590 + number)
+    everything = await store.journals.after("a", 0)
+    assert 300 < everything[0].sequence <= 650, "what is below goes now and then"
+    assert [e.sequence for e in everything] == list(range(everything[0].sequence, 1_201))
+    await store.journals.append("b", drafts(*map(str, range(1_000))), 64, 0)
+    assert len(await store.journals.after("b", 0)) == 1_000
 
 
-async def test_batch_larger_than_the_retention(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        await store.journals.append("a", drafts(*map(str, range(1000))), 64)
-        assert texts(await store.journals.last("a", 64)) == [str(n) for n in range(936, 1000)]
-        (next_one,) = await store.journals.append("a", drafts("x"), 64)
-        assert next_one.sequence == 1001
+@with_store
+async def test_batch_larger_than_the_retention(store: Store) -> None:
+    await store.journals.append("a", drafts(*map(str, range(1000))), 64)
+    assert texts(await store.journals.last("a", 64)) == [str(n) for n in range(936, 1000)]
+    (next_one,) = await store.journals.append("a", drafts("x"), 64)
+    assert next_one.sequence == 1001
 
 
-async def test_subscribers_get_entries_once_in_order_until_stop(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        heard: list[Entry] = []
-        await store.journals.append("a", drafts("before"))
-        stop = store.journals.subscribe("a", heard.extend)
-        await asyncio.gather(*(store.journals.append("a", drafts(f"{n}", f"{n}'")) for n in range(100)))
-        await store.journals.append("b", drafts("elsewhere"))
+@with_store
+async def test_subscribers_get_entries_once_in_order_until_stop(store: Store) -> None:
+    heard: list[Entry] = []
+    await store.journals.append("a", drafts("before"))
+    stop = store.journals.subscribe("a", heard.extend)
+    await asyncio.gather(*(store.journals.append("a", drafts(f"{n}", f"{n}'")) for n in range(100)))
+    await store.journals.append("b", drafts("elsewhere"))
+    stop()
+    stop()
+    await store.journals.append("a", drafts("after"))
+    assert [entry.sequence for entry in heard] == list(range(2, 202))
+    assert texts(heard) == [text for n in range(100) for text in (f"{n}", f"{n}'")]
+
+
+@with_store
+async def test_subscriber_is_called_before_append_returns(store: Store) -> None:
+    heard: list[Entry] = []
+    store.journals.subscribe("a", heard.extend)
+    for number in range(5):
+        await store.journals.append("a", drafts(str(number)))
+        assert len(heard) == number + 1
+
+
+@with_store
+async def test_failing_subscriber_does_not_affect_others(store: Store) -> None:
+    heard: list[Entry] = []
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
+
+    def leave(_: Sequence[Entry]) -> None:
         stop()
-        stop()
-        await store.journals.append("a", drafts("after"))
-        assert [entry.sequence for entry in heard] == list(range(2, 202))
-        assert texts(heard) == [text for n in range(100) for text in (f"{n}", f"{n}'")]
 
+    def fail(_: Sequence[Entry]) -> None:
+        raise ValueError("this follower is broken")
 
-async def test_subscriber_is_called_before_append_returns(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        heard: list[Entry] = []
-        store.journals.subscribe("a", heard.extend)
-        for number in range(5):
-            await store.journals.append("a", drafts(str(number)))
-            assert len(heard) == number + 1
-
-
-async def test_failing_subscriber_does_not_affect_others(on_store: StoreBench) -> None:
-    async with on_store.opened() as store:
-        heard: list[Entry] = []
-        complaints: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
-
-        def leave(_: Sequence[Entry]) -> None:
-            stop()
-
-        def fail(_: Sequence[Entry]) -> None:
-            raise ValueError("this follower is broken")
-
-        stop = store.journals.subscribe("a", leave)
-        store.journals.subscribe("a", fail)
-        store.journals.subscribe("a", heard.extend)
-        await store.journals.append("a", drafts("1"))
-        await store.journals.append("a", drafts("2"))
-        assert texts(heard) == ["1", "2"]
-        assert [str(error) for error in complaints] == ["this follower is broken"] * 2
+    stop = store.journals.subscribe("a", leave)
+    store.journals.subscribe("a", fail)
+    store.journals.subscribe("a", heard.extend)
+    await store.journals.append("a", drafts("1"))
+    await store.journals.append("a", drafts("2"))
+    assert texts(heard) == ["1", "2"]
+    assert [str(error) for error in complaints] == ["this follower is broken"] * 2
 
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
 class TestRecords:
     """Both kinds of records keep the same promises."""
 
-    async def test_put_get_and_replace(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            assert await records.get("s", "k") is None
-            await records.put("s", "k", b"1")
-            await records.put("s", "k", b"2")
-            assert await records.get("s", "k") == b"2"
-            assert await records.get("other", "k") is None
+    @with_store
+    async def test_put_get_and_replace(self, store: Store, part: str) -> None:
+        records: Records = getattr(store, part)
+        assert await records.get("s", "k") is None
+        await records.put("s", "k", b"1")
+        await records.put("s", "k", b"2")
+        assert await records.get("s", "k") == b"2"
+        assert await records.get("other", "k") is None
 
-    async def test_durable_and_ephemeral_records_are_separate(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            await getattr(store, part).put("s", "k", b"1")
-            other = store.records if part == "ephemeral" else store.ephemeral
-            assert await other.get("s", "k") is None
-            assert await other.scan("s") == {}
+    @with_store
+    async def test_durable_and_ephemeral_records_are_separate(self, store: Store, part: str) -> None:
+        await getattr(store, part).put("s", "k", b"1")
+        other = store.records if part == "ephemeral" else store.ephemeral
+        assert await other.get("s", "k") is None
+        assert await other.scan("s") == {}
 
-    async def test_expiry_follows_the_clock_of_the_gateway(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            await records.put("s", "k", b"1", on_store.clock.at + 10)
-            on_store.clock.at += 9
-            assert await records.get("s", "k") == b"1"
-            on_store.clock.at += 1
-            assert await records.get("s", "k") is None
-            assert await records.scan("s") == {}
-            assert await records.compare_and_set("s", {"k": None}, {"k": b"2"})
+    @with_store
+    async def test_expiry_follows_the_clock_of_the_gateway(self, store: Store, on_store: StoreBench, part: str) -> None:
+        records: Records = getattr(store, part)
+        await records.put("s", "k", b"1", on_store.clock.at + 10)
+        on_store.clock.at += 9
+        assert await records.get("s", "k") == b"1"
+        on_store.clock.at += 1
+        assert await records.get("s", "k") is None
+        assert await records.scan("s") == {}
+        assert await records.compare_and_set("s", {"k": None}, {"k": b"2"})
 
-    async def test_pop_gives_a_record_to_one_of_many(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            await records.put("s", "code", b"secret")
-            takes = (records.compare_and_set("s", {"code": b"secret"}, {"code": None}) for _ in range(200))
-            assert sum(await asyncio.gather(*takes)) == 1
-            assert await records.get("s", "code") is None
+    @with_store
+    async def test_increment_passes_exactly_limit_callers(self, store: Store, part: str) -> None:
+        records: Records = getattr(store, part)
+        counts = await asyncio.gather(*(records.increment("s", "k", 30) for _ in range(100)))
+        assert sorted(counts) == [0] * 70 + list(range(1, 31))
+        assert await records.increment("s", "k") == 31
 
-    async def test_increment_passes_exactly_limit_callers(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            counts = await asyncio.gather(*(records.increment("s", "k", 30) for _ in range(100)))
-            assert sorted(counts) == [0] * 70 + list(range(1, 31))
-            assert await records.increment("s", "k") == 31
+    @with_store
+    async def test_counter_restarts_after_its_first_expiry(self, store: Store, on_store: StoreBench, part: str) -> None:
+        records: Records = getattr(store, part)
+        start = on_store.clock.at
+        assert await records.increment("s", "k", 2, start + 10) == 1
+        assert await records.increment("s", "k", 2, start + 1000) == 2
+        assert await records.increment("s", "k", 2, start + 1000) == 0
+        on_store.clock.at = start + 10
+        assert await records.increment("s", "k", 2, start + 20) == 1
 
-    async def test_counter_restarts_after_its_first_expiry(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            start = on_store.clock.at
-            assert await records.increment("s", "k", 2, start + 10) == 1
-            assert await records.increment("s", "k", 2, start + 1000) == 2
-            assert await records.increment("s", "k", 2, start + 1000) == 0
-            on_store.clock.at = start + 10
-            assert await records.increment("s", "k", 2, start + 20) == 1
+    @with_store
+    async def test_compare_and_set_is_atomic(self, store: Store, part: str) -> None:
+        records: Records = getattr(store, part)
+        assert await records.compare_and_set("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
+        assert not await records.compare_and_set("s", {"a": b"1", "b": b"2"}, {"a": b"3", "b": None})
+        assert await records.scan("s") == {"a": b"1", "b": b"1"}
+        assert await records.compare_and_set("s", {"a": b"1", "b": b"1"}, {"a": b"3", "b": None, "c": b"4"})
+        assert await records.scan("s") == {"a": b"3", "c": b"4"}
 
-    async def test_compare_and_set_is_atomic(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            assert await records.compare_and_set("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
-            assert not await records.compare_and_set("s", {"a": b"1", "b": b"2"}, {"a": b"3", "b": None})
-            assert await records.scan("s") == {"a": b"1", "b": b"1"}
-            assert await records.compare_and_set("s", {"a": b"1", "b": b"1"}, {"a": b"3", "b": None, "c": b"4"})
-            assert await records.scan("s") == {"a": b"3", "c": b"4"}
+    @pytest.mark.parametrize("before", [b"secret", None])
+    @with_store
+    async def test_one_of_many_compare_and_sets_wins(self, store: Store, part: str, before: bytes | None) -> None:
+        records: Records = getattr(store, part)
+        if before is not None:
+            await records.put("s", "k", before)
+        new = [None if before else b"%d" % number for number in range(100)]
+        won = await asyncio.gather(*(records.compare_and_set("s", {"k": before}, {"k": value}) for value in new))
+        assert won.count(True) == 1
+        assert await records.get("s", "k") == new[won.index(True)]
 
-    async def test_one_of_many_compare_and_sets_wins(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            won = await asyncio.gather(
-                *(records.compare_and_set("s", {"k": None}, {"k": b"%d" % n}) for n in range(100))
-            )
-            assert won.count(True) == 1
-            assert await records.get("s", "k") == b"%d" % won.index(True)
+    @with_store
+    async def test_watchers_see_each_change_before_the_caller(self, store: Store, part: str) -> None:
+        records: Records = getattr(store, part)
+        seen: list[tuple[str, bytes | None]] = []
+        await records.put("s", "old", b"0")
+        await records.put("other", "x", b"0")
+        stop = await records.subscribe("s", lambda key, value: seen.append((key, value)))
+        assert seen == [("old", b"0")]
+        await records.put("s", "a", b"1")
+        assert seen[1:] == [("a", b"1")]
+        await records.compare_and_set("s", {}, {"a": None, "b": b"2"})
+        await records.compare_and_set("s", {"b": b"2"}, {"b": None})
+        await records.compare_and_set("s", {"b": b"2"}, {"b": None})
+        await records.increment("s", "n")
+        await records.compare_and_set("s", {"a": b"not so"}, {"a": b"5"})
+        assert seen[2:] == [("a", None), ("b", b"2"), ("b", None), ("n", b"1")]
+        stop()
+        await records.put("s", "a", b"9")
+        assert len(seen) == 6
 
-    async def test_watchers_see_records_and_changes_before_the_caller(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            seen: list[tuple[str, bytes | None]] = []
-            await records.put("s", "old", b"0")
-            await records.put("other", "x", b"0")
-            stop = await records.subscribe("s", lambda key, value: seen.append((key, value)))
-            assert seen == [("old", b"0")]
-            await records.put("s", "a", b"1")
-            assert seen[1:] == [("a", b"1")]
-            await records.compare_and_set("s", {}, {"a": None, "b": b"2"})
-            await records.compare_and_set("s", {"b": b"2"}, {"b": None})
-            await records.compare_and_set("s", {"b": b"2"}, {"b": None})
-            await records.increment("s", "n")
-            await records.compare_and_set("s", {"a": b"not so"}, {"a": b"5"})
-            assert seen[2:] == [("a", None), ("b", b"2"), ("b", None), ("n", b"1")]
-            stop()
-            await records.put("s", "a", b"9")
-            assert len(seen) == 6
+    @with_store
+    async def test_watcher_that_fails_at_once_is_refused(self, store: Store, part: str) -> None:
+        records: Records = getattr(store, part)
+        seen: list[str] = []
 
-    async def test_watcher_that_fails_at_once_is_refused(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            records: Records = getattr(store, part)
-            seen: list[str] = []
+        def fail(key: str, value: bytes | None) -> None:
+            seen.append(key)
+            raise ValueError(value)
 
-            def fail(key: str, value: bytes | None) -> None:
-                seen.append(key)
-                raise ValueError(value)
-
-            await records.put("s", "k", b"a secret")
-            with pytest.raises(StoreUnavailable, match="^the records 's' cannot be read: ValueError at a value"):
-                await records.subscribe("s", fail)
-            await records.put("s", "k", b"2")
-            assert seen == ["k"]
-
-    async def test_watcher_that_fails_later_does_not_affect_others(self, on_store: StoreBench, part: str) -> None:
-        async with on_store.opened() as store:
-            complaints: list[str] = []
-            loop = asyncio.get_running_loop()
-            loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))
-            records: Records = getattr(store, part)
-            seen: list[str] = []
-
-            def fail(key: str, value: bytes | None) -> None:
-                raise ValueError("this watcher is broken")
-
+        await records.put("s", "k", b"a secret")
+        with pytest.raises(StoreUnavailable, match="^the records 's' cannot be read: ValueError at a value"):
             await records.subscribe("s", fail)
-            await records.subscribe("s", lambda key, value: seen.append(key))
-            await records.compare_and_set("s", {}, {"a": b"1", "b": b"2"})
-            assert seen == ["a", "b"]
-            assert complaints == ["this watcher is broken"] * 2
+        await records.put("s", "k", b"2")
+        assert seen == ["k"]
+
+    @with_store
+    async def test_watcher_that_fails_later_does_not_affect_others(self, store: Store, part: str) -> None:
+        complaints: list[str] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))
+        records: Records = getattr(store, part)
+        seen: list[str] = []
+
+        def fail(key: str, value: bytes | None) -> None:
+            raise ValueError("this watcher is broken")
+
+        await records.subscribe("s", fail)
+        await records.subscribe("s", lambda key, value: seen.append(key))
+        await records.compare_and_set("s", {}, {"a": b"1", "b": b"2"})
+        assert seen == ["a", "b"]
+        assert complaints == ["this watcher is broken"] * 2
+
+
+class TestCommit:
+    """Changes of several spaces and appends to several journals are made together, or not at all."""
+
+    @with_store
+    async def test_commit_checks_changes_and_appends(self, store: Store, on_store: StoreBench) -> None:
+        later = on_store.clock.at + 10
+        await store.records.put("{t}a", "old", b"0")
+        await store.ephemeral.put("{t}a", "k", b"e")
+        changes = [
+            CompareAndSet("{t}a", {"old": b"0", "new": None}, {"old": None, "new": b"1"}),
+            CompareAndSet("{t}b", {}, {"k": b"2"}, later),
+            CompareAndSet("{t}a", {"k": b"e"}, {"k": b"f"}, later, is_ephemeral=True),
+        ]
+        appends = {"{t}first": drafts("1", "2"), "{t}second": drafts("3"), "{t}third": []}
+        assert await store.commit(changes, appends) is True
+        assert await store.records.scan("{t}a") == {"new": b"1"}
+        assert await store.records.get_many("{t}b", ["k", "none"]) == {"k": b"2", "none": None}
+        assert await store.ephemeral.scan("{t}a") == {"k": b"f"}
+        assert texts(await store.journals.last("{t}first", 9)) == ["1", "2"]
+        assert [e.sequence for e in await store.journals.after("{t}second", 0)] == [1]
+        assert await store.journals.last("{t}third", 9) == []
+        assert sorted(await store.journals.names("{t}", 9)) == ["{t}first", "{t}second"]
+        on_store.clock.at = later
+        assert await store.records.get_many("{t}b", ["k"]) == {"k": None}
+        assert await store.ephemeral.get_many("{t}a", []) == {}
+        assert await store.ephemeral.get("{t}a", "k") is None
+
+    @pytest.mark.parametrize("wrong", [0, 1, 2])
+    @with_store
+    async def test_commit_changes_nothing_if_one_value_differs(self, store: Store, wrong: int) -> None:
+        expected: list[dict[str, bytes | None]] = [{"k": None} for _ in range(3)]
+        expected[wrong] = {"k": b"not so"}
+        changes = [
+            CompareAndSet("{t}a", expected[0], {"k": b"1"}),
+            CompareAndSet("{t}b", expected[1], {"k": b"1"}),
+            CompareAndSet("{t}a", expected[2], {"k": b"1"}, is_ephemeral=True),
+        ]
+        assert await store.commit(changes, {"{t}j": drafts("1")}) is False
+        assert await store.journals.last("{t}j", 9) == []
+        for records in (store.records, store.ephemeral):
+            assert [await records.scan(space) for space in ("{t}a", "{t}b")] == [{}, {}]
+
+    @with_store
+    async def test_one_of_many_equal_commits_wins(self, store: Store) -> None:
+        def commit(n: int) -> Future[bool]:
+            changes = [CompareAndSet("{t}a", {"k": None}, {"k": b"%d" % n}, is_ephemeral=n % 2 == 0)]
+            return store.commit(
+                [*changes, CompareAndSet("{t}b", {"k": None}, {"k": b"%d" % n})], {"{t}j": drafts(str(n))}
+            )
+
+        won = await asyncio.gather(*map(commit, range(50)))
+        assert won.count(True) == 1
+        assert texts(await store.journals.last("{t}j", 9)) == [str(won.index(True))]
+        assert await store.records.get("{t}b", "k") == b"%d" % won.index(True)
+
+    @with_store
+    async def test_subscribers_see_commits_before_the_caller(self, store: Store) -> None:
+        seen: list[object] = []
+        for records in (store.records, store.ephemeral):
+            await records.subscribe("{t}a", lambda key, value: seen.append((key, value)))
+        store.journals.subscribe("{t}j", lambda entries: seen.extend(texts(entries)))
+        changes = [
+            CompareAndSet("{t}a", {}, {"k": b"1"}),
+            CompareAndSet("{t}a", {}, {"e": b"2"}, is_ephemeral=True),
+        ]
+        for number in range(3):
+            assert await store.commit(changes, {"{t}j": drafts(str(number))})
+            assert sorted(map(str, seen)) == sorted(map(str, [("k", b"1"), ("e", b"2"), str(number)]))
+            seen.clear()
+
+    @with_store
+    async def test_concurrent_ephemeral_changes_are_serialised(self, store: Store) -> None:
+        for number in range(20):
+            change = CompareAndSet("{t}a", {"k": None}, {"k": b"commit"}, is_ephemeral=True)
+            committing = store.commit([change], {"{t}j": drafts("x")})
+            for _ in range(number % 5):
+                await asyncio.sleep(0)
+            has_put = await store.ephemeral.compare_and_set("{t}a", {"k": None}, {"k": b"other"})
+            has_committed = await committing
+            assert {has_put, has_committed} == {True, False}
+            assert await store.ephemeral.get("{t}a", "k") == (b"commit" if has_committed else b"other")
+            await store.ephemeral.compare_and_set("{t}a", {}, {"k": None})
+
+    @pytest.mark.parametrize("names", [["a", "a"], ["{t}a", "a"], ["{t}a", "{u}a"], ["{}a", "{}a"]])
+    @with_store
+    async def test_refuses_names_without_a_common_tag(self, store: Store, names: list[str]) -> None:
+        with pytest.raises(ValueError, match="the same tag in braces"):
+            await store.commit([CompareAndSet(names[0], {}, {"k": b"1"})], {names[1]: drafts("1")})
+
+    @with_store
+    async def test_unencodable_commit_does_not_affect_others(self, store: Store) -> None:
+        bad = [
+            ([CompareAndSet("{t}a", {}, {"k": b"1", "\ud800": b"2"})], {"{t}j": drafts("1")}),
+            ([CompareAndSet("{t}a", {}, {"k": b"1"})], {"{t}j": drafts("1"), "{t}\ud800": drafts("2")}),
+            ([CompareAndSet("{t}a", {}, {"k": b"1"})], {"{t}j": drafts("1"), "{t}l": [NewEntry(1, "\ud800", b"")]}),
+        ]
+        good = store.commit([CompareAndSet("{t}b", {}, {"k": b"1"})], {"{t}k": drafts("1")})
+        for changes, appends in bad:
+            with pytest.raises(UnicodeEncodeError):
+                await store.commit(changes, appends)
+        assert await good is True
+        assert await store.records.scan("{t}a") == {}
+        assert [texts(await store.journals.last(name, 9)) for name in ("{t}j", "{t}k")] == [[], ["1"]]
 
 
 def test_reopened_store_holds_acknowledged_writes(on_store: StoreBench) -> None:
@@ -344,3 +426,16 @@ def test_writes_before_the_close_are_committed(on_store: StoreBench) -> None:
 
     on_store(fill)
     assert on_store(check) == ([str(n) for n in range(50)] if on_store.kind.keeps else [])
+
+
+async def test_closed_store_refuses_every_call(on_store: StoreBench) -> None:
+    store = on_store.kind.make(on_store.folder, on_store.clock)
+    await store.open()
+    await store.close()
+    for call in (
+        lambda: store.journals.append("a", drafts("1")),
+        lambda: store.records.put("s", "k", b"1"),
+        lambda: store.records.get("s", "k"),
+    ):
+        with pytest.raises(StoreUnavailable, match="stopping"):
+            await call()

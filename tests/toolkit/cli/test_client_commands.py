@@ -261,7 +261,7 @@ def _lines(*arguments: str) -> list[str]:
 
 
 def test_no_dweets_give_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
-    assert called("history", "kitchen", code=1).stderr == "Error: there are no dweets of kitchen\n"
+    assert called("history", "kitchen", code=1).stderr == "Error: the gateway has no dweet of the thing 'kitchen'\n"
     tk.dweets.post("kitchen", 1)
     options = ["--since=2020-01-01", "--until=2020-01-02", f"--csv={tmp_path / 'k.csv'}"]
     assert (

@@ -263,7 +263,9 @@ def test_evaluation_ends_after_repeated_faults(worker: ConditionWorker) -> None:
     source = "if (dweet < 20) nothing; return true"
     found = verdicts(worker, source, 0, 20, *range(19), 20, *range(20), 20)
     assert [verdict.met for verdict in found] == [False, True, *[False] * 19, True, *[False] * 21]
-    assert found[-1].fault == "ReferenceError: nothing is not defined"
+    assert found[-1].fault == (
+        "ReferenceError: nothing is not defined; write dweet.nothing for a field, 'nothing' for a text"
+    )
     assert not found[-1].stops
 
 

@@ -16,7 +16,7 @@ import toolkit
 from tests.mail_server import eventually
 from toolkit.connection import Connection
 from toolkit.dweets.client import listening
-from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader, encode_event, encode_frame
+from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import (
     Conflict,
     KeyRejected,
@@ -30,6 +30,7 @@ from toolkit.errors import (
     UnexpectedReply,
     Unreachable,
 )
+from toolkit_gateway.dweets.replies import encode_event, encode_frame
 
 RECORD = b'{"thing":"kitchen","created":"2026-01-01T09:00:00.000Z","content":{"celsius":21.5}}'
 FRAME_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -14,7 +14,7 @@ import toolkit
 from tests.conftest import operator_of
 from tests.mail_server import eventually
 from toolkit.connection import Connection
-from toolkit.errors import ToolkitError
+from toolkit.errors import DataWarning, ToolkitError
 from toolkit.secret import Secret
 from toolkit_gateway import Gateway
 
@@ -81,7 +81,8 @@ def test_no_key_in_the_folder(tmp_path: Path) -> None:
         issued = operator_of(gateway).issue_lock()
         tk.dweets.lock("garage", lock="garage-lock", key=MASTER)
         tk.dweets.lock("attic", lock=issued.lock, key=issued.master_key)
-        tk.dweets.set_alert("attic", who="a@b.example", condition="return true", key=issued.master_key)
+        with pytest.warns(DataWarning, match="no mail server"):
+            tk.dweets.set_alert("attic", who="a@b.example", condition="return true", key=issued.master_key)
         tk.dweets.post("attic", {"n": 1}, key=issued.master_key)
         # Not while its file is being written: that has another name until it is whole.
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"])

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import toolkit
 from tests.conftest import Caller
 from toolkit.dweets.content import checked_content, coerced, content_of_pairs
-from toolkit.dweets.wire import checked_thing, dweet_record
+from toolkit.dweets.wire import checked_thing
 from toolkit.errors import MalformedRequest
 from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.replies import dweet_record
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)

@@ -23,7 +23,7 @@ from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, Serv
 from toolkit.handwriting.client.style import PRESETS, LetterStyle, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
 from toolkit_gateway import DEMO_SEED
-from toolkit_gateway.runtime import OutsideWorld
+from toolkit_gateway.runtime import Runtime
 
 
 def test_style_has_every_parameter_of_the_wire() -> None:
@@ -94,7 +94,7 @@ def test_returned_seed_repeats_the_writing(hands: toolkit.Connection) -> None:
 
 
 def test_demo_gateway_repeats_its_fresh_seeds(demo: toolkit.Gateway) -> None:
-    expected = OutsideWorld(seed=DEMO_SEED).random
+    expected = Runtime(seed=DEMO_SEED).random
     with toolkit.connect(demo) as tk:
         seeds = [tk.handwriting.png("Hello", "Molly").seed for _ in range(2)]
     assert seeds == [expected.getrandbits(63) for _ in range(2)]

@@ -30,9 +30,10 @@ from toolkit.errors import (
     ToolkitError,
     UnexpectedReply,
 )
-from toolkit.identity.client.identity import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS, IdentityClient
+from toolkit.identity.client.identity import IdentityClient
+from toolkit.identity.client.replies import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS
-from toolkit.identity.client.session import PhoneProof
+from toolkit.identity.client.transaction import PhoneProof
 from toolkit_gateway import Gateway
 
 ZIP = "97024"

@@ -24,7 +24,9 @@ from tests.conftest import ROOT
 from tests.identity_lab import CREDENTIALS, SHOP, Lab, log_requests
 from tests.literal_server import LiteralServer, Reply, envelope
 from toolkit.errors import ToolkitError
-from toolkit.identity.client.session import AuthenticatedUser, Handset, IdentitySession, StartedTransaction
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.identity import IdentitySession
+from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
 from toolkit.secret import Secret
 
 CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"

@@ -39,6 +39,25 @@ def test_walkthrough_needs_the_demo_phones() -> None:
             gateway.handset("happy")
 
 
+def test_it_walks_through_a_gateway_at_a_url(gateway: Gateway, walkthrough: IdentityWalkthrough) -> None:
+    with toolkit.connect(gateway.base_url, operator_key=gateway.operator_key) as tk:
+        elsewhere = IdentityWalkthrough(tk)
+        for preset in gateway.presets:
+            ends = []
+            for each in (walkthrough, elsewhere):
+                each.preset.value = preset
+                each.run_all()
+                ends.append((each.summary(), repr(each.error)))
+            assert ends[0] == ends[1]
+        for name in ATTACKS:
+            outcome = elsewhere.try_attack(name)
+            assert outcome.refused if outcome else "real clock" in elsewhere.status.value, name
+        elsewhere.preset.value = "happy"
+        elsewhere.run_all()
+        elsewhere.reset_phone()
+        assert elsewhere.state == "revoked"
+
+
 def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
     for step in steps:
         getattr(walkthrough, step).click()

@@ -14,8 +14,16 @@ import toolkit
 from tests.conftest import operator_of
 from tests.mail_server import eventually
 from tests.reward_caller import DEVICE, settings
-from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotAuthenticated, NotFound, UnexpectedReply
-from toolkit.identity.client.session import AuthenticatedUser
+from toolkit.errors import (
+    Conflict,
+    DataWarning,
+    InvalidArgument,
+    KeyRejected,
+    NotAuthenticated,
+    NotFound,
+    UnexpectedReply,
+)
+from toolkit.identity.client.transaction import AuthenticatedUser
 from toolkit.operator import wire
 from toolkit.rewards.analysis.rates import DECISION_COLUMNS, SESSION_COLUMNS
 from toolkit.rewards.configuration import Configuration
@@ -80,7 +88,8 @@ def test_a_lock_is_issued_used_listed_and_revoked(gateway: Gateway, tk: toolkit.
     assert isinstance(issued.read_key, Secret)
     tk.dweets.lock("kitchen", lock=issued.lock, key=issued.master_key)
     tk.dweets.post("kitchen", 1, key=issued.master_key)
-    tk.dweets.set_alert("kitchen", who="a@b.c", condition="return true", key=issued.master_key)
+    with pytest.warns(DataWarning, match="no mail server"):
+        tk.dweets.set_alert("kitchen", who="a@b.c", condition="return true", key=issued.master_key)
     locks = tk.operator.locks().set_index("lock")
     assert columns_of(tk.operator.locks()) == wire.LOCK_FIELDS
     assert locks.loc[issued.lock, ["thing", "state"]].tolist() == ["kitchen", "in use"]
@@ -114,7 +123,8 @@ def test_a_mail_is_read_in_the_outbox(gateway: Gateway, tk: toolkit.Connection) 
     issued = tk.operator.issue_lock()
     tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
     condition = "if (dweet.celsius > 30) return 'hot'"
-    tk.dweets.set_alert("oven", who="a@b.c", condition=condition, key=issued.master_key)
+    with pytest.warns(DataWarning, match="no mail server"):
+        tk.dweets.set_alert("oven", who="a@b.c", condition=condition, key=issued.master_key)
     tk.dweets.post("oven", {"celsius": 31}, key=issued.master_key)
     eventually(lambda: tk.operator.outbox()["state"].tolist() == ["kept"])
     frame = tk.operator.outbox()

@@ -17,7 +17,6 @@ from tests.conftest import operator_of
 from tests.literal_server import LiteralServer, Reply
 from tests.reward_caller import DEVICE, settings
 from toolkit.errors import (
-    Conflict,
     InvalidArgument,
     KeyRejected,
     MalformedRequest,
@@ -97,15 +96,6 @@ def test_a_moment_has_the_name_that_the_service_stores(connected: toolkit.Connec
     row = connected.rewards.moment(DEVICE, "cafe\N{COMBINING ACUTE ACCENT}")
     assert connected.gateway is not None
     assert row["moment_id"].tolist() == operator_of(connected.gateway).decisions()["moment_id"].tolist() == ["caf\xe9"]
-
-
-def test_idempotency_key_repeats_the_decision(connected: toolkit.Connection) -> None:
-    connected.rewards.start_session(DEVICE)
-    first, again = (connected.rewards.moment(DEVICE, "run", idempotency_key="one") for _ in range(2))
-    assert first.equals(again)
-    with pytest.raises(Conflict) as caught:
-        connected.rewards.moment(DEVICE, "other", idempotency_key="one")
-    assert caught.value.field == "Idempotency-Key"
 
 
 def test_reward_page_is_read(connected: toolkit.Connection) -> None:

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.explanation import SENTENCES, explain, sentence
 from toolkit.rewards.analysis.simulation import simulate
-from toolkit.rewards.configuration import Configuration, Limits, Partner
+from toolkit.rewards.configuration import Configuration, Limits
 from toolkit.rewards.engine import DAY_MS, Decision, DeviceState, Engine, Moment, random_number
-from toolkit.settings import checked, read_table
-from toolkit_gateway.configuration import configuration_of
+from toolkit.settings import checked
+from toolkit_gateway.configuration import configuration_of, read_table
+from toolkit_gateway.rewards.settings import Partner
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
 OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}

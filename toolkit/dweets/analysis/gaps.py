@@ -13,6 +13,7 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, check_columns_differ
+from toolkit.system.nearest_name import missing_names
 
 Duration = str | timedelta | pd.Timedelta
 
@@ -87,7 +88,8 @@ def find_gaps(
     if not factor > 1:
         raise InvalidArgument("factor must be above 1: with 1.5, one missing measurement is a gap")
     if field is not None and field not in list(frame.columns):
-        raise InvalidArgument(f"there is no column {field!r}: the columns are {', '.join(map(str, frame.columns))}")
+        known = list(map(str, frame.columns))
+        raise InvalidArgument(missing_names("the frame does not have", "field", [field], 1, known))
     limit = None if length is None else _microseconds(length)
 
     def find(rows: pd.DataFrame) -> pd.DataFrame:

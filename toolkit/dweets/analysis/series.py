@@ -20,6 +20,7 @@ from toolkit.charts.series import NUMBERS, chosen_columns
 from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
+from toolkit.system.nearest_name import missing_names
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -233,7 +234,8 @@ def put_on_time_axis(frame: pd.DataFrame, column: str, unit: TimeUnit | None = N
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
     check_columns_differ(frame)
     if column not in list(frame.columns):
-        raise InvalidArgument(f"there is no column {column!r}: times are in {', '.join(time_columns(frame)) or 'none'}")
+        known = time_columns(frame)
+        raise InvalidArgument(missing_names("the frame does not have", "field", [column], 1, known))
     times = pd.DatetimeIndex(_times(frame[column]) if unit is None else _unix_times(frame[column], unit), name=column)
     rest = frame.drop(columns=column)
     if frame.index.name and frame.index.name not in rest.columns:

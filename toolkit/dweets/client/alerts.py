@@ -10,9 +10,11 @@ import pandas as pd
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.dweets.content_frame import Columns, history_frame
+from toolkit.dweets.content_leaves import frequent_leaf_columns
 from toolkit.dweets.frame_rows import row_contents
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
 from toolkit.frames import check_columns_differ, declared_frame
+from toolkit.system.nearest_name import missing_names
 
 ALERT_COLUMNS = {
     "thing": "str",
@@ -23,17 +25,26 @@ ALERT_COLUMNS = {
     "since": "datetime64[us, UTC]",
     "sent_today": "int64",
     "allowed_today": "int64",
+    "unknown_fields": "str",
 }
+KEPT_MAILS = "the gateway has no mail server, so mails stay in the outbox: start it with --smtp or Gateway(smtp=...)"
 _RESULT_COLUMNS = {"alert.met": "bool", "alert.message": "str", "alert.mails": "bool", "alert.fault": "str"}
 #: The contents as JSON (None: nested too deeply), the thing of each content, and the frame to put the results into.
 _BacktestInput = tuple[Sequence[bytes | None], Sequence[Any], pd.DataFrame]
+# In a condition: texts outside of brackets; the steps from `dweet` to a field, and whether it is called; one step.
+_TEXT = re.compile(r"""(\[(?:'[^'\\]*'|"[^"\\]*")\])|'(?:\\.|[^'\\])*+'|"(?:\\.|[^"\\])*+\"""")
+_FIELD = re.compile(r"""(?<![\w$.])dweet((?:\??\.[A-Za-z_$][\w$]*+|(?:\?\.)?\[(?:'[^']*'|"[^"]*")\])++)\s*(\(?)""")
+_STEP = re.compile(r"""\.([A-Za-z_$][\w$]*)|\[["'](.*?)["']\]""")
 _TOO_DEEP_VERDICT = Verdict(None, "the content is nested too deeply to be evaluated here")
 
 
-def alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return alerts with their status, one row per alert."""
+def alert_frame(records: Sequence[Mapping[str, Any]], contents: Sequence[Any] = ()) -> pd.DataFrame:
+    """Return alerts with their status, one row per alert, and the fields of conditions that no content has."""
     try:
-        return declared_frame([_alert_row(record) for record in records], ALERT_COLUMNS)
+        rows = [_alert_row(record) for record in records]
+        for row in rows:
+            row["unknown_fields"] = ", ".join(missing_fields(row["condition"], contents))
+        return declared_frame(rows, ALERT_COLUMNS)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise UnexpectedReply("the response is not the record of an alert") from None
 
@@ -106,20 +117,54 @@ def _encoded_content(content: Any) -> bytes | None:  # noqa: ANN401
         return None
 
 
+def fields_read(condition: str) -> list[tuple[str, ...]]:
+    """Return the path of each field that a condition reads: ``("position", "lat")`` for ``dweet.position.lat``."""
+    paths = []
+    for steps, is_called in _FIELD.findall(_TEXT.sub(lambda found: found[1] or "''", condition)):
+        names = [name or quoted for name, quoted in _STEP.findall(steps)]
+        paths.append(tuple(names[:-1] if is_called else names))  # the last name is that of a method
+    return [path for path in dict.fromkeys(paths) if path]
+
+
+def missing_fields(condition: str, contents: Sequence[Any]) -> list[str]:
+    """Return the fields that a condition reads and no content has; none if there are no contents."""
+    unknown = [path for path in fields_read(condition) if not any(_has_field(content, path) for content in contents)]
+    return [".".join(path) for path in unknown] if contents else []
+
+
+def _has_field(content: Any, path: Sequence[str]) -> bool:  # noqa: ANN401
+    if not isinstance(content, dict):
+        return path[0] == "length" and isinstance(content, str | list)
+    for key in path:
+        if not isinstance(content, dict):
+            return True  # a property of a value, such as the length of a text
+        if key not in content:
+            return False
+        content = content[key]
+    return True
+
+
+def missing_fields_text(condition: str, contents: Sequence[Any]) -> str:
+    """Return the sentence about the fields of a condition that no content has; an empty text if all are there."""
+    if not (missing := missing_fields(condition, contents)):
+        return ""
+    known = list(frequent_leaf_columns([content for content in contents if isinstance(content, dict) and content])[0])
+    return missing_names("no dweet has", "field", missing, len(fields_read(condition)), known)
+
+
 def _warn_if_useless(condition: str, contents: Sequence[bytes], verdicts: Sequence[Verdict]) -> None:
-    if contents and not any(verdict.met for verdict in verdicts):
-        for name in dict.fromkeys(re.findall(r"\bdweet\.([A-Za-z_]\w*)\b(?!\s*\()", condition)):
-            if not any(b'"%s":' % name.encode() in content for content in contents):
-                last = orjson.loads(contents[-1])
-                fields = ", ".join(last) if last and isinstance(last, dict) else "no fields"
-                warn_caller(f"no dweet has the field {name}; the last one has {fields}")
+    problems = []
+    if not any(verdict.met for verdict in verdicts):
+        problems.append(missing_fields_text(condition, list(map(orjson.loads, contents))))
     if verdicts and all(verdict.fault is not None for verdict in verdicts):
-        warn_caller(f"the condition failed at every dweet: {verdicts[-1].fault}")
+        problems.append(f"the condition failed at every dweet: {verdicts[-1].fault}")
     elif verdicts and not any(verdict.returned for verdict in verdicts):
-        warn_caller(
+        problems.append(
             "the condition returned neither a text nor true or false at any dweet; "
             "write it as dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
         )
+    if text := "; ".join(filter(None, problems)):
+        warn_caller(text)
 
 
 def _which_mail(verdicts: Sequence[Verdict]) -> list[bool]:

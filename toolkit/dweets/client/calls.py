@@ -1,6 +1,7 @@
 """Requests of thing messaging: names are checked before a request is sent, and responses are unwrapped."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -9,18 +10,20 @@ import orjson
 from toolkit.dweets import wire
 from toolkit.dweets.checked_values import Key, checked_name
 from toolkit.endpoint import Endpoint
-from toolkit.errors import NotFound, UnexpectedReply, counted, warn_caller
+from toolkit.errors import NotFound, ToolkitError, UnexpectedReply, counted, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, StrOrSecret
 from toolkit.secret import Secret
+from toolkit.system.nearest_name import missing_names
 
 Query = Mapping[str, StrOrSecret | None]
 
 
 class Answer(NamedTuple):
-    """The data of a success response, and the deleted dweets that may be in the requested range (None: no such)."""
+    """The data of a success response, and what its headers say."""
 
     data: Any
-    deleted: wire.DeletedDweets | None
+    deleted: wire.DeletedDweets | None  #: may be in the requested range; None: no such
+    keeps_mails: bool = False  #: there is no mail server
 
 
 class DweetCalls:
@@ -44,32 +47,50 @@ class DweetCalls:
         content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
         headers: dict[str, StrOrSecret] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
-        data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        data = _data_of(reply, f"{endpoint.method} {endpoint.path_for(**values)}", key)
         retention = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
         self.retention = int(retention) if retention.isascii() and retention.isdigit() else self.retention
-        return Answer(data, wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower())))
+        deleted = wire.DeletedDweets.parse(reply.headers.get(wire.GONE_HEADER.lower()))
+        return Answer(data, deleted, reply.headers.get(wire.MAIL_HEADER.lower()) == wire.MAIL_KEPT)
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
-        """Return records, oldest first; warn if the server has deleted dweets that may be in the requested range."""
+        """Return records, oldest first; warn of deleted dweets that may be in the requested range, or of no dweet."""
         records, deleted = self.records_and_deleted(endpoint, thing, key, query)
         if deleted is not None:
-            self.warn_of_deleted(deleted, thing)
+            self.warn_of_deleted({thing: deleted})
+        elif not records and (query is None or not self.has_dweet(thing, key)):
+            warn_caller(self.no_dweet_text([thing]))
         return records
+
+    def has_dweet(self, thing: str, key: Key) -> bool:
+        """Ask for the latest dweet."""
+        return bool(self.records_and_deleted(wire.GET_LATEST, thing, key)[0])
+
+    def no_dweet_text(self, things: Sequence[str], asked: int = 1) -> str:
+        """Return the sentence about things without a dweet, with the nearest name among the public things."""
+        public: list[str] = []
+        with suppress(ToolkitError):  # the listing only improves the sentence, and other servers may have none
+            # A thing may have got its first dweet in the meantime.
+            public = [entry["thing"] for entry in self.active_things() if entry["thing"] not in things]
+        return missing_names("the gateway has no dweet of", "thing", things, asked, public)
 
     def records_and_deleted(
         self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None
     ) -> tuple[list[dict[str, Any]], wire.DeletedDweets | None]:
         """Return records, oldest first, and the deleted dweets as in `Answer`; no records for an unknown thing."""
         try:
-            records, deleted = self.call(endpoint, {"thing": thing}, key, query)
+            answer = self.call(endpoint, {"thing": thing}, key, query)
         except NotFound:
             return [], None
-        return checked_records(records)[::-1], deleted
+        return checked_records(answer.data)[::-1], answer.deleted
 
-    def warn_of_deleted(self, deleted: wire.DeletedDweets, thing: str) -> None:
-        """Warn that the server has deleted dweets of a thing."""
+    def warn_of_deleted(self, by_thing: Mapping[str, wire.DeletedDweets]) -> None:
+        """Warn that the server has deleted dweets of these things, with the one that lost most as the example."""
+        thing, deleted = max(by_thing.items(), key=lambda item: item[1].number)
+        more = f", the most of {len(by_thing):,} things" if len(by_thing) > 1 else ""
         warn_caller(
-            f"the gateway has deleted {counted(deleted.number, 'dweet')} of {thing!r}, all before {deleted.before}; "
+            f"the gateway has deleted {counted(deleted.number, 'dweet')} of {thing!r}{more}, all before "
+            f"{deleted.before}; "
             f"some may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of "
             "a thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
         )
@@ -93,7 +114,7 @@ class DweetCalls:
         query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
-            _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}")
+            _data_of(reply, f"GET {wire.LISTEN.path_for(**values)}", key)
             raise UnexpectedReply("the response to listen is not a stream")
         if "text/html" in reply.content_type:  # the page would end at once, after each reconnection again
             reply.close()
@@ -117,7 +138,7 @@ def checked_records(records: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     raise UnexpectedReply("the response does not hold dweets with thing, created and content")
 
 
-def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
+def _data_of(reply: HttpReply, request: str, key: Key) -> Any:  # noqa: ANN401
     """Return the data of a success response; raise the error of a failure response."""
     try:
         envelope = orjson.loads(reply.body)
@@ -125,7 +146,10 @@ def _data_of(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise UnexpectedReply(f"the response to {request} (HTTP {reply.status}) is not from a dweet service") from None
     if outcome == "failed":
-        raise wire.error_of(envelope, request=request)
+        error = wire.error_of(envelope, request=request)
+        if error.message == wire.KEY_NEEDED and key is None:
+            error.message += ": give its key, with key= in Python, --key or $TOOLKIT_KEY for a command"
+        raise error
     if outcome != "succeeded" or "with" not in envelope:
         raise UnexpectedReply(f"the response to {request} neither succeeded nor failed")
     return envelope["with"]

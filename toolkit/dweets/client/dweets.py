@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.checked_values import NO_RECORDER, Key, checked_date, checked_name, checked_names, joined_addresses
-from toolkit.dweets.client.alerts import alert_frame, backtest_frame, backtest_records
+from toolkit.dweets.client.alerts import (
+    KEPT_MAILS,
+    alert_frame,
+    backtest_frame,
+    backtest_records,
+    fields_read,
+    missing_fields_text,
+)
 from toolkit.dweets.client.calls import DweetCalls, checked_records
 from toolkit.dweets.client.listening import Listener, collect_records
 from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Selection, read_history
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
-from toolkit.errors import InvalidArgument, NotFound
+from toolkit.errors import InvalidArgument, NotFound, warn_caller
 from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
-
-if TYPE_CHECKING:
-    from toolkit.archive.archive import Archive
 
 ThingNames = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
@@ -161,17 +164,22 @@ class DweetClient(PublicNames):
         -------
         pandas.DataFrame
             Oldest first. Index ``created`` (UTC), one typed column for each name in the contents. A warning says how
-            many dweets the gateway has deleted, if some of them may be in the requested range.
+            many dweets the gateway has deleted, if some of them may be in the requested range; another one names
+            things without any dweet, or fields in `columns` that no dweet has, with the nearest name.
 
         Examples
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     len(tk.dweets.history("kitchen", since="2026-01-01"))
+        ...     _ = tk.dweets.post("kitchen", {"celsius": 21.5})
+        ...     len(tk.dweets.history("kitchen", until="2026-01-01"))
         0
         """
-        selection = Selection.checked(n, since, until)
-        return _frame_of_things(things, columns, lambda name: read_history(self._calls, name, key, selection, progress))
+        selection, names = Selection.checked(n, since, until), checked_names(things)
+        records, without_dweet = read_history(self._calls, names, key, selection, progress)
+        if without_dweet:
+            warn_caller(self._calls.no_dweet_text(without_dweet, len(names)))
+        return history_frame(records, columns, with_thing=not isinstance(things, str))
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
@@ -207,16 +215,10 @@ class DweetClient(PublicNames):
         key: Key = None,
     ) -> pd.DataFrame:
         """Listen until `n` dweets have come or `seconds` have passed, and return them as in `history`."""
-        return history_frame(collect_records(lambda: self.listen(thing, key=key), n, seconds), columns)
-
-    def archive(self, folder: str | os.PathLike[str]) -> Archive:
-        """Open the archive in a folder that a gateway with ``Gateway(archive=FOLDER)`` writes.
-
-        Reading needs no key: archive files are not encrypted, and locks do not protect them.
-        """
-        from toolkit.archive.archive import Archive
-
-        return Archive(folder)
+        records = collect_records(lambda: self.listen(thing, key=key), n, seconds)
+        if not records and not self._calls.has_dweet(thing, key):
+            warn_caller(self._calls.no_dweet_text([thing]))
+        return history_frame(records, columns)
 
     def record(self, *_arguments: object, **_options: object) -> NoReturn:
         """Raise InvalidArgument: a gateway archives all its things with ``Gateway(archive=FOLDER)``."""
@@ -257,6 +259,12 @@ class DweetClient(PublicNames):
             function, as ``if (dweet.celsius > 30) return 'too hot'``. It is met if its value is a text or true.
             Try it first with `backtest`.
 
+        Returns
+        -------
+        pandas.DataFrame
+            As `get_alert`. A warning says which fields the condition reads that no dweet has, with the nearest name,
+            or that the gateway has no mail server.
+
         Raises
         ------
         ThingNotLocked, KeyRejected
@@ -265,17 +273,30 @@ class DweetClient(PublicNames):
             An address is not valid; or the condition does not compile or has no value.
         """
         values = {"who": joined_addresses(who), "thing": thing, "condition": condition}
-        return alert_frame([self._calls.call(wire.SET_ALERT, values, key).data])
+        answer = self._calls.call(wire.SET_ALERT, values, key)
+        contents = self._contents_read_by(condition, thing, key)
+        problems = missing_fields_text(condition, contents), KEPT_MAILS if answer.keeps_mails else ""
+        if text := "; ".join(filter(None, problems)):
+            warn_caller(text)
+        return alert_frame([answer.data], contents)
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
         """Return the alert of a thing with its status: ``GET /get/alert/for/{thing}``.
 
-        One row, or none: ``thing, condition, recipients, open, message, since, sent_today, allowed_today``.
+        One row, or none: ``thing, condition, recipients, open, message, since, sent_today, allowed_today`` and
+        ``unknown_fields``: those that the condition reads and none of the last 500 dweets has.
         """
         try:
-            return alert_frame([self._calls.call(wire.GET_ALERT, {"thing": thing}, key).data])
+            record = self._calls.call(wire.GET_ALERT, {"thing": thing}, key).data
         except NotFound:
             return alert_frame([])
+        condition = record.get("condition") if isinstance(record, dict) else None  # or `alert_frame` raises
+        return alert_frame([record], self._contents_read_by(str(condition), thing, key))
+
+    def _contents_read_by(self, condition: str, thing: str, key: Key) -> list[Any]:
+        """Return the last contents of a thing; none if the condition reads no field of them."""
+        records = self._calls.records_and_deleted(wire.GET_HISTORY, thing, key)[0] if fields_read(condition) else []
+        return [record["content"] for record in records]
 
     def remove_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
         """Remove the alert of a thing (else NotFound), return an empty frame: ``GET /remove/alert/for/{thing}``."""
@@ -320,8 +341,3 @@ class DweetClient(PublicNames):
         endpoint = wire.GET_HISTORY if date is None else wire.GET_STORED
         query = None if date is None else {"date": checked_date(date)}
         return backtest_records(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
-
-
-def _frame_of_things(things: ThingNames, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
-    records = [record for name in checked_names(things) for record in read(name)]
-    return history_frame(records, columns, with_thing=not isinstance(things, str))

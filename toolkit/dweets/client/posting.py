@@ -1,9 +1,11 @@
 """Post the rows of a frame: at once, to one thing or to those named in a column, or played back as a live thing."""
 
+import math
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -38,12 +40,14 @@ def post_rows(
     receipts: list[Receipt] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
         receipts += calls.post_rows(name, batch, key)
-    for name, rows, _ in parts:
-        if calls.retention is not None and len(rows) > calls.retention:
-            warn_caller(
-                f"{len(rows):,} dweets were sent to {name!r}, but the gateway keeps little more than the last "
-                f"{calls.retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
-            )
+    too_many = {name: len(rows) for name, rows, _ in parts if len(rows) > (calls.retention or math.inf)}
+    if too_many:
+        name, count = max(too_many.items(), key=itemgetter(1))
+        more = f", the most of {len(too_many):,} things" if len(too_many) > 1 else ""
+        warn_caller(
+            f"{count:,} dweets were sent to {name!r}{more}, but the gateway keeps little more than the last "
+            f"{calls.retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
+        )
     order = np.argsort(np.concatenate([indices for _, _, indices in parts])) if len(parts) > 1 else range(len(receipts))
     return [receipts[index] for index in order]
 

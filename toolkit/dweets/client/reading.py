@@ -5,7 +5,7 @@ Without pandas, whose import takes longer than a command that prints a few dweet
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,13 +55,37 @@ def time_of(record: DweetDict) -> datetime:
         raise UnexpectedReply("the response holds a time that is not ISO 8601 in UTC") from None
 
 
-def read_history(calls: DweetCalls, thing: str, key: Key, selection: Selection, progress: bool) -> list[DweetDict]:
-    """Return the selected dweets that the gateway keeps, oldest first; warn if the gateway has deleted some of them."""
-    latest = calls.records(wire.GET_HISTORY, thing, key)
+class History(NamedTuple):
+    """The selected dweets, and the things that have no dweet at all."""
+
+    records: list[DweetDict]
+    without_dweet: list[str]
+
+
+def read_history(calls: DweetCalls, things: Iterable[str], key: Key, selection: Selection, progress: bool) -> History:
+    """Return the selected dweets that the gateway keeps, thing by thing, oldest first; warn of deleted ones."""
+    history, all_deleted = History([], []), {}
+    for thing in things:
+        latest = calls.records_and_deleted(wire.GET_HISTORY, thing, key)[0]
+        records, deleted = _selected_records(calls, thing, key, selection, latest, progress)
+        history.records.extend(records)
+        if not latest:
+            history.without_dweet.append(thing)
+        if deleted:
+            all_deleted[thing] = deleted
+    if all_deleted:
+        calls.warn_of_deleted(all_deleted)
+    return history
+
+
+def _selected_records(
+    calls: DweetCalls, thing: str, key: Key, selection: Selection, latest: list[DweetDict], progress: bool
+) -> tuple[list[DweetDict], wire.DeletedDweets | None]:
+    """Return the selected dweets of a thing, and the deleted dweets if some of them may belong to the selection."""
     selected = selection.select(latest)
     # Older dweets are read unless there are none, enough are selected already, or all of them are too old.
     if len(latest) < wire.HISTORY_LENGTH or len(selected) == selection.n or time_of(latest[0]) < selection.since:
-        return selected
+        return selected, None
     last_day = _start_of_day(time_of(latest[0]))
     first_day = max(_first_day(calls, thing, key, last_day), _start_of_day(selection.since))
     days = [last_day - timedelta(days=back) for back in range((last_day - first_day).days + 1)]
@@ -75,10 +99,9 @@ def read_history(calls: DweetCalls, thing: str, key: Key, selection: Selection, 
         if selection.n is not None and len(selection.select(records)) >= selection.n:
             break
     selected = selection.select(records)
-    # Here, some of the deleted dweets may belong to the selection.
     if deleted and len(selected) != selection.n and selection.since < time_of({"created": deleted.before}):
-        calls.warn_of_deleted(deleted, thing)
-    return selected
+        return selected, deleted
+    return selected, None
 
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, fallback: datetime) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pandas as pd
 
@@ -15,10 +15,10 @@ from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
+from toolkit.widgets.base import is_connection
 
 if TYPE_CHECKING:
-    from toolkit.archive.archive import Archive
-    from toolkit.connection import Connection
+    from toolkit.widgets.base import ServiceConnection
 
 _MOST_THINGS = 100
 #: Intervals for resampling, in the notation of pandas, by their label in the list.
@@ -36,16 +36,26 @@ RULES = {
 _ALL_TIMES = pd.Timestamp(1, 1, 1), pd.Timestamp(9999, 12, 31, 23, 59, 59, 999_999)
 
 
+class ArchiveReader(Protocol):
+    """What the explorer needs of a `toolkit.Archive`, which imports this package."""
+
+    def things(self) -> pd.DataFrame:
+        """Return one row per thing, with the columns ``thing``, ``last`` and ``dweets``."""
+
+    def history(self, things: str | Sequence[str], *, since: str, until: str) -> pd.DataFrame:
+        """Return the dweets of things between two days."""
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """Answer a query; only an archive has this method."""
+
+
 class HistorySource:
     """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things."""
 
-    def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
-        from toolkit.archive.archive import Archive
-
-        self.is_live, self._is_archive = tk is not None, isinstance(tk, Archive)
-        # The attribute "operator" tells a connection from a DataFrame, which has "dweets" too.
-        is_source = self._is_archive or hasattr(type(tk), "operator")
-        if self.is_live == (frame is not None) or self.is_live != is_source:
+    def __init__(self, tk: ServiceConnection | ArchiveReader | None, frame: pd.DataFrame | None, key: Key) -> None:
+        # `tk.dweets` has things() and history() too, but no sql().
+        self.is_live, self._is_archive = tk is not None, hasattr(type(tk), "sql")
+        if self.is_live == (frame is not None) or self.is_live != (self._is_archive or is_connection(tk)):
             raise InvalidArgument("give a connection, an archive, or frame=..., and only one of them")
         self._client: Any = tk if self._is_archive else getattr(tk, "dweets", None)
         self._frame = pd.DataFrame() if frame is None else frame

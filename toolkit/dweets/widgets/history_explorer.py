@@ -25,8 +25,8 @@ from toolkit.frames import table_bytes
 from toolkit.widgets.base import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
 
 if TYPE_CHECKING:
-    from toolkit.archive.archive import Archive
-    from toolkit.connection import Connection
+    from toolkit.dweets.widgets.exploration import ArchiveReader
+    from toolkit.widgets.base import ServiceConnection
 
 #: Up to this many rows are read without asking; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
@@ -45,7 +45,7 @@ class HistoryExplorer(ServiceWidget):
     Parameters
     ----------
     tk
-        A connection, or an archive (``tk.dweets.archive``); None if a `frame` is given.
+        A connection, or a `toolkit.Archive`; None if a `frame` is given.
     things
         Names to choose from, all chosen at first; None for those that were active last, with one chosen.
     frame
@@ -86,7 +86,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def __init__(
         self,
-        tk: Connection | Archive | None = None,
+        tk: ServiceConnection | ArchiveReader | None = None,
         *,
         things: Sequence[str] | None = None,
         frame: pd.DataFrame | None = None,

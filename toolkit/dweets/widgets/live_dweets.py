@@ -24,8 +24,8 @@ from toolkit.errors import InvalidArgument, TimedOut, counted
 from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
 if TYPE_CHECKING:
-    from toolkit.connection import Connection
     from toolkit.dweets.client.dweets import DweetClient
+    from toolkit.widgets.base import ServiceConnection
 
 #: Seconds between two drawings: ten per second look smooth.
 _DRAWING_PAUSE = 1 / 10
@@ -86,7 +86,7 @@ class LiveDweets(ServiceWidget):
 
     def __init__(
         self,
-        tk: Connection,
+        tk: ServiceConnection,
         things: str | Sequence[str],
         fields: str | Sequence[str] | None = None,
         *,
@@ -257,7 +257,7 @@ class LiveDweets(ServiceWidget):
             empty = "choose a field" if records else f"waiting for dweets of {_listed_names(things) or 'no thing'}"
             self.chart.draw(history_frame([]), [], empty=empty)
             return
-        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1)
+        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, quiet=True)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
         drawable = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
         names = ", ".join(self._readings.fields)

@@ -170,11 +170,15 @@ class HandwritingClient(SinglePageClient):
         reports = write_letters(self._renderer, merge, named, absolute_path(folder), progress)
         done = declared_frame(reports, _REPORT_COLUMNS)
         count = counted(len(done), "letter")
-        if failed := int(done["error"].notna().sum()):
-            warn_caller(f"{failed:,} of {count} could not be written: the column error says why")
-        if cut := int(done["overflow"].sum()):
-            warn_caller(f"text of {cut:,} of {count} did not fit: see the column overflow")
-        return done.set_index(frame.index)
+        done = done.set_index(frame.index)
+        failed, cut = done[done["error"].notna()], done[done["overflow"]]
+        if len(failed):
+            example = f"such as that of row {failed.index[0]!r}"
+            warn_caller(f"{len(failed):,} of {count} could not be written, {example}: the column error says why")
+        if len(cut):
+            example = f"such as that of row {cut.index[0]!r}"
+            warn_caller(f"text of {len(cut):,} of {count} did not fit, {example}: see the column overflow")
+        return done
 
     def sweep(
         self,

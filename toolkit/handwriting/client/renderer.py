@@ -1,6 +1,5 @@
 """`Renderer`: the requests to the service, and hands by id or title."""
 
-import difflib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ from toolkit.handwriting.handwritten import Handwritten, set_resolution
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
+from toolkit.system.nearest_name import nearest_names
 
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
 Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
@@ -72,8 +72,7 @@ class Renderer:
         ids = {title.casefold(): handwriting_id for handwriting_id, title in self.titles.items()}
         if name.casefold() in ids:
             return ids[name.casefold()]
-        near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
-        titles = ", ".join(self.titles[ids[title]] for title in near)
+        titles = ", ".join(nearest_names(name, list(self.titles.values()), most=3, likeness=0.5))
         advice = f"the nearest titles are {titles}" if titles else "see available()"
         raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
 

@@ -24,7 +24,7 @@ from toolkit.handwriting.wire import CONTENT_TYPES, FileKind
 from toolkit.widgets.base import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
 
 if TYPE_CHECKING:
-    from toolkit.connection import Connection
+    from toolkit.widgets.base import ServiceConnection
 
 #: The choices of a file, by the name of the client method: the kind on the wire, and the tooltip.
 _FILE_CHOICES: dict[str, tuple[FileKind, str]] = {
@@ -86,7 +86,7 @@ class HandwritingExplorer(ServiceWidget):
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
-    def __init__(self, tk: Connection, *, text: str = _INITIAL_TEXT, handwriting: str = "Molly") -> None:
+    def __init__(self, tk: ServiceConnection, *, text: str = _INITIAL_TEXT, handwriting: str = "Molly") -> None:
         self._client: HandwritingClient = service_of(tk, "handwriting")
         super().__init__()
         self._shown_settings: _Settings | None = None  # those of `result`

@@ -5,19 +5,43 @@ They affect the current flow only if its phone is no_challenge, prepaid or no_ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from toolkit.errors import ServiceError
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.identity import IdentityClient
 from toolkit.identity.client.request_recorder import Step
-from toolkit.identity.client.session import AuthenticatedUser, Flow, Handset, PhoneProof
+from toolkit.identity.client.transaction import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
-if TYPE_CHECKING:
-    from toolkit.connection import Connection
-    from toolkit_gateway import Gateway
+
+class Clock(Protocol):
+    """The gateway's clock."""
+
+    def now(self) -> int:
+        """Return milliseconds since the epoch."""
+
+
+class DemoGateway(Protocol):
+    """What attacks and their widget need of a `toolkit.Gateway` with the demo world."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that decides what has expired."""
+
+    @property
+    def credentials(self) -> Mapping[str, Secret]:
+        """The keys of two clients."""
+
+    @property
+    def presets(self) -> Mapping[str, str]:
+        """The result of a flow with each simulated phone."""
+
+    def handset(self, preset: str) -> Handset:
+        """Return a simulated phone."""
 
 
 class Entry(NamedTuple):
@@ -28,15 +52,15 @@ class Entry(NamedTuple):
     note: str = ""
 
 
-class Scene:
+class AttackContext:
     """The attacked client, a second client, and the gateway with the demo world; `entries` are the requests so far."""
 
-    def __init__(self, tk: Connection, gateway: Gateway) -> None:
+    def __init__(self, client: IdentityClient, gateway: DemoGateway, advance: Callable[[int], object]) -> None:
         keys = gateway.credentials
-        self.client = tk.identity.called_by(keys["ApiClientId"])
-        self.second_client = tk.identity.called_by(keys["OtherApiClientId"])
-        self.handset: Callable[[str], Handset] = gateway.handset
-        self._advance = tk.operator.advance
+        self.client = client.called_by(keys["ApiClientId"])
+        self.second_client = client.called_by(keys["OtherApiClientId"])
+        self.handset = gateway.handset
+        self._advance = advance
         self.entries: list[Entry] = []
         self._recorded = 0
 
@@ -77,7 +101,7 @@ class Attack(NamedTuple):
     rule: str
     status: int
     because: str
-    run: Callable[[Scene], object]
+    run: Callable[[AttackContext], object]
 
 
 class Outcome(NamedTuple):
@@ -104,75 +128,75 @@ _ATTEMPTS = "too many attempts lock the question: NIST 800-63B"
 _PREVIEW = "a preview sends HEAD; only GET uses the fingerprint, so the phone can still use it"
 
 
-def _replay_proof(scene: Scene) -> object:
-    proof = scene.new_proof()
-    user = scene.client.finish_authentication(proof)
-    scene.attack(lambda: scene.client.finish_authentication(proof))
+def _replay_proof(context: AttackContext) -> object:
+    proof = context.new_proof()
+    user = context.client.finish_authentication(proof)
+    context.attack(lambda: context.client.finish_authentication(proof))
     # The second use has also revoked the code that the first use returned.
-    return _result_or_error(lambda: scene.client.eligibility(user))
+    return _result_or_error(lambda: context.client.eligibility(user))
 
 
-def _replay_target_url(scene: Scene) -> object:
-    phone = scene.handset("no_challenge")
-    transaction = scene.client.start_authentication(phone)
-    scene.client.authenticate_device(transaction, phone)
-    return scene.attack(lambda: scene.client.authenticate_device(transaction, phone))
+def _replay_target_url(context: AttackContext) -> object:
+    phone = context.handset("no_challenge")
+    transaction = context.client.start_authentication(phone)
+    context.client.authenticate_device(transaction, phone)
+    return context.attack(lambda: context.client.authenticate_device(transaction, phone))
 
 
-def _finish_without_phone(scene: Scene) -> object:
-    transaction = scene.client.start_authentication(scene.handset("no_challenge"))
+def _finish_without_phone(context: AttackContext) -> object:
+    transaction = context.client.start_authentication(context.handset("no_challenge"))
     proof = PhoneProof(transaction, transaction.secret("fingerprint"))
-    return scene.attack(lambda: scene.client.finish_authentication(proof))
+    return context.attack(lambda: context.client.finish_authentication(proof))
 
 
-def _plant_proof(scene: Scene) -> object:
-    transaction = scene.client.start_authentication(scene.handset("no_challenge"))
-    planted = PhoneProof(transaction, scene.new_proof("prepaid").secret("fingerprint"))
-    return scene.attack(lambda: scene.client.finish_authentication(planted))
+def _plant_proof(context: AttackContext) -> object:
+    transaction = context.client.start_authentication(context.handset("no_challenge"))
+    planted = PhoneProof(transaction, context.new_proof("prepaid").secret("fingerprint"))
+    return context.attack(lambda: context.client.finish_authentication(planted))
 
 
-def _swap_alias(scene: Scene) -> object:
-    mine, theirs = scene.new_user(), scene.new_user("prepaid")
-    return scene.attack(lambda: scene.client.eligibility(_forged_user(theirs.service_alias, mine)))
+def _swap_alias(context: AttackContext) -> object:
+    mine, theirs = context.new_user(), context.new_user("prepaid")
+    return context.attack(lambda: context.client.eligibility(_forged_user(theirs.service_alias, mine)))
 
 
-def _swap_client(scene: Scene) -> object:
-    user = scene.new_user()
-    return scene.attack(lambda: scene.second_client.eligibility(user))
+def _swap_client(context: AttackContext) -> object:
+    user = context.new_user()
+    return context.attack(lambda: context.second_client.eligibility(user))
 
 
-def _use_expired_code(scene: Scene) -> object:
-    user = scene.new_user()
-    scene.wait(301)  # the code expires after 300 seconds
+def _use_expired_code(context: AttackContext) -> object:
+    user = context.new_user()
+    context.wait(301)  # the code expires after 300 seconds
     # The client does not send an expired code, so the forged user has a later expiry time.
-    return scene.attack(lambda: scene.client.eligibility(_forged_user(user.service_alias, user)))
+    return context.attack(lambda: context.client.eligibility(_forged_user(user.service_alias, user)))
 
 
-def _open_redirect(scene: Scene) -> object:
-    phone = scene.handset("no_challenge")
-    return scene.attack(
-        lambda: scene.client.start_authentication(phone, final_target_url="https://evil.example/collect")
+def _open_redirect(context: AttackContext) -> object:
+    phone = context.handset("no_challenge")
+    return context.attack(
+        lambda: context.client.start_authentication(phone, final_target_url="https://evil.example/collect")
     )
 
 
-def _guess_zip_code(scene: Scene) -> object:
-    phone = scene.handset("no_cards")
-    user = scene.new_user(phone.name)
-    scene.client.eligibility(user)
+def _guess_zip_code(context: AttackContext) -> object:
+    phone = context.handset("no_cards")
+    user = context.new_user(phone.name)
+    context.client.eligibility(user)
 
     def answer(zip_code: Secret | None) -> object:
-        return scene.attack(lambda: scene.client.payment_list(user, answer=zip_code))
+        return context.attack(lambda: context.client.payment_list(user, answer=zip_code))
 
     for guess in ("00000", "11111", "22222"):
         answer(Secret(guess, guessable=True))
     return answer(phone.answer)
 
 
-def _preview_link(scene: Scene) -> object:
-    phone = scene.handset("no_challenge")
-    transaction = scene.client.start_authentication(phone)
-    status = scene.attack(lambda: scene.client.preview(transaction))
-    scene.client.finish_authentication(scene.client.authenticate_device(transaction, phone))
+def _preview_link(context: AttackContext) -> object:
+    phone = context.handset("no_challenge")
+    transaction = context.client.start_authentication(phone)
+    status = context.attack(lambda: context.client.preview(transaction))
+    context.client.finish_authentication(context.client.authenticate_device(transaction, phone))
     return status
 
 
@@ -204,15 +228,20 @@ ATTACKS = {
 }
 
 
-def run_attack(name: str, tk: Connection, gateway: Gateway) -> tuple[Outcome, list[Entry]]:
-    """Run one of `ATTACKS` as a client of the demo world; return the result, and the requests in order."""
-    attack, scene = ATTACKS[name], Scene(tk, gateway)
-    result = attack.run(scene)
+def run_attack(
+    name: str, client: IdentityClient, gateway: DemoGateway, advance: Callable[[int], object]
+) -> tuple[Outcome, list[Entry]]:
+    """Run one of `ATTACKS` on clients of the demo world; return the result, and the requests in order.
+
+    `advance` advances the gateway's clock by some seconds.
+    """
+    attack, context = ATTACKS[name], AttackContext(client, gateway, advance)
+    result = attack.run(context)
     status, answer = None, "The request was answered."
     if isinstance(result, ServiceError):
         status, answer = result.code, str(result).split(" (")[0]
     elif isinstance(result, int):  # only the attack "link preview" returns an HTTP status
         status, answer = result, "Use GET."
     outcome = Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
-    scene.record_requests()
-    return outcome, scene.entries
+    context.record_requests()
+    return outcome, context.entries

@@ -1,51 +1,39 @@
-"""The client of mobile identity: ``tk.identity``."""
+"""The client of mobile identity, ``tk.identity``, and its session with one phone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args, get_type_hints
+from typing import TypeVar
 
-import msgspec
 import pandas as pd
 
-from toolkit.argument_checks import checked_arguments, described
-from toolkit.errors import CodeExpired, InvalidArgument
+from toolkit.argument_checks import checked_arguments
+from toolkit.errors import CodeExpired, InvalidArgument, SessionClosed
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import responses, wire
-from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Response, Step, checked, expect
-from toolkit.identity.client.session import (
+from toolkit.identity.client import replies
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.replies import Payments
+from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step, checked
+from toolkit.identity.client.transaction import (
+    SESSION_CLOSED,
     AuthenticatedUser,
     Flow,
-    Handset,
-    IdentitySession,
-    Payments,
     PhoneProof,
+    SecretHolder,
     StartedTransaction,
     fresh_verifier,
     hide_answer,
 )
 from toolkit.identity.flow import State
-from toolkit.public_api import PublicNames
+from toolkit.public_api import Closable, PublicNames
 from toolkit.secret import Secret
 
+T = TypeVar("T")
 #: The default final target URL, on this machine; no program needs to listen there.
 _DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
-_DTYPES = {str: "str", bool: "bool", int: "Int64", datetime: "datetime64[us, UTC]"}
-
-
-def _columns(record: type[msgspec.Struct], prefix: str = "") -> dict[str, str]:
-    """Return the columns and dtypes of a record, without fields that hold records."""
-    types = {prefix + name: (*get_args(hint), hint)[0] for name, hint in get_type_hints(record).items()}
-    return {name: _DTYPES[value] for name, value in types.items() if value in _DTYPES}
-
-
-ECHO_COLUMNS = _columns(responses.Echo)
-ELIGIBILITY_COLUMNS = _columns(responses.Eligibility) | _columns(responses.Challenge)
-PAYMENT_COLUMNS = _columns(responses.Payment)
-DETAIL_COLUMNS = _columns(responses.PaymentDetail) | _columns(responses.Address, "billing_")
 
 
 @checked_arguments
@@ -86,7 +74,7 @@ class IdentityClient(PublicNames):
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
-        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, _echo_frame, Flow())
+        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, replies.echo_frame, Flow())
 
     def start_authentication(
         self,
@@ -126,7 +114,7 @@ class IdentityClient(PublicNames):
         target = {"FinalTargetUrl": final_target_url, "CodeChallenge": challenge}
         fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
         flow, base_url = Flow(), self._http.base_url
-        read = partial(_started_transaction, flow, verifier, base_url)
+        read = partial(replies.started_transaction, flow, verifier, base_url)
         return self._recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
@@ -162,7 +150,7 @@ class IdentityClient(PublicNames):
             2002: the proof has expired (by default after 60 seconds); 2003: the proof was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
-        read = partial(_authenticated_user, proof.flow, self._recorder.now)
+        read = partial(replies.authenticated_user, proof.flow, self._recorder.now)
         return self._recorder.post(wire.FINISH_AUTH, fields, read, proof.flow)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
@@ -187,7 +175,7 @@ class IdentityClient(PublicNames):
         read = partial(checked, record=responses.Eligibility)
         eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, user.flow)
         user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
-        return declared_frame([_row(eligibility) | _row(eligibility.challenge)], ELIGIBILITY_COLUMNS)
+        return replies.eligibility_frame(eligibility)
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payment methods on file, masked: ``POST /account/2014/07/25/getPaymentList``.
@@ -214,7 +202,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
-        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, _payment_frame, user.flow)
+        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, replies.payment_frame, user.flow)
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -243,8 +231,8 @@ class IdentityClient(PublicNames):
             As for `payment_list`.
         """
         answer = hide_answer(answer)
-        fields = self._authentication_fields(user, answer) | {"PaymentIds": payment_ids(payments)}
-        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, _detail_frame, user.flow)
+        fields = self._authentication_fields(user, answer) | {"PaymentIds": replies.payment_ids(payments)}
+        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, replies.detail_frame, user.flow)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""
@@ -282,60 +270,111 @@ class IdentityClient(PublicNames):
         return fields
 
 
-def payment_ids(payments: Payments) -> list[str]:
-    """Return the ids of payments; raise InvalidArgument if one is not a text."""
-    if isinstance(payments, pd.DataFrame):
-        if "payment_id" not in payments.columns:
-            raise InvalidArgument("the frame has no column payment_id: give rows of payment_list")
-        payments = payments["payment_id"]
-    elif isinstance(payments, pd.Series) and isinstance(payments.get("payment_id"), str):
-        payments = payments["payment_id"]  # one row of payment_list
-    ids = [payments] if isinstance(payments, str) else list(payments) if isinstance(payments, Iterable) else [payments]
-    if wrong := [item for item in ids if not isinstance(item, str)]:
-        raise InvalidArgument(f"payments are ids or rows of payment_list, not {described(wrong[0])}")
-    return ids
+@checked_arguments
+class IdentitySession(Closable):
+    """Authenticates one phone and holds its secrets. Made by ``tk.identity.session()``.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> from toolkit_gateway import Gateway
+    >>> with Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
+    ...     session.authenticate(gateway.handset("no_challenge"))
+    ...     session.eligibility()["eligible"].tolist()
+    ...     len(session.payment_list())
+    <user 3bd00683 at Contoso Mobile: finished, until 09:05:03 UTC>
+    [True]
+    2
+    """
+
+    def __init__(self, client: IdentityClient) -> None:
+        self._client = client
+        self._holders: list[SecretHolder] = []
+        self._transaction: StartedTransaction | None = None
+        self._proof: PhoneProof | None = None
+        self._user: AuthenticatedUser | None = None
+        self._is_closed = False
+
+    def start_authentication(
+        self, handset: Handset | None = None, *, device_ip: str | None = None, carrier_short_code: str | None = None
+    ) -> StartedTransaction:
+        """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
+        self._check_open()
+        self._proof = self._user = None  # these belong to the previous phone
+        self._transaction = self._client.start_authentication(
+            handset, device_ip=device_ip, carrier_short_code=carrier_short_code
+        )
+        self._holders.append(self._transaction)
+        return self._transaction
+
+    def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
+        """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
+        self._check_open()
+        transaction = _require(self._transaction, "start_authentication")
+        self._proof = self._client.authenticate_device(transaction, handset)
+        self._holders.append(self._proof)
+        return self._proof
+
+    def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
+        """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
+
+        A `proof` must belong to the transaction of this session, because an attacker could plant another one.
+        """
+        self._check_open()
+        proof = proof or _require(self._proof, "authenticate_device")
+        if proof.transaction is not self._transaction:
+            raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
+        self._user = self._client.finish_authentication(proof)
+        self._holders.append(self._user)
+        return self._user
+
+    def authenticate(self, handset: Handset) -> AuthenticatedUser:
+        """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
+        self.start_authentication(handset)
+        self.authenticate_device(handset)
+        return self.finish_authentication()
+
+    def eligibility(self) -> pd.DataFrame:
+        """Ask whether the user is eligible; see `IdentityClient.eligibility`."""
+        return self._client.eligibility(self.user)
+
+    def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
+        """List the payment methods on file, masked; see `IdentityClient.payment_list`."""
+        answer = hide_answer(answer)
+        return self._client.payment_list(self.user, answer=answer)
+
+    def payment_details(self, payments: Payments, *, answer: str | Secret | None = None) -> pd.DataFrame:
+        """Fetch payment methods in detail, still masked; see `IdentityClient.payment_details`."""
+        answer = hide_answer(answer)
+        return self._client.payment_details(self.user, payments, answer=answer)
+
+    @property
+    def user(self) -> AuthenticatedUser:
+        """The authenticated user of this session."""
+        self._check_open()
+        return _require(self._user, "finish_authentication")
+
+    @property
+    def state(self) -> str:
+        """The state of the flow as far as the client knows."""
+        return self._transaction.state if self._transaction is not None else "new"
+
+    def close(self) -> None:
+        """Forget every secret; every later call raises `SessionClosed`."""
+        self._is_closed = True
+        for holder in self._holders:
+            holder.forget()
+        self._holders.clear()
+
+    def __repr__(self) -> str:
+        return f"<identity session: {'closed' if self._is_closed else self.state}>"
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SessionClosed(SESSION_CLOSED)
 
 
-def _started_transaction(flow: Flow, verifier: Secret, base_url: str, response: Response) -> StartedTransaction:
-    """Return the new transaction; UnexpectedReply if TargetUrl is not a URL of the gateway."""
-    started = checked(response, responses.Started)
-    fingerprint = Secret(started.verification_fingerprint)
-    # Otherwise a response could send the phone to another server. Case does not matter in the name of a host.
-    target, _, vfp = started.target_url.partition("?vfp=")
-    is_ours = target.lower() == f"{base_url}{wire.OPEN_TARGET.path_for()}".lower() and Secret(vfp) == fingerprint
-    expect(is_ours, "TargetUrl is not a URL of this gateway")
-    fields = (flow, started.authenticate_transaction_id, started.expires_in)
-    return StartedTransaction(*fields, fingerprint=fingerprint, verifier=verifier)
-
-
-def _authenticated_user(flow: Flow, now: Callable[[], int], response: Response) -> AuthenticatedUser:
-    """Return the user from a Finish response; `now` returns milliseconds since the epoch."""
-    finished = checked(response, responses.Finished)
-    expires_at = finished.authentication_expiration.astimezone(UTC)
-    expect(expires_at.timestamp() > now() / 1000, "AuthenticationExpiration is not in the future")
-    phone = (finished.mobile_number, finished.mobile_country_code, finished.mobile_operator_name)
-    code = Secret(finished.authentication_code)
-    return AuthenticatedUser(flow, finished.service_alias, code, expires_at, phone)
-
-
-def _echo_frame(response: Response) -> pd.DataFrame:
-    return declared_frame([_row(checked(response, responses.Echo))], ECHO_COLUMNS)
-
-
-def _payment_frame(response: Response) -> pd.DataFrame:
-    listed = checked(response, responses.PaymentList)
-    expect(listed.count == len(listed.payments), "Count is not the number of payments")
-    return declared_frame(map(_row, listed.payments), PAYMENT_COLUMNS)
-
-
-def _detail_frame(response: Response) -> pd.DataFrame:
-    payments = checked(response, responses.PaymentDetails).payments
-    rows = [_row(payment) | _row(payment.billing_address, "billing_") for payment in payments]
-    return declared_frame(rows, DETAIL_COLUMNS)
-
-
-def _row(record: msgspec.Struct | msgspec.UnsetType | None, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(record, msgspec.Struct):
-        return {}
-    fields = msgspec.structs.asdict(record).items()
-    return {prefix + name: value for name, value in fields if value is not msgspec.UNSET}
+def _require(value: T | None, method: str) -> T:
+    if value is None:
+        raise InvalidArgument(f"call {method} first")
+    return value

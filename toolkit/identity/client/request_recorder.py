@@ -12,7 +12,7 @@ import msgspec
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
-from toolkit.identity.client.session import Flow
+from toolkit.identity.client.transaction import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, USED_OR_EXPIRED, error_of
 from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.responses import Eligibility, Opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,10 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
-from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
-from toolkit.identity.client.session import AuthenticatedUser, Handset, StartedTransaction
+from toolkit.identity.client.attacks import ATTACKS, DemoGateway, Entry, Outcome, run_attack
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
+from toolkit.identity.demo_phones import DemoPhones
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
@@ -21,8 +23,8 @@ from toolkit.widgets.base import ServiceWidget, button, html_line, html_pane, in
 from toolkit.widgets.diagrams import DrawingPane, png
 
 if TYPE_CHECKING:
-    from toolkit.connection import Connection
     from toolkit.identity.client.identity import IdentityClient
+    from toolkit.widgets.base import ServiceConnection
 
 #: The label and the tooltip of each button, in the order of the steps.
 STEPS: dict[str, tuple[str, str]] = {
@@ -49,7 +51,8 @@ class IdentityWalkthrough(ServiceWidget):
     Parameters
     ----------
     tk
-        A connection to a gateway of this process with the demo world.
+        A connection to a gateway with the demo world: of this process, or at a URL on this machine. At a URL, its
+        clock must be the real one, and to reset a phone needs the operator key.
     preset
         The phone that is selected first.
 
@@ -90,20 +93,19 @@ class IdentityWalkthrough(ServiceWidget):
     state = traitlets.Unicode(State.NEW.value)
     outcome = traitlets.Instance(Outcome, allow_none=True)
 
-    def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
+    def __init__(self, tk: ServiceConnection, *, preset: str = "happy") -> None:
         self._connection_client: IdentityClient = service_of(tk, "identity")
-        if tk.gateway is None or not tk.gateway.presets:
-            raise InvalidArgument(
-                "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
-            )
-        tk.gateway.handset(preset)  # an unknown preset raises an error that lists all presets
+        gateway: DemoGateway = tk.gateway or DemoPhones()
+        if not gateway.presets:
+            raise InvalidArgument("the walkthrough needs a gateway with the demo world: connect(Gateway.demo())")
+        gateway.handset(preset)  # an unknown preset raises an error that lists all presets
         super().__init__()
-        self._tk, self._gateway = tk, tk.gateway
+        self._operator, self._gateway = tk.operator, gateway
         self._session = self._connection_client.session()
         self._refused_attacks = self._steps_done = 0
         self._attack_entries: list[Entry] = []
         self._aliases: dict[str, str] = {}
-        self._make_controls(tk.gateway.presets, preset)
+        self._make_controls(gateway.presets, preset)
         self._lay_out()
         self._begin()
 
@@ -142,7 +144,9 @@ class IdentityWalkthrough(ServiceWidget):
         title = ATTACKS[_check_name(name, ATTACKS, "attack")].title
         self.outcome = None
         with self.working(f"Trying: {title}"):
-            self.outcome, self._attack_entries = run_attack(name, self._tk, self._gateway)
+            self.outcome, self._attack_entries = run_attack(
+                name, self._connection_client, self._gateway, self._operator.advance
+            )
             self._refused_attacks += self.outcome.refused
             self._select_view(_ATTACK)
             self.say(f"{title}: {'refused' if self.outcome.refused else 'not refused'}.")
@@ -153,7 +157,7 @@ class IdentityWalkthrough(ServiceWidget):
     def let_pass(self, seconds: int) -> None:
         """Advance the gateway's clock, as the button does."""
         with self.working("Advancing the clock"):
-            now = self._tk.operator.advance(seconds)
+            now = self._operator.advance(seconds)
             self._entries.append(Entry(note=f"{seconds} seconds pass"))
             self.say(f"It is {now:%H:%M:%S} UTC. {self._code_lifetime_text().capitalize()}.")
         self._update_flow()
@@ -165,7 +169,7 @@ class IdentityWalkthrough(ServiceWidget):
             alias = self._aliases.get(self.preset.value)
             if alias is None:
                 raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
-            changes = self._tk.operator.reset_user(alias)
+            changes = self._operator.reset_user(alias)
             self._entries.append(Entry(note="an operator resets the phone"))
             if self._user is not None:
                 self._user.flow.states = frozenset({State.REVOKED})
@@ -188,7 +192,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     # -- controls -----------------------------------------------------------------------------------------
 
-    def _make_controls(self, presets: dict[str, str], preset: str) -> None:
+    def _make_controls(self, presets: Mapping[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         phones = ipywidgets.Dropdown(options=options, value=preset, description="Phone")
         self.preset = sized(phones, "21em", tip="Whose phone it is, and what its network answers")

@@ -76,6 +76,7 @@ def ab(frame: pd.DataFrame, outcome: str = "claimed", unit: str = "device") -> p
     arms = {str(arm): _arm_of(group) for arm, group in observed.dropna().groupby("arm")}
     if len(arms) < 2:
         raise InvalidArgument(f"a comparison needs two arms; the column arm has {', '.join(arms) or 'none'}")
+    _warn_of_shared_units(arms)
     result = pd.DataFrame([_comparison(arms, a, b) for a, b in combinations(arms, 2)])
     result.attrs.update(rows.attrs)
     return result
@@ -111,10 +112,18 @@ def _arm_of(rows: pd.DataFrame) -> _Arm:
     return _Arm(len(deviations), mean, deviations, int(values.sum()) if is_share else None)
 
 
+def _warn_of_shared_units(arms: dict[str, _Arm]) -> None:
+    units = {name: arm.deviations.index for name, arm in arms.items()}
+    shared = {(a, b): len(units[a].intersection(units[b])) for a, b in combinations(arms, 2)}
+    pairs = sum(map(bool, shared.values()))
+    if pairs:
+        (a, b), both = max(shared.items(), key=lambda item: item[1])
+        more = f", the most of {pairs:,} pairs of arms" if pairs > 1 else ""
+        warn_caller(f"{both:,} units are in both arms {a} and {b}{more}: assign each unit to one arm")
+
+
 def _comparison(arms: dict[str, _Arm], a: str, b: str) -> dict[str, Any]:
     first, second = arms[a], arms[b]
-    if both := len(first.deviations.index.intersection(second.deviations.index)):
-        warn_caller(f"{both:,} units are in both arms {a} and {b}: assign each unit to one arm")
     if first.hits is None or second.hits is None:
         low, high = _welch_interval(first, second)
     else:

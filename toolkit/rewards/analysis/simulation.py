@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.rewards.analysis import rates
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, record_of
-from toolkit.rewards.forms import checked_moment_id
+from toolkit.rewards.names import checked_moment_id
+from toolkit.system.nearest_name import MISSPELT, missing_names, nearest_names
 
 #: The share of each moment_id in the made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -48,7 +49,8 @@ def simulate(
     -------
     pandas.DataFrame
         Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. The configuration and the
-        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters.
+        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters. A
+        warning says for which moments the configuration has rules, but no event; with the nearest name.
 
     Examples
     --------
@@ -58,7 +60,33 @@ def simulate(
     """
     if not (0 <= shown <= 1 and 0 <= claimed <= 1):
         raise InvalidArgument("shown and claimed are probabilities, from 0 to 1")
-    engine, spent = Engine(Configuration.parse(configuration)), dict[str, int]()
+    rules = Configuration.parse(configuration)
+    decided = decided_moments(rules, events, trace=trace, shown=shown, claimed=claimed)
+    if unknown := unknown_moments_text(rules, decided):
+        warn_caller(unknown)
+    return decided
+
+
+def unknown_moments_text(configuration: Configuration, decisions: pd.DataFrame) -> str:
+    """Return the sentence about rules for moments that never came; an empty text if there are none.
+
+    Rules that switch a moment off count only if a moment without rules has nearly the same name.
+    """
+    rules, came = configuration.moments, list(decisions["moment_id"].unique())
+    without_rules = [name for name in came if name not in rules]
+    missing = [
+        name
+        for name, own in rules.items()
+        if name not in came and (own.enabled or nearest_names(name, without_rules, likeness=MISSPELT))
+    ]
+    return missing_names("no event has", "moment", missing, len(rules), without_rules) if came and missing else ""
+
+
+def decided_moments(
+    configuration: Configuration, events: pd.DataFrame, *, trace: bool = True, shown: float, claimed: float
+) -> pd.DataFrame:
+    """Do what `simulate` does, without its warning."""
+    engine, spent = Engine(configuration), dict[str, int]()
     devices: dict[tuple[str, str], DeviceState] = {}
     records = []
     for number, (moment, session_id) in enumerate(_moments_of(events), 1):

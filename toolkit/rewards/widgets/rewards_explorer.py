@@ -18,7 +18,7 @@ from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.explanation import sentence
-from toolkit.rewards.analysis.simulation import made_up_moments, simulate
+from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
 from toolkit.rewards.configuration import Configuration, Limits, OwnLimits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
@@ -26,7 +26,7 @@ from toolkit.widgets.base import ServiceWidget, button, html_pane, in_turn, row,
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
 
 if TYPE_CHECKING:
-    from toolkit.connection import Connection
+    from toolkit.widgets.base import ServiceConnection
 
 _REASON_LABELS = {
     "TEST": "A test",
@@ -102,7 +102,7 @@ class RewardsExplorer(ServiceWidget):
 
     def __init__(
         self,
-        tk: Connection | RewardClient | None = None,
+        tk: ServiceConnection | RewardClient | None = None,
         *,
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
@@ -182,6 +182,7 @@ class RewardsExplorer(ServiceWidget):
         column += [self.stock, self.arms_by]
         column += _hint_widgets("" if arms else "No moment has test groups: this changes nothing.")
         column += _hint_widgets(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
+        column += _hint_widgets(unknown_moments_text(self._rules_before, self.decisions))
         column += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
         controls = ipywidgets.VBox(column).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
@@ -206,7 +207,7 @@ class RewardsExplorer(ServiceWidget):
         self._on_change(None)
 
     def _decide(self, configuration: Configuration) -> pd.DataFrame:
-        decided = simulate(configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
+        decided = decided_moments(configuration, self._moments, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         return decided

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.random_streams import Floats, Integers
 from toolkit_gateway.ink.canvases.texture import density, ink_at, layer_factor
 from toolkit_gateway.ink.page import Page
+from toolkit_gateway.ink.random_streams import Floats, Integers
 from toolkit_gateway.ink.ribbons import COARSE_END, OUTLINE_FLAG, SMOOTH_END, Mask, Polygons, Strokes, ribbons
 
 LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # a layer has the ink with an opacity above this quantile

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
-from toolkit.random_streams import RandomStreams
 from toolkit_gateway.ink.canvases.raster import Coverage, coverage
 from toolkit_gateway.ink.canvases.texture import grain_tile
-from toolkit_gateway.ink.paper import MARGIN_LINE_COLOUR, Sheet
 from toolkit_gateway.ink.parameters import RGB
+from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.ribbons import Polygons, Strokes, ribbons
+from toolkit_gateway.ink.sheet import MARGIN_LINE_COLOUR, Sheet
 
 # Brightness has levels from 0 to 255; a pair is the range of a random value.
 PAPER_BRIGHTNESS = 236

@@ -13,11 +13,11 @@ from itertools import chain
 
 import numpy as np
 
-from toolkit.random_streams import Integers
 from toolkit_gateway.ink.canvases.curves import POINT_UNITS, layers_of, outline_curves, point_opacity
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import CMYK, RGB
 from toolkit_gateway.ink.pen import slowness
+from toolkit_gateway.ink.random_streams import Integers
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG
 
 WRITING_SPEED = 11.0  # handwriting sizes per second, where the slowness of the hand is 0.4

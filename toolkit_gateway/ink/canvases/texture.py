@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.random_streams import Floats, RandomStreams
 from toolkit_gateway.ink.canvases.raster import Coverage
 from toolkit_gateway.ink.pen import InkFlow, PenKind
+from toolkit_gateway.ink.random_streams import Floats, RandomStreams
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, POINT_DISTANCE, Strokes, tangents
 from toolkit_gateway.ink.shaping import THICKEST_NIB
 

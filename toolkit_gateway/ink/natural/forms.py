@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from toolkit.random_streams import Integers
 from toolkit_gateway.ink.natural import edits
 from toolkit_gateway.ink.natural.edits import Parts
 from toolkit_gateway.ink.natural.parts import strokes_of
+from toolkit_gateway.ink.random_streams import Integers
 from toolkit_gateway.ink.ribbons import Strokes
 
 LegibilityTest: TypeAlias = Callable[[list[Strokes], Integers], list[bool]]

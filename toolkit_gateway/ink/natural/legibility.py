@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from toolkit.random_streams import Floats, Integers
 from toolkit_gateway.ink.canvases.raster import coverage
+from toolkit_gateway.ink.random_streams import Floats, Integers
 from toolkit_gateway.ink.ribbons import Mask, Strokes, ribbons
 
 _X_HEIGHT, _MIN_SCALE, _MAX_SCALE = 20, 36, 58  # in pixels: wanted x-height, limits of the cap height

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolkit.random_streams import Floats
 from toolkit_gateway.ink.natural.edits import bar_of
 from toolkit_gateway.ink.natural.parts import Part, arc_lengths, bridge, direction, nearest
+from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import DOT_FLAG, ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK
 
 # Lengths in cap heights.

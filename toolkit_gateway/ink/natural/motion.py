@@ -5,12 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from toolkit.random_streams import Floats, Integers, RandomStreams, unit
 from toolkit_gateway.ink import motion
 from toolkit_gateway.ink.layout import Layout
 from toolkit_gateway.ink.motion import PenPath
 from toolkit_gateway.ink.natural.letters import BAND_COUNT, MARK, bands_of, widen_bands
 from toolkit_gateway.ink.natural.penman import Draft, Penman
+from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import Strokes
 
 # Standard deviations, in cap heights or as shares, of the drift from word to word and from letter to letter.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from toolkit.random_streams import Floats
+from toolkit_gateway.ink.random_streams import Floats
 from toolkit_gateway.ink.ribbons import POINT_DISTANCE, Strokes
 
 Part = Floats  # (points, 3)

@@ -10,11 +10,11 @@ from unicodedata import combining
 
 import numpy as np
 
-from toolkit.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.natural.forms import forms_of
 from toolkit_gateway.ink.natural.legibility import Alphabet
 from toolkit_gateway.ink.natural.letters import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
 from toolkit_gateway.ink.natural.parts import Part, parts_of
+from toolkit_gateway.ink.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
 from toolkit_gateway.ink.shaping import ShapedWord, Shaper
 

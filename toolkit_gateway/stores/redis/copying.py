@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import Entry
 from toolkit_gateway.stores.redis.address import UNREACHABLE, reason_of
+from toolkit_gateway.stores.redis.commands import COPY, Argument, Command
 from toolkit_gateway.stores.redis.journals import RedisJournals, encode_entry
-from toolkit_gateway.stores.redis.nodes import COPY, Argument, Command, Node, Topology
+from toolkit_gateway.stores.redis.nodes import Node
+from toolkit_gateway.stores.redis.topology import Topology
 
 
 class RedisCopying:
@@ -22,15 +24,15 @@ class RedisCopying:
 
     async def marker(self) -> str | None:
         """Return the id of the unfinished move to this Redis; None without one."""
-        value: bytes | None = await self._topology.submit(lambda: Command(self._tag, b"GET", self._marker))
+        value: bytes | None = await self._topology.send(lambda: Command(self._tag, b"GET", self._marker))
         return None if value is None else value.decode("ascii", "replace")
 
     async def claim(self, marker: str) -> None:
-        await self._topology.submit(lambda: Command(self._tag, b"SET", self._marker, marker))
+        await self._topology.send(lambda: Command(self._tag, b"SET", self._marker, marker))
 
     async def release(self, marker: str) -> None:
         if await self.marker() == marker:
-            await self._topology.submit(lambda: Command(self._tag, b"DEL", self._marker))
+            await self._topology.send(lambda: Command(self._tag, b"DEL", self._marker))
 
     async def any_key(self) -> str | None:
         """Return a key with this store's prefix; None if there is none on any node."""
@@ -55,7 +57,7 @@ class RedisCopying:
     async def drop_before(self, name: str, number: int) -> None:
         """Drop entries that the folder has dropped since an interrupted move copied them."""
         tag, key = self._journals.tag_and_stream(name)
-        await self._topology.submit(lambda: Command(tag, b"XTRIM", key, b"MINID", f"0-{number}"))
+        await self._topology.send(lambda: Command(tag, b"XTRIM", key, b"MINID", f"0-{number}"))
 
     async def last_number(self, name: str) -> int:
         entries = await self._journals.last(name, 1)
@@ -63,8 +65,8 @@ class RedisCopying:
 
     async def add(self, name: str, entries: Sequence[Entry]) -> None:
         tag, key = self._journals.tag_and_stream(name)
-        stem, _, index = self._journals.keys[tag]
+        stem, _, index = self._journals.keys_of(tag)
         arguments: list[Argument] = [len(stem) + 1, entries[-1].at]
         for sequence, *rest in entries:
             arguments += sequence, encode_entry(rest)
-        await self._topology.submit(lambda: Command(tag, *arguments, script=COPY, keys=[index, key]))
+        await self._topology.send(lambda: Command(tag, *arguments, script=COPY, keys=[index, key]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from asyncio import Future
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,8 +14,10 @@ from msgspec import msgpack
 
 from toolkit_gateway.stores import Entry, NewEntry, Subscriber
 from toolkit_gateway.stores.group_commit import done_future
+from toolkit_gateway.stores.hash_tag import hash_tag
+from toolkit_gateway.stores.redis.commands import APPEND, Argument, Command
 from toolkit_gateway.stores.redis.listener import Subscription
-from toolkit_gateway.stores.redis.nodes import APPEND, Argument, Command, Topology
+from toolkit_gateway.stores.redis.topology import Topology
 from toolkit_gateway.stores.subscribers import Subscribers
 
 _ENTRIES_PER_PAGE = 128  # of 64 KB each at most
@@ -43,24 +46,17 @@ class Append(Command):
         self.size += sum([len(entry) for entry in self.encoded])
 
     def arguments_of(self, group: Sequence[Append]) -> Sequence[Argument]:
-        stem, *keys = self.journals.keys[self.tag]
-        arguments: list[Argument] = [len(stem) + 1, self.journals.next_epochs[self.tag]]
-        for append in group:
-            # After a failover, the new master may lack numbers that this gateway's subscribers have received.
-            subscription = self.journals.subscriptions.get(append.name)
-            used = subscription.position or 0 if subscription else 0
-            keys.append(append.key)
-            arguments += used, append.keep, append.floor, append.entries[-1].at, len(append.encoded), *append.encoded
-        return (b"EVALSHA", APPEND, len(keys), *keys, *arguments)
+        keys, head, entries = self.journals.arguments_of(self.tag, group)
+        return (b"EVALSHA", APPEND, len(keys), *keys, *head, *entries)
 
-    def answer(self, group: Sequence[Append], response: Sequence[int]) -> None:
+    def read_response(self, group: Sequence[Append], response: Sequence[int]) -> None:
         *numbers, epoch = response
         self.journals.next_epochs[self.tag] = max(self.journals.next_epochs[self.tag], epoch + 1)
         for append, before, last in zip(group, numbers[::2], numbers[1::2], strict=True):
             numbered = enumerate(append.entries, last - len(append.entries) + 1)
             append.result = [Entry(number, *new_entry) for number, new_entry in numbered]
             if subscription := self.journals.subscriptions.get(append.name):
-                subscription.offer(before, append.result, append.settle)
+                subscription.deliver_own(before, append.result, append.settle)
             else:
                 append.settle()
 
@@ -72,21 +68,41 @@ class RedisJournals:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
         # By hash tag; a server that lost everything begins with this epoch, above all numbers that this gateway knows.
-        self.next_epochs = dict.fromkeys(topology.tags, 0)
-        self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
+        self.next_epochs: defaultdict[str, int] = defaultdict(int)
+        self._keys: dict[str, list[bytes]] = {}
 
     def tag_and_stream(self, name: str) -> tuple[str, bytes]:
         """Return the hash tag of a journal and the key of its stream, which is also the name of its channel."""
         data, tags = name.encode("utf-8"), self.topology.tags
-        tag = tags[zlib.crc32(data) % len(tags)]
-        return tag, self.keys[tag][0] + data
+        tag = hash_tag(name) or tags[zlib.crc32(data) % len(tags)]
+        return tag, self.keys_of(tag)[0] + data
+
+    def arguments_of(
+        self, tag: str, appends: Sequence[Append]
+    ) -> tuple[list[bytes], tuple[Argument, Argument], list[Argument]]:
+        """Return the keys of appends, and the first and the last arguments of a script that makes them."""
+        stem, *keys = self.keys_of(tag)
+        arguments: list[Argument] = []
+        for append in appends:
+            # After a failover, the new master may lack numbers that this gateway's subscribers have received.
+            subscription = self.subscriptions.get(append.name)
+            used = subscription.position or 0 if subscription else 0
+            keys.append(append.key)
+            arguments += used, append.keep, append.floor, append.entries[-1].at, len(append.encoded), *append.encoded
+        return keys, (len(stem) + 1, self.next_epochs[tag]), arguments
+
+    def keys_of(self, tag: str) -> list[bytes]:
+        """Return the beginning of each stream's key, and the keys of epochs and of names."""
+        if tag not in self._keys:
+            self._keys[tag] = [self.topology.key(tag, key) for key in ("journal:", "epochs", "names")]
+        return self._keys[tag]
 
     def append(
         self, name: str, new_entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> Future[list[Entry]]:
         if not new_entries:
             return done_future([])
-        return self.topology.submit(lambda: Append(self, name, new_entries, keep, floor))
+        return self.topology.send(lambda: Append(self, name, new_entries, keep, floor))
 
     async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
         newest = "+" if below is None else f"(0-{below}"
@@ -106,22 +122,24 @@ class RedisJournals:
     async def _read(self, name: str, command: bytes, start: Argument, end: bytes, count: int) -> list[Entry]:
         # Entries must be read up to where the subscribers begin, or those in between would be missed.
         if subscription := self.subscriptions.get(name):
-            await subscription.begin()
+            await subscription.find_position()
         tag, key = self.tag_and_stream(name)
         # Not in the order of the writes, so that no write waits for a long history.
         arguments = tag, command, key, start, end, b"COUNT", count
-        entries: list[Entry] = await self.topology.submit(lambda: Command(*arguments, read=entries_of, in_order=False))
+        entries: list[Entry] = await self.topology.send(lambda: Command(*arguments, read=entries_of, in_order=False))
         return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
-        names_by_tag = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self.topology.tags))
+        tag = hash_tag(prefix)
+        tags = self.topology.tags if tag is None else [tag]
+        names_by_tag = await asyncio.gather(*(self._names(tag, prefix, count) for tag in tags))
         newest = sorted((-at, name) for names in names_by_tag for name, at in names)
         return [name for _, name in newest[:count]]
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         for last in (count + 100, -1):  # read all names only if many of the last ones have another prefix
-            arguments = tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"
-            rows = await self.topology.submit(partial(Command, *arguments, in_order=False))
+            arguments = tag, b"ZREVRANGE", self.keys_of(tag)[2], 0, last, b"WITHSCORES"
+            rows = await self.topology.send(partial(Command, *arguments, in_order=False))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             matching = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(matching) >= count or len(names) <= last:
@@ -131,7 +149,7 @@ class RedisJournals:
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         if name not in self.subscriptions:
             self.subscriptions[name] = JournalSubscription(self, name)
-        return self.subscriptions[name].subscribers.add(subscriber)
+        return self.subscriptions[name].subscribers.subscribe(subscriber)
 
     def is_live(self, name: str) -> bool:
         return name in self.subscriptions and self.subscriptions[name].is_live
@@ -158,7 +176,7 @@ class JournalSubscription(Subscription):
             del self._journals.subscriptions[self.name]
             self.close()
 
-    async def begin(self) -> None:
+    async def find_position(self) -> None:
         """Find out where to begin, unless that is known; raise StoreUnavailable while Redis is away."""
         if self._newest.done() and self._newest.exception() is not None:
             self._newest = self._read_newest()
@@ -169,13 +187,13 @@ class JournalSubscription(Subscription):
     def _read_newest(self) -> Future[list[Entry]]:
         # In the order of the writes, so that all later appends of this gateway have higher numbers.
         arguments = self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1
-        return self._topology.submit(lambda: Command(*arguments, read=entries_of))
+        return self._journals.topology.send(lambda: Command(*arguments, read=entries_of))
 
     def on_message(self, data: bytes) -> None:
         # If this gateway made the append, its response arrives in a moment, and nothing needs to be read.
         asyncio.get_running_loop().call_later(_SECONDS_FOR_RESPONSE, self._catch_up, int(data))
 
-    def offer(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
+    def deliver_own(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
         """Deliver entries of this gateway, the first of them after number `before`, then call `then`."""
         if self.position is None or before <= self.position:
             self._deliver(entries)
@@ -188,7 +206,7 @@ class JournalSubscription(Subscription):
             self.refresh()
 
     async def read(self) -> None:
-        await self.begin()
+        await self.find_position()
         async for page in self._journals.pages(self.name, self.position or 0):
             self._deliver(page)
 

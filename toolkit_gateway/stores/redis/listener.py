@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -17,25 +18,42 @@ from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores.group_commit import GroupCommit, Request
 from toolkit_gateway.stores.redis.address import UNREACHABLE, reason_of
 
-if TYPE_CHECKING:
-    from toolkit_gateway.stores.redis.nodes import Node, Topology
-
 log = logging.getLogger("toolkit_gateway")
 
 _SECONDS_TO_RETRY = 1.0
 
 
+class Server(Protocol):
+    """What a listener needs of its node."""
+
+    label: str
+    timeout: float
+    client: Redis
+
+    async def beat(self, tag: str, channel: bytes) -> None: ...
+
+
+class Servers(Protocol):
+    """What listeners and subscriptions need of the topology."""
+
+    subscriptions: set[Subscription]
+
+    def listener_of(self, tag: str) -> Listener: ...
+
+    def refresh(self) -> asyncio.Task[None]: ...
+
+
 class Subscription(ABC):
     """Listens to a channel of a hash tag, and reads from Redis what messages announce and what it may have missed."""
 
-    def __init__(self, topology: Topology, tag: str, channel: bytes) -> None:
+    def __init__(self, servers: Servers, tag: str, channel: bytes) -> None:
         self.tag, self.channel = tag, channel
         self.is_live = False  # whether it gets what is committed, within moments
         self._is_subscribed = self._is_closed = False
-        self._topology, self._listener = topology, topology.node_of(tag).listener
+        self._servers, self._listener = servers, servers.listener_of(tag)
         self._reads: GroupCommit[Request[None]] = GroupCommit(self._read)
-        topology.subscriptions.add(self)
-        self._listener.add(self)
+        servers.subscriptions.add(self)
+        self._listener.follow(self)
 
     @abstractmethod
     async def read(self) -> None:
@@ -53,11 +71,11 @@ class Subscription(ABC):
 
     def move(self) -> None:
         """Subscribe to the channel at the node that has it now."""
-        listener = self._topology.node_of(self.tag).listener
+        listener = self._servers.listener_of(self.tag)
         if listener is not self._listener:
-            self._listener.remove(self)
+            self._listener.unfollow(self)
             self._listener = listener
-            listener.add(self)
+            listener.follow(self)
 
     def refresh(self) -> asyncio.Future[None]:
         """Request a new read, and return a future that is done when this read ends, even if it fails."""
@@ -66,13 +84,13 @@ class Subscription(ABC):
         if self._is_closed:
             request.settle()
         else:
-            self._reads.submit(request)
+            self._reads.add_to_next_batch(request)
         return request.future
 
     def close(self) -> None:
         self._is_closed = True
-        self._topology.subscriptions.discard(self)
-        self._listener.remove(self)
+        self._servers.subscriptions.discard(self)
+        self._listener.unfollow(self)
 
     async def drain(self) -> None:
         await self._reads.close()
@@ -89,19 +107,19 @@ class Subscription(ABC):
 
 
 class Listener:
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, server: Server, servers: Servers) -> None:
+        self._server, self._servers = server, servers
         self._subscriptions: dict[bytes, Subscription] = {}
         self._changed: asyncio.Queue[bytes] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, subscription: Subscription) -> None:
+    def follow(self, subscription: Subscription) -> None:
         self._subscriptions[subscription.channel] = subscription
         self._changed.put_nowait(subscription.channel)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    def remove(self, subscription: Subscription) -> None:
+    def unfollow(self, subscription: Subscription) -> None:
         del self._subscriptions[subscription.channel]
         self._changed.put_nowait(subscription.channel)
         subscription.on_lost()
@@ -112,11 +130,11 @@ class Listener:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        node = self._node
+        server = self._server
         while self._subscriptions:
-            pubsub = node.client.pubsub()
+            pubsub = server.client.pubsub()
             try:
-                async with asyncio.timeout(node.timeout):
+                async with asyncio.timeout(server.timeout):
                     await pubsub.connect()
                 for channel in self._subscriptions:
                     self._changed.put_nowait(channel)
@@ -125,12 +143,12 @@ class Listener:
                         group.create_task(work)
             # Another program's message may be malformed. Callers get errors from their own commands; this only retries.
             except* (*UNREACHABLE, StoreUnavailable, ValueError, TypeError) as errors:
-                log.debug("cannot listen to %s now: %s", node.label, reason_of(errors.exceptions[0]))
+                log.debug("cannot listen to %s now: %s", server.label, reason_of(errors.exceptions[0]))
             finally:
                 for subscription in self._subscriptions.values():
                     subscription.on_lost()
                 await pubsub.aclose()
-            await asyncio.wait([node.topology.refresh()])
+            await asyncio.wait([self._servers.refresh()])
         self._task = None
 
     async def _subscribe(self, pubsub: PubSub) -> None:
@@ -139,7 +157,7 @@ class Listener:
             await asyncio.sleep(0)  # let other tasks run between thousands of subscriptions
 
     async def _receive(self, pubsub: PubSub) -> None:
-        while message := await pubsub.get_message(timeout=2 * self._node.timeout):
+        while message := await pubsub.get_message(timeout=2 * self._server.timeout):
             subscription = self._subscriptions.get(message["channel"])
             if subscription is None:
                 continue
@@ -154,6 +172,6 @@ class Listener:
     async def _beat(self) -> None:
         """Check again and again that the node answers and still takes writes; raise if not."""
         while subscription := next(iter(self._subscriptions.values()), None):
-            await self._node.beat(subscription.tag, subscription.channel)
-            await asyncio.sleep(self._node.timeout)
+            await self._server.beat(subscription.tag, subscription.channel)
+            await asyncio.sleep(self._server.timeout)
         raise RedisConnectionError("no channel has a subscription here")

@@ -9,13 +9,10 @@ failed batch closes its connection and starts `Topology.refresh`, which reads th
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 import hiredis
 from msgspec import DecodeError
@@ -25,95 +22,51 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit_gateway.stores.group_commit import GroupCommit, Request, failed_future
+from toolkit_gateway.stores.group_commit import GroupCommit
 from toolkit_gateway.stores.redis.address import UNREACHABLE, Host, RedisAddress, reason_of
-from toolkit_gateway.stores.redis.listener import Listener, Subscription
-
-log = logging.getLogger("toolkit_gateway")
-
-Argument = bytes | str | int
+from toolkit_gateway.stores.redis.commands import BEAT, SCRIPTS, Command, Group, grouped, parts_of
+from toolkit_gateway.stores.redis.listener import Listener, Servers
 
 # The commands that wait for one node or are in flight; further ones are refused, so that memory stays bounded.
 _MAX_WAITING_BYTES = 64 * 1024 * 1024
-_BYTES_PER_COMMAND = 600
-# What is sent at once, with one deadline, is at most about this large: it takes Redis some tenths of a second.
-_MAX_BYTES_AT_ONCE = 4 * 1024 * 1024
-# One script call makes no more appends than this, so that other clients of the server do not wait long.
-_APPENDS_PER_GROUP = 250
-# Hash tags of journals: many more than a cluster has nodes, so that each node gets some.
-_TAGS = 256
-_SECONDS_BETWEEN_REFRESHES = 0.1
-
-# All keys of one call have the same hash tag and so the same slot, as a cluster requires.
-_SCRIPTS = [
-    files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua", "copy.lua")
-]
-APPEND, RECORDS, BEAT, COPY = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
 
 
-class Command(Request[Any]):
-    """One command or script call on keys of a hash tag; `read` turns the response into the result.
+class Layout(Servers, Protocol):
+    """What a node needs of the topology."""
 
-    Commands with `in_order` are done, and their responses read, in the order of their submission.
-    """
+    address: RedisAddress
 
-    __slots__ = ("arguments", "in_order", "is_append", "read", "size", "started", "tag", "writes")
+    def key(self, tag: str, name: str) -> bytes: ...
 
-    def __init__(
-        self,
-        tag: str,
-        *arguments: Argument,
-        script: bytes = b"",
-        keys: Sequence[bytes] = (),
-        read: Callable[[Any], Any] = lambda response: response,
-        in_order: bool = True,
-    ) -> None:
-        super().__init__()
-        # An argument that cannot be encoded fails here, before it shares a batch with other commands.
-        encoded = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
-        self.arguments = [b"EVALSHA", script, len(keys), *keys, *encoded] if script else encoded
-        self.tag, self.read, self.in_order = tag, read, in_order
-        self.writes, self.is_append = bool(script), script == APPEND
-        self.started = self.future.get_loop().time()
-        self.size = _BYTES_PER_COMMAND
-
-    def arguments_of(self, group: Sequence[Any]) -> Sequence[Argument]:
-        return self.arguments
-
-    def answer(self, group: Sequence[Any], response: Any) -> None:  # noqa: ANN401
-        self.result = self.read(response)
-        self.settle()
-
-
-Group = Sequence[Command]  # commands that are sent to Redis as one
+    def send_again(self, group: Group, error: Exception) -> None: ...
 
 
 class Node:
     """One server and its connections: a node of a cluster, or the server that the URL or Sentinel names."""
 
-    def __init__(self, topology: Topology, host: Host | None) -> None:
+    def __init__(self, topology: Layout, host: Host | None) -> None:
         address = topology.address
         self.topology, self.timeout = topology, address.timeout
         self.label = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown_url}"
         self.pool = address.pool(host)
         self.client = Redis(connection_pool=self.pool)
-        self.listener = Listener(self)
+        self.listener = Listener(self, topology)
         self._in_order: GroupCommit[Command] = GroupCommit(partial(self._write, address.replicas))
         self._other_reads: GroupCommit[Command] = GroupCommit(partial(self._write, 0))
         self._loop = asyncio.get_running_loop()
         self._bytes, self._failed_at = 0, -math.inf
 
-    def submit(self, command: Command) -> None:
+    def queue(self, command: Command) -> None:
         if self._bytes >= _MAX_WAITING_BYTES:
             command.fail(StoreUnavailable(f"too much waits for {self.label}"))
         else:
             self._bytes += command.size
-            (self._in_order if command.in_order else self._other_reads).submit(command)
+            (self._in_order if command.in_order else self._other_reads).add_to_next_batch(command)
 
     async def beat(self, tag: str, channel: bytes) -> None:
         """Publish an empty message; raise StoreUnavailable if this is a replica, or its user may not write."""
         command = Command(tag, script=BEAT, keys=[self.topology.key(tag, "epochs"), channel], in_order=False)
-        self.submit(command)
+        self.queue(command)
         await command.future
 
     async def close(self) -> None:
@@ -126,7 +79,7 @@ class Node:
 
     async def _write(self, replicas: int, commands: list[Command]) -> None:
         try:
-            for part in _parts(commands):
+            for part in parts_of(commands):
                 await self._write_part(replicas, part)
         finally:
             self._bytes -= sum([command.size for command in commands])
@@ -135,11 +88,11 @@ class Node:
         # Callers that waited while the node was away get their answer now, not after one more timeout.
         late = [command for command in commands if command.started <= self._failed_at]
         _fail(late, StoreUnavailable(f"{self.label} cannot be used now: its connection broke just before"))
-        groups = _grouped([command for command in commands if command.started > self._failed_at])
+        groups = grouped([command for command in commands if command.started > self._failed_at])
         responses = await self._exchange(groups, replicas) if groups else []
         unloaded = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
         if unloaded:
-            loads = [[Command("", b"SCRIPT", b"LOAD", text)] for text in _SCRIPTS]
+            loads = [[Command("", b"SCRIPT", b"LOAD", text)] for text in SCRIPTS]
             again = await self._exchange([*loads, *(groups[n] for n in unloaded)], replicas)
             for n, response in zip(unloaded, again[len(loads) :], strict=True):
                 responses[n] = response
@@ -188,137 +141,16 @@ class Node:
     def _deliver(self, groups: Sequence[Group], responses: Sequence[Any]) -> None:
         for group, response in zip(groups, responses, strict=True):
             if isinstance(response, exceptions.AskError | exceptions.TryAgainError):
-                self.topology.submit_again(group, response)
+                self.topology.send_again(group, response)
             elif isinstance(response, exceptions.ResponseError):
                 _fail(group, StoreUnavailable(f"{self.label} refuses: {reason_of(response)}"))
             elif isinstance(response, Exception):
                 _fail(group, response)
             else:
                 try:
-                    group[0].answer(group, response)
+                    group[0].read_response(group, response)
                 except (ValueError, TypeError, LookupError, DecodeError) as error:  # not data of a gateway
                     _fail(group, StoreUnavailable(f"Redis holds what cannot be read: {type(error).__name__}"))
-
-
-class Topology:
-    """Which node has which hash tag. A single server, or the master that Sentinel names, counts as one node."""
-
-    def __init__(self, address: RedisAddress) -> None:
-        self.address = address
-        self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
-        self.subscriptions: set[Subscription] = set()
-        self._cluster = address.cluster() if address.kind == "cluster" else None
-        self._nodes: dict[Host | None, Node] = {}
-        self._by_tag: dict[str, Node] = {}
-        self._refreshing: asyncio.Task[None] | None = None
-        self._is_closed = False
-
-    async def read(self) -> None:
-        """Read the layout of a cluster; raise StoreUnavailable if that fails."""
-        if self._cluster is None:
-            return
-        try:
-            await self._cluster.aclose()
-            await self._cluster.initialize()
-        except (*UNREACHABLE, exceptions.RedisClusterException) as error:
-            raise StoreUnavailable(f"{self.address.shown_url} cannot be used now: {reason_of(error)}") from None
-        finally:
-            self._by_tag.clear()  # redis-py may know a newer layout, even if a node did not answer
-        for subscription in self.subscriptions:
-            subscription.move()
-        masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
-        for host in self._nodes.keys() - masters:  # no longer masters, but each may become one again
-            await self._nodes[host].pool.disconnect(inuse_connections=False)
-
-    async def close(self) -> None:
-        self._is_closed = True
-        await asyncio.gather(*(node.listener.close() for node in self._nodes.values()))
-        if self._refreshing is not None:
-            # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
-            await asyncio.wait([self._refreshing], timeout=self.address.timeout)
-            self._refreshing.cancel()
-            await asyncio.wait([self._refreshing])
-        await asyncio.gather(*(node.close() for node in self._nodes.values()))
-        for subscription in list(self.subscriptions):
-            subscription.close()
-            await subscription.drain()
-        if self._cluster is not None:
-            await self._cluster.aclose()
-
-    def key(self, tag: str, name: str) -> bytes:
-        return f"{self.address.prefix}{{{tag}}}:{name}".encode()
-
-    def node_of(self, tag: str) -> Node:
-        if tag not in self._by_tag:
-            host = None
-            if self._cluster is not None:
-                master = self._cluster.get_node_from_key(f"{{{tag}}}")
-                assert master is not None
-                host = master.host, int(master.port)
-            if host not in self._nodes:
-                self._nodes[host] = Node(self, host)
-            self._by_tag[tag] = self._nodes[host]
-        return self._by_tag[tag]
-
-    def submit(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
-        """Send a command to the node that has its hash tag; one that cannot be encoded fails alone."""
-        try:
-            command = make()
-        except UnicodeEncodeError as error:
-            return failed_future(error)
-        self.node_of(command.tag).submit(command)
-        return command.future
-
-    def submit_again(self, group: Group, error: Exception) -> None:
-        """Send commands again that a node refused because their keys are moving, until their time is over."""
-
-        def submit(_: asyncio.Task[None]) -> None:
-            for command in group:
-                if asyncio.get_running_loop().time() > command.started + self.address.timeout:
-                    command.fail(StoreUnavailable(f"{self.address.shown_url} is moving these keys: {reason_of(error)}"))
-                else:
-                    self.node_of(command.tag).submit(command)
-
-        self.refresh().add_done_callback(submit)
-
-    def refresh(self) -> asyncio.Task[None]:
-        """Read the layout again, as after a failover or when a slot moved; return the task."""
-        if self._refreshing is None or (self._refreshing.done() and not self._is_closed):
-            self._refreshing = asyncio.create_task(self._refresh())
-        return self._refreshing
-
-    async def _refresh(self) -> None:
-        try:
-            if not self._is_closed:
-                await self.read()
-        except StoreUnavailable as error:  # callers get errors from their own commands; the next failure reads again
-            log.debug("%s", error)
-        await asyncio.sleep(_SECONDS_BETWEEN_REFRESHES)
-
-
-def _parts(commands: Sequence[Command]) -> Iterator[list[Command]]:
-    part, size = list[Command](), 0
-    for command in commands:
-        part.append(command)
-        size += command.size
-        if size >= _MAX_BYTES_AT_ONCE:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
-
-
-def _grouped(commands: Sequence[Command]) -> list[Group]:
-    """Return each command alone, then the appends to each hash tag together."""
-    groups = [[command] for command in commands if not command.is_append]
-    open_groups: dict[str, list[Command]] = {}
-    for append in [command for command in commands if command.is_append]:
-        group = open_groups.get(append.tag, [])
-        if len(group) % _APPENDS_PER_GROUP == 0:
-            group = open_groups[append.tag] = []
-            groups.append(group)
-        group.append(append)
-    return list(groups)
 
 
 def _fail(group: Group, error: Exception) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 from asyncio import Future
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from functools import partial
 from typing import Any
 
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import Values
+from toolkit_gateway.stores.group_commit import done_future
+from toolkit_gateway.stores.hash_tag import hash_tag
+from toolkit_gateway.stores.redis.commands import RECORDS, Argument, Command
 from toolkit_gateway.stores.redis.listener import Subscription
-from toolkit_gateway.stores.redis.nodes import RECORDS, Argument, Command, Topology
+from toolkit_gateway.stores.redis.topology import Topology
 from toolkit_gateway.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 
@@ -28,28 +31,36 @@ class RedisRecords:
         self.subscriptions: dict[str, RecordSubscription] = {}
 
     def keys(self, space: str) -> list[bytes]:
-        values = self.topology.key(tag_of(space), self._kind)
+        tag = hash_tag(space)
+        rest = "" if tag is None else "/" + space[len(tag) + 2 :].replace("%", "%25").replace(":", "%3A")
+        values = self.topology.key(tag_of(space), self._kind + rest)
         return [values, values + b":expiries"]
 
     def get(self, space: str, key: str) -> Future[bytes | None]:
         return self.read(space, self.value_of, b"HGET", key)
 
+    def get_many(self, space: str, keys: Collection[str]) -> Future[Values]:
+        def read(stored: Sequence[bytes | None]) -> Values:
+            return {key: self.value_of(value) for key, value in zip(keys, stored, strict=True)}
+
+        return self.read(space, read, b"HMGET", *keys) if keys else done_future({})
+
     def scan(self, space: str) -> Future[dict[str, bytes]]:
         return self.read(space, self.unexpired, b"HGETALL")
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> Future[None]:
-        arguments = b"compare_and_set", _optional(expires), 0, *_flat({key: value})
+        arguments = b"compare_and_set", optional(expires), 0, *flat({key: value})
         return self._change(space, arguments, lambda _: (None, {key: value}))
 
     def increment(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> Future[int]:
-        arguments = b"increment", key, _optional(limit), _optional(expires)
+        arguments = b"increment", key, optional(limit), optional(expires)
         return self._change(space, arguments, lambda count: (count, {key: b"%d" % count} if count else {}))
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> Future[bool]:
         changes = dict(changes)
-        arguments = b"compare_and_set", _optional(expires), len(expected), *_flat(expected), *_flat(changes)
+        arguments = b"compare_and_set", optional(expires), len(expected), *flat(expected), *flat(changes)
         return self._change(space, arguments, lambda is_done: (bool(is_done), changes if is_done else {}))
 
     async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
@@ -59,25 +70,28 @@ class RedisRecords:
         if not subscription.is_filled:
             await subscription.read()
         # Nothing is awaited from here on, so this subscriber gets every later change.
-        return subscription.subscribers.begin(space, subscriber, subscription.values)
+        return subscription.subscribers.announce_and_subscribe(space, subscriber, subscription.values)
 
     def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> Future[Any]:
         """Read values in the order of the writes, so that a caller sees all earlier changes of this gateway."""
-        return self.topology.submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
+        return self.topology.send(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
 
     def _change(
         self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Values]]
     ) -> Future[Any]:
         def apply(response: Any) -> Any:  # noqa: ANN401
             result, changes = read(response)
-            if space in self.subscriptions:
-                self.subscriptions[space].apply(changes)
+            self.announce(space, changes)
             return result
 
         timed = self._now(), *arguments
-        return self.topology.submit(
+        return self.topology.send(
             lambda: Command(tag_of(space), *timed, script=RECORDS, keys=self.keys(space), read=apply)
         )
+
+    def announce(self, space: str, changes: Values) -> None:
+        if space in self.subscriptions:
+            self.subscriptions[space].apply(changes)
 
     def value_of(self, stored: bytes | None) -> bytes | None:
         if stored is None:
@@ -145,14 +159,14 @@ class RecordSubscription(Subscription):
 
 def tag_of(space: str) -> str:
     # A hash tag ends at the first closing brace.
-    return space.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+    return hash_tag(space) or space.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
-def _optional(number: int | None) -> Argument:
+def optional(number: int | None) -> Argument:
     return b"" if number is None else number
 
 
-def _flat(values: Values) -> list[Argument]:
+def flat(values: Values) -> list[Argument]:
     flat: list[Argument] = []
     for key, value in values.items():
         flat += (key, b"" if value is None else b"1", value or b"")

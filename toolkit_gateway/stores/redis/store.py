@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from toolkit.errors import StoreUnavailable
-from toolkit_gateway.stores import Journals, Records
+from toolkit_gateway.stores import CompareAndSet, Journals, NewEntry, Records
 from toolkit_gateway.stores.redis.address import UNREACHABLE, RedisAddress, reason_of
+from toolkit_gateway.stores.redis.commit import Commit
 from toolkit_gateway.stores.redis.copying import RedisCopying
 from toolkit_gateway.stores.redis.journals import RedisJournals
-from toolkit_gateway.stores.redis.nodes import Node, Topology
+from toolkit_gateway.stores.redis.nodes import Node
 from toolkit_gateway.stores.redis.records import RedisRecords
+from toolkit_gateway.stores.redis.topology import Topology
 
 log = logging.getLogger("toolkit_gateway")
 
@@ -37,12 +40,15 @@ class RedisStore:
         A Redis with an unfinished move opens only as the target of a move.
         """
         self.topology = Topology(self.address)
-        journals = RedisJournals(self.topology)
-        self.journals: Journals = journals
-        self.copying = RedisCopying(self.topology, journals)
-        self.records: Records = RedisRecords(self.topology, "records", self._now)
-        self.ephemeral: Records = RedisRecords(self.topology, "ephemeral", self._now)
-        try:
+        self._journals = RedisJournals(self.topology)
+        self._records = RedisRecords(self.topology, "records", self._now)
+        self._ephemeral = RedisRecords(self.topology, "ephemeral", self._now)
+        self.journals: Journals = self._journals
+        self.records: Records = self._records
+        self.ephemeral: Records = self._ephemeral
+        self.copying = RedisCopying(self.topology, self._journals)
+        async with contextlib.AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(self.close)
             await self.topology.read()
             tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
             for node, tag in tags.items():
@@ -53,12 +59,14 @@ class RedisStore:
                 raise StoreUnavailable(
                     f"{self!r} has an unfinished move: run `toolkit move` again with the same folder and URL"
                 )
-        except BaseException:
-            await self.close()
-            raise
+            on_failure.pop_all()
 
     async def close(self) -> None:
         await self.topology.close()
+
+    def commit(self, changes: Sequence[CompareAndSet], appends: Mapping[str, Sequence[NewEntry]]) -> Future[bool]:
+        parts = [(self._ephemeral if change.is_ephemeral else self._records, change) for change in changes]
+        return self.topology.send(lambda: Commit(self._journals, parts, appends, self._now()))
 
     async def _examine(self, node: Node) -> None:
         fsync = None

@@ -5,18 +5,15 @@ A device id is the advertiser identifier; if the user has opted out, the caller 
 
 import hashlib
 import re
-import unicodedata
-import uuid
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import orjson
 
-from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
+from toolkit.rewards.names import checked_moment_id, start_text
 
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # The pattern is checked too, because `fromisoformat` accepts week numbers and dates without a time.
 _INSTANT_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
 
@@ -67,19 +64,6 @@ def read_form(body: bytes, now: int, *, strict: bool = False) -> Form:
     return Form(app_key, fields["device_id"], test, start, moment_id)
 
 
-def checked_moment_id(moment_id: object) -> str:
-    """Return a moment_id in NFC; InvalidArgument unless it has 1 to 128 characters, and no control characters."""
-    name = unicodedata.normalize("NFC", moment_id) if isinstance(moment_id, str) else ""
-    if not 1 <= len(name) <= wire.MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
-        raise InvalidArgument(wire.REFUSALS["bad_moment_id"].message)
-    return name
-
-
-def start_text(start: datetime) -> str:
-    """Format a time in UTC with ``Z``, and with decimals of the second only if they are not zero."""
-    return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
 def _check_field_names(fields: dict[str, Any], strict: bool) -> None:
     for name in wire.SERVER_FORM_FIELDS:
         if isinstance(fields.get(name), dict):
@@ -123,22 +107,6 @@ def checked_device_id(device_id: object, company_token: str) -> str:
     if parts["token"] != company_token:
         raise wire.refusal("wrong_company_token")
     return f"{company_token}-{parts['uuid'].lower()}"
-
-
-@checked_arguments
-def new_device_id(company_token: str) -> str:
-    """Return a new device id for a user who opted out of advertiser tracking; the app must store it on the device.
-
-    The id has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
-
-    Examples
-    --------
-    >>> new_device_id("acme").startswith("acme-")
-    True
-    """
-    if re.fullmatch(wire.COMPANY_TOKEN_PATTERN, company_token) is None:
-        raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
-    return f"{company_token}-{uuid.uuid4()}"
 
 
 def device_label(device_id: str) -> str:

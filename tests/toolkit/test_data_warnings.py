@@ -1,0 +1,162 @@
+"""Every warning is a DataWarning that comes once a call, has a count or an example, and can be made an error."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.conftest import ROOT
+from toolkit.errors import DataWarning
+from toolkit.rewards import ab, made_up_moments, simulate
+from toolkit_gateway import DEMO_START, SteppedClock
+
+TIMES = pd.date_range("2026-01-01", periods=12, freq="h", tz="UTC", name="created")
+FRAME = pd.DataFrame({"celsius": np.arange(12.0)}, index=TIMES)
+MISSING = FRAME.assign(celsius=[None, None, *range(10)])
+LOST = FRAME.set_axis(pd.DatetimeIndex([*TIMES[:-1], pd.NaT], name="created"))
+ARMS = pd.DataFrame({"device": np.arange(30) % 7, "arm": list("ABC") * 10, "visits": np.arange(30.0)})
+RULES = {"rewards": [{"id": "a", "title": "A", "stock": 0}], "moments": {"m": {"arms": {"A": {}, "B": {}}}}}
+MOMENTS = made_up_moments(devices=5, days=2, seed=1).assign(moment_id="m")
+LONG = "\n".join(["too much"] * 99)
+GUESTS = pd.DataFrame({"name": ["Ada", None, None]})
+
+
+class World:
+    def __init__(self, tk: toolkit.Connection, folder: Path) -> None:
+        self.tk, self.dweets, self.hands = tk, tk.dweets, tk.handwriting
+        self.folder, self.archive = folder, toolkit.Archive(folder)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    clock = SteppedClock(DEMO_START, timedelta(minutes=1))
+    with toolkit.Gateway(keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
+        made = World(tk, tmp_path_factory.mktemp("archive"))
+        rows = pd.DataFrame({"n": range(1_200)})
+        with pytest.warns(DataWarning):
+            tk.dweets.post_frame(
+                frame=pd.concat([rows.assign(thing=f"full-{n}") for n in (1, 2)]), thing_column="thing"
+            )
+        tk.dweets.post("wide", {f"c{n}": n for n in range(300)})
+        tk.dweets.post("dotted", {"a.b": 1, "a": {"b": 2}})
+        made.archive.add_frame("roof", FRAME)
+        issued = tk.operator.issue_lock()
+        tk.dweets.lock("safe", lock=issued.lock, key=issued.master_key)
+        tk.dweets.post("safe", {"n": 1}, key=issued.master_key)
+        made.key = issued.master_key  # type: ignore[attr-defined]
+        yield made
+
+
+def set_alert(world: World) -> object:
+    key = world.key  # type: ignore[attr-defined]
+    return world.dweets.set_alert("safe", who="a@b.example", condition="dweet.x > 1", key=key)
+
+
+def write_letters(world: World) -> object:
+    folder = world.folder.parent / "letters"
+    return world.hands.letters(GUESTS, "Dear {name}", "Molly", folder, page="A6", margin="1cm", progress=False)
+
+
+#: The module that warns and what the call is, the call, and the text of its only warning.
+WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
+    "archive/archive.py": (lambda w: w.archive.history("rof"), "no dweet of the thing 'rof': did you mean 'roof'"),
+    "dweets/analysis/gaps.py, times": (lambda w: LOST.dweets.gaps(), "1 of 12 rows have no time"),
+    "dweets/analysis/gaps.py, values": (lambda w: MISSING.dweets.gaps(), "2 missing values, most of them in 'celsius'"),
+    "dweets/analysis/series.py": (lambda w: LOST.dweets.on("created"), "1 of 12 rows have no time"),
+    "dweets/client/alerts.py": (
+        lambda w: w.dweets.backtest(FRAME, "dweet.x.y > 1"),
+        "field 'x.y'.*failed at every dweet",
+    ),
+    "dweets/client/calls.py, deleted": (
+        lambda w: w.dweets.history(["full-1", "full-2"]),
+        "deleted 700 dweets of 'full-1', the most of 2 things",
+    ),
+    "dweets/client/calls.py, unknown": (lambda w: w.dweets.latest("wid"), "the thing 'wid': did you mean 'wide'"),
+    "dweets/client/dweets.py": (set_alert, "no dweet has the field 'x'; known: 'n'; the gateway has no mail server"),
+    "dweets/client/posting.py": (
+        lambda w: w.dweets.post_frame(
+            frame=pd.DataFrame({"thing": ["p", "q"] * 1_200, "n": range(2_400)}), thing_column="thing", progress=False
+        ),
+        "1,200 dweets were sent to 'p', the most of 2 things",
+    ),
+    "dweets/content_leaves.py, many": (lambda w: w.dweets.history("wide"), "100 of the 300 names"),
+    "dweets/content_leaves.py, twice": (lambda w: w.dweets.history("dotted"), "'a.b' as a key and as nested keys"),
+    "dweets/content_leaves.py, unknown": (
+        lambda w: w.dweets.history("wide", columns=["c1", "x"]),
+        "no dweet has the field 'x'; known: 'c0'",
+    ),
+    "handwriting/client/handwriting.py, letters": (
+        write_letters,
+        "2 of 3 letters could not be written, such as that of row 1",
+    ),
+    "handwriting/client/single_page.py": (
+        lambda w: w.hands.png(LONG, "Molly", height=200),
+        "some ink was cut off, from the line 'too much' on",
+    ),
+    "rewards/analysis/experiments.py, missing": (
+        lambda w: ab(ARMS.assign(device=range(30), visits=[None, *range(29)]), "visits"),
+        "visits: 1 of 30 values are missing",
+    ),
+    "rewards/analysis/experiments.py, refused": (
+        lambda w: ab(simulate(RULES, MOMENTS).assign(device=range(len(MOMENTS))), "rewarded"),
+        "100.0% of the moments were refused",
+    ),
+    "rewards/analysis/experiments.py, shared": (
+        lambda w: ab(ARMS, "visits"),
+        "7 units are in both arms A and B, the most of 3 pairs of arms",
+    ),
+    "rewards/analysis/simulation.py": (
+        lambda w: simulate({"moments": {"a": {}, "b": {}}}, MOMENTS),
+        "no event has 2 of 2 moments, such as 'a'; known: 'm'",
+    ),
+    "rewards/client.py": (
+        lambda w: w.tk.rewards.moment(w.tk.rewards.new_device_id("acme"), "opend_app", test=True),
+        "no rules for the moment 'opend_app'",
+    ),
+}
+#: Needs a server of somebody else, see `test_client_elsewhere.py`.
+ELSEWHERE = {"dweets/client/reading.py"}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_call_warns_once_of_its_data(name: str, world: World) -> None:
+    call, said = WARNINGS[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(world)
+    assert [(warning.category, warning.filename) for warning in caught] == [(DataWarning, __file__)]
+    text = str(caught[0].message)
+    assert re.search(said, text)
+    assert re.search(r"\d|'.+'", text), "a count or an example"
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_warning_can_be_made_an_error(name: str, world: World) -> None:
+    call, said = WARNINGS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        with pytest.raises(DataWarning, match=said):
+            call(world)
+
+
+def test_each_module_that_warns_has_a_row() -> None:
+    warning = {
+        path.relative_to(ROOT / "toolkit").as_posix()
+        for path in (ROOT / "toolkit").rglob("*.py")
+        if "warn_caller(" in path.read_text("utf-8") and path.name != "errors.py"
+    }
+    assert warning == {name.partition(",")[0] for name in WARNINGS} | ELSEWHERE
+
+
+def test_no_module_warns_in_another_way() -> None:
+    sources = [*(ROOT / "toolkit").rglob("*.py"), *(ROOT / "toolkit_gateway").rglob("*.py")]
+    warning = [path.name for path in sources if "warnings.warn(" in path.read_text("utf-8")]
+    assert warning == ["errors.py"]
