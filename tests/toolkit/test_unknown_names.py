@@ -1,4 +1,4 @@
-"""A name that nothing has is said, with the nearest name: in Python, on the command line and in widgets."""
+"""An unknown name raises an error with the nearest name: in Python, on the command line and in widgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import toolkit
 from tests.commands import called, started
 from tests.conftest import raw_call
-from tests.test_wrong_calls import PARTS, World, calls_of
+from tests.toolkit.test_wrong_calls import PARTS, World, calls_of
 from toolkit.errors import DataWarning, InvalidArgument, KeyRejected, MalformedRequest, Unreachable
 from toolkit.http_client import HttpSession
 from toolkit.rewards import made_up_moments, simulate
