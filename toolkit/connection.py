@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
-from toolkit.http_client import HttpSession, checked_base_url
+from toolkit.http_client import MAX_RESPONSE_BYTES, HttpSession, checked_base_url
 from toolkit.public_api import Closable, PublicNames, interrupts_deferred
 from toolkit.secret import Secret
 
@@ -35,6 +35,7 @@ def connect(
     base_urls: Mapping[Service, str] | None = None,
     credentials: Mapping[str, str | Secret] | None = None,
     operator_key: str | Secret | None = None,
+    max_response_bytes: int = MAX_RESPONSE_BYTES,
 ) -> Connection:
     """Connect to a gateway, or to any servers that implement the specification.
 
@@ -52,6 +53,9 @@ def connect(
     operator_key
         The key of the gateway's operator, from the file ``operator.key`` of its data folder. Not needed for a gateway
         in this process, nor in `toolkit lab`, which sets ``$TOOLKIT_OPERATOR_KEY`` and ``$TOOLKIT_URL``.
+    max_response_bytes
+        A call whose response is larger, also after it was unpacked, raises UnexpectedReply; 64 MiB. Streams of dweets
+        have no end, so only their single dweets are limited.
 
     Returns
     -------
@@ -62,7 +66,8 @@ def connect(
     Raises
     ------
     InvalidArgument
-        A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name.
+        A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name;
+        `max_response_bytes` is less than 1.
 
     Examples
     --------
@@ -70,7 +75,7 @@ def connect(
     ...     len(tk.dweets.post("kitchen", {"celsius": 21.5}))
     1
     """
-    return Connection(gateway, dict(base_urls or {}), dict(credentials or {}), operator_key)
+    return Connection(gateway, dict(base_urls or {}), dict(credentials or {}), operator_key, max_response_bytes)
 
 
 class Connection(PublicNames, Closable):
@@ -86,8 +91,12 @@ class Connection(PublicNames, Closable):
         base_urls: dict[Service, str],
         credentials: dict[str, str | Secret],
         operator_key: str | Secret | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self._is_closed = False
+        if max_response_bytes < 1:
+            raise InvalidArgument(f"max_response_bytes must be at least 1, not {max_response_bytes}")
+        self._max_response_bytes = max_response_bytes
         for name, given, allowed in ("base_urls", base_urls, SERVICES), ("credentials", credentials, CREDENTIALS):
             if unknown := set(given) - set(allowed):
                 raise InvalidArgument(f"{name} may have {', '.join(allowed)}, not {', '.join(sorted(unknown))}")
@@ -177,7 +186,7 @@ class Connection(PublicNames, Closable):
     def _session_to(self, base_url: str) -> HttpSession:
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected, so each client keeps a reference to it.
-            self._sessions[base_url] = HttpSession(base_url, kept_object=self.gateway)
+            self._sessions[base_url] = HttpSession(base_url, self.gateway, self._max_response_bytes)
             if self._is_closed:  # a service is used for the first time after close()
                 self._sessions[base_url].close()
         return self._sessions[base_url]

@@ -25,6 +25,8 @@ from toolkit.secret import Secret
 StrOrSecret = str | Secret
 #: Timeouts in seconds: to connect, and between two reads.
 _TIMEOUT_SECONDS = (3.05, 30.0)
+#: A larger response is refused; also unpacked, because 0.6 MB of gzip may hold 600 MB.
+MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 _IS_TOOLKIT_CALL = ContextVar("toolkit's own call", default=False)
@@ -86,8 +88,9 @@ class HttpStream:
 class HttpSession:
     """Requests to one server over persistent connections; `kept_object` lives as long as the session."""
 
-    def __init__(self, base_url: str, kept_object: object = None) -> None:
+    def __init__(self, base_url: str, kept_object: object = None, max_response_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self.base_url = checked_base_url(base_url)
+        self._max_response_bytes = max_response_bytes
         self._kept_object = kept_object
         self._is_closed = False
         self._streams: WeakSet[HttpStream] = WeakSet()
@@ -105,7 +108,7 @@ class HttpSession:
         self, endpoint: Endpoint, values: Mapping[str, str] | None = None, **parts: Unpack[RequestParts]
     ) -> HttpReply:
         """Return the complete response, with any status. Redirects are not followed."""
-        return _complete_reply(self._send(endpoint, values or {}, parts))
+        return self._complete_reply(self._send(endpoint, values or {}, parts))
 
     def stream(
         self, endpoint: Endpoint, values: Mapping[str, str] | None = None, **parts: Unpack[RequestParts]
@@ -113,7 +116,7 @@ class HttpSession:
         """Return an endless response as a stream, and an error or a response with a Content-Length completely."""
         response = self._send(endpoint, values or {}, parts)
         if response.status_code != 200 or "content-length" in response.headers:
-            return _complete_reply(response)
+            return self._complete_reply(response)
         stream = HttpStream(response)
         self._streams.add(stream)
         return stream
@@ -124,6 +127,22 @@ class HttpSession:
         for stream in list(self._streams):
             stream.stop()
         self._session.close()
+
+    def _complete_reply(self, response: requests.Response) -> HttpReply:
+        body, limit = None, self._max_response_bytes
+        # Read all at once: requests itself would read the body in many pieces of 10 KB. With a size, urllib3 unpacks no
+        # more than that.
+        with suppress(HTTPError, OSError):
+            body = response.raw.read(limit + 1, decode_content=True)
+        if body is not None and len(body) <= limit:
+            return HttpReply(response.status_code, response.headers, body)
+        response.close()  # the rest may never end
+        subject = f"the answer to {response.request.method} {urlsplit(response.url).path}"  # a query may hold a key
+        if body is None:
+            raise Unreachable(f"{subject} is incomplete") from None
+        raise UnexpectedReply(
+            f"{subject} is larger than {limit:,} bytes: ask for less, or call toolkit.connect(max_response_bytes=...)"
+        )
 
     def _send(self, endpoint: Endpoint, values: Mapping[str, str], parts: RequestParts) -> requests.Response:
         for name, value in values.items():
@@ -200,14 +219,3 @@ def _revealed(values: Mapping[str, StrOrSecret | None] | None) -> dict[str, str]
         for name, value in (values or {}).items()
         if value is not None
     }
-
-
-def _complete_reply(response: requests.Response) -> HttpReply:
-    body = None
-    # Read all at once: requests itself would read the body in many pieces of 10 KB.
-    with suppress(HTTPError, OSError):
-        body = response.raw.read(decode_content=True)
-    if body is None:
-        path = urlsplit(response.url).path  # a query may hold a key
-        raise Unreachable(f"the answer to {response.request.method} {path} is incomplete") from None
-    return HttpReply(response.status_code, response.headers, body)

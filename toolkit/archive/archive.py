@@ -184,6 +184,8 @@ class Archive:
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
 
+        The query is one SELECT. It reads no files outside of the folder, and writes none.
+
         Parameters
         ----------
         query
@@ -196,9 +198,9 @@ class Archive:
         Raises
         ------
         InvalidArgument
-            DuckDB rejects the query; the message says why.
+            DuckDB rejects the query, or it is not one SELECT; the message says why.
         """
-        queries = self._queries.get(os.getpid()) or self._queries.setdefault(os.getpid(), ArchiveQueries())
+        queries = self._queries.get(os.getpid()) or self._queries.setdefault(os.getpid(), ArchiveQueries(self.folder))
         return self._retry(lambda: queries.sql(query, self._read_footers(), parameters))
 
     def dask(self) -> dd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -22,21 +23,32 @@ if TYPE_CHECKING:
 _ROWS_PER_PARTITION = 500_000
 # DuckDB must not download extensions, nor read Python variables of the caller by their names.
 _CONFIGURATION = {"autoinstall_known_extensions": False, "python_enable_replacements": False}
-# The progress bar of a slow query would stay in the output of its cell.
-_SETTINGS = "SET enable_progress_bar = false; SET TimeZone = 'UTC'"  # DuckDB rejects TimeZone in _CONFIGURATION
+# The progress bar of a slow query would stay in the output of its cell. DuckDB rejects TimeZone in _CONFIGURATION, and
+# `allowed_directories` after external access is off. No query can undo what comes before `lock_configuration`.
+_SETTINGS = """
+SET enable_progress_bar = false;
+SET TimeZone = 'UTC';
+SET allowed_directories = [{folder}];
+SET enable_external_access = false;
+SET lock_configuration = true;
+"""
+_ONE_SELECT = "it must be one SELECT (a PIVOT names its columns: PIVOT ... ON column IN (values))"
 _INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
 _DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
 
 
 class ArchiveQueries:
-    """Runs SQL over the files of an archive, one query at a time, on a connection that stays open."""
+    """Runs SQL over the files of an archive, one query at a time, on a connection that stays open.
 
-    def __init__(self) -> None:
+    A query reads the files in `folder` and no others, and changes nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
         with needs_extra("archive"):
             import duckdb
         self._connection = duckdb.connect(config=_CONFIGURATION)
-        self._connection.execute(_SETTINGS)
+        self._connection.execute(_SETTINGS.format(folder=_quoted(os.path.join(folder, ""), "'")))
         # Queries run in a thread of their own, because DuckDB does not notice Ctrl-C in the thread of the caller.
         self._thread = ThreadPoolExecutor(1, "archive-sql")
         self._paths_in_view: list[Path] | None = None
@@ -67,10 +79,9 @@ class ArchiveQueries:
                     self._connection.register("dweets", BASE.empty_table())
                 self._paths_in_view = paths
             statements = self._connection.extract_statements(query)
-            if any(statement.type is not duckdb.StatementType.SELECT for statement in statements):
-                self._paths_in_view = None  # the statement may drop or replace the view
-            relation = self._connection.sql(query, params=parameters)
-            return pa.table({}) if relation is None else relation.to_arrow_table()
+            if [statement.type for statement in statements] == [duckdb.StatementType.SELECT]:
+                return self._connection.sql(query, params=parameters).to_arrow_table()
+            gone, reason = None, _ONE_SELECT
         except duckdb.Error as error:
             gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
             reason = str(error).split("\n\n")[0]

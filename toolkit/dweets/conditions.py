@@ -32,6 +32,11 @@ _KILLED = "another program keeps killing the process that evaluates conditions, 
 _CRASH_FAULT = "the process that ran it crashed or hung twice"
 
 
+# `Outcome` of the engine, or None: importing the engine would load QuickJS here, and importing this module costs the
+# engine 5 MB of its memory.
+_ANSWER = tuple[str | None, str | None, bool] | None
+
+
 class Verdict(NamedTuple):
     """The result of a condition for one dweet."""
 
@@ -63,7 +68,7 @@ class ConditionWorker(Closable):
     """
 
     def __init__(self, seconds: tuple[float, float] = SECONDS) -> None:
-        self._process = WorkerProcess(ENGINE_MODULE)
+        self._process = WorkerProcess(ENGINE_MODULE, _ANSWER)
         self._seconds = seconds
 
     @property

@@ -56,6 +56,8 @@ class EventReader:
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
         self._buffer += data
         *events, self._buffer = self._buffer.split(b"\n\n")
+        if len(self._buffer) > _MAX_LINE_BYTES:
+            raise ValueError("an event is too long")
         for event in events:
             lines = event.split(b"\n")
             for line in lines:

@@ -2,9 +2,13 @@
 
 ``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. A child
 of this module ends when its standard input ends.
+
+A child may run untrusted code, so its parent does not trust its answers: they are MessagePack of a declared type, each
+behind its length. Jobs come from the parent, which a child trusts: they are pickled.
 """
 
 import contextlib
+import ctypes
 import os
 import pickle
 import signal
@@ -14,13 +18,26 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import msgspec
 
 _START_SECONDS = 60.0
 _EXIT_SECONDS = 5.0
 # A child returns blocks of more than 4 MB to the system when it frees them. By default, glibc raises this limit up to
 # 32 MB, and a large text leaves 100 MB of unused memory. The second limit would otherwise be so low that it costs time.
 _MEMORY_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20)}
+#: Other variables may hold keys or passwords. Python needs those of the first line to start, TLS those of the last line
+#: to find the certificate authorities.
+INHERITED_VARIABLES = {
+    "PATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "WINDIR",
+    "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONUTF8",
+    "SSL_CERT_FILE", "SSL_CERT_DIR",
+}  # fmt: skip
+_LENGTH_BYTES = 4
+#: A longer answer counts as a crash; a rendering may take 480 MiB of memory in all.
+_MAX_ANSWER_BYTES = 512 * 1024 * 1024
+_PR_SET_NO_NEW_PRIVS = 38  # of <linux/prctl.h>
 _CRASH_SIGNALS = {
     -getattr(signal, name)
     for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -50,12 +67,15 @@ class WorkerDied(Exception):
 class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
-    `module` has a ``main`` that calls `serve`. One thread at a time may call `do`; any thread may `kill` or `stop`.
-    On Linux, a child that has grown by more than `cache_bytes` since its start is replaced before its next job.
+    `module` has a ``main`` that calls `serve`, and its answers are of the type `answer`, which `msgspec` can decode.
+    One thread at a time may call `do`; any thread may `kill` or `stop`. On Linux, a child that has grown by more than
+    `cache_bytes` since its start is replaced before its next job.
     """
 
-    def __init__(self, module: str, cache_bytes: int | None = None) -> None:
+    def __init__(self, module: str, answer: object, cache_bytes: int | None = None) -> None:
         self._module = module
+        # None is the end of the answers to a job; an answer is the only item of a tuple.
+        self._decoder = msgspec.msgpack.Decoder(tuple[answer] | None)  # type: ignore[valid-type]
         self._cache_bytes = cache_bytes
         self._bytes_at_start = 0
         self._lock = threading.Lock()
@@ -78,10 +98,13 @@ class WorkerProcess:
             with self._time_limit(process, seconds):
                 pickle.dump(job, process.stdin)
                 process.stdin.flush()
-                while (answer := pickle.load(process.stdout)) is not None:
+                while (answer := self._decoder.decode(_read_message(process.stdout))) is not None:
                     answers.append(answer[0])
-        except (EOFError, OSError, pickle.UnpicklingError) as error:
+        except (EOFError, OSError) as error:
             raise self._death_error(error, answers) from None
+        except msgspec.DecodeError as error:  # what it runs has taken it over, or it is a bug
+            self._end_child()
+            raise WorkerDied(Death.CRASH, f"its answer is not valid: {error}", answers) from None
         except BaseException:  # such as KeyboardInterrupt: this child still has answers, which the next job would read
             self._end_child()
             raise
@@ -115,8 +138,8 @@ class WorkerProcess:
         try:
             assert process.stdout is not None
             with self._time_limit(process, _START_SECONDS):
-                pickle.load(process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError):
+                _read_message(process.stdout)
+        except (EOFError, OSError, msgspec.DecodeError):
             self._end_child()
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         self._bytes_at_start = _allocated_bytes(process.pid)
@@ -169,9 +192,8 @@ class WorkerProcess:
 
 
 def _start_child(module: str) -> subprocess.Popen[bytes]:
-    # The child has the same import path, with what a notebook added to it. It does not get TOOLKIT_* variables: they
-    # hold keys and passwords, and the child may run untrusted code.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
+    # The child has the same import path, with what a notebook added to it.
+    inherited = {name: value for name, value in os.environ.items() if name in INHERITED_VARIABLES}
     environment = {**inherited, **_MEMORY_SETTINGS, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.Popen(
         [sys.executable, "-P", "-c", f"from {module} import main; main()"],
@@ -183,6 +205,17 @@ def _start_child(module: str) -> subprocess.Popen[bytes]:
         start_new_session=True,
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
     )
+
+
+def _read_message(pipe: IO[bytes]) -> bytes:
+    """Return one message of a child; raise EOFError if the pipe ends, DecodeError if the message is too long."""
+    if len(head := pipe.read(_LENGTH_BYTES)) < _LENGTH_BYTES:
+        raise EOFError
+    if (length := int.from_bytes(head, "big")) > _MAX_ANSWER_BYTES:
+        raise msgspec.DecodeError(f"{length} bytes")
+    if len(message := pipe.read(length)) < length:
+        raise EOFError
+    return message
 
 
 def _death_of_exit_code(code: int) -> Death:
@@ -199,16 +232,15 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
     if hasattr(signal, "SIGPROF"):  # if the parent ignores or blocks the signal, the child inherits that
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps, which could fill the disk
+    drop_rights()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output that a library prints must not mix with the answers
     jobs = sys.stdin.buffer
 
     def send(answer: object) -> None:
-        pickle.dump(answer, answers)
+        message = msgspec.msgpack.encode(answer)
+        answers.write(len(message).to_bytes(_LENGTH_BYTES, "big"))
+        answers.write(message)
         answers.flush()
 
     try:
@@ -219,6 +251,20 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
             send(None)
     except (EOFError, BrokenPipeError):
         os._exit(0)  # the parent has ended; there is nothing to flush
+
+
+def drop_rights() -> None:
+    """Take from this child for ever what it does not need: files of any size, and on Linux, programs with more rights.
+
+    It may still read what its user may read, and open connections: there is no seccomp filter.
+    """
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps, which could fill the disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # a write to a file raises OSError; pipes and sockets work
+    if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_NO_NEW_PRIVS")
 
 
 def limit_cpu(seconds: float) -> None:

@@ -107,6 +107,11 @@ class EmailQueue:
                 await self._send(self._waiting[mail_id])
             except (RecordChanged, StoreUnavailable):  # another gateway has the mail, or the store is unavailable
                 await asyncio.sleep(self._timings.mail_waits[0])
+            except Exception:  # a bug at one mail must not stop the others
+                log.exception("the alert mail %a is tried again later, because of a bug of the gateway", mail_id)
+                if stored := self._waiting.get(mail_id):  # no sooner: it may have been sent already
+                    wait = max(self._timings.mail_lease, self._back_off(stored.record.attempts))
+                    self._due[mail_id] = monotonic() + wait
 
     async def _send(self, stored: storage.Versioned[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)

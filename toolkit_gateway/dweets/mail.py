@@ -58,8 +58,10 @@ class Mail(Record, frozen=True):
         if self.key != key:
             raise DamagedRecord("it belongs to another mail")
         check_recipients(self.to)
-        if not 0 <= self.at < _YEAR_10000_MILLISECONDS:
+        if not (0 <= self.at < _YEAR_10000_MILLISECONDS and 0 <= self.due < _YEAR_10000_MILLISECONDS):
             raise DamagedRecord("its time is out of range")
+        if self.attempts < 0:
+            raise DamagedRecord("its number of attempts is negative")
 
     @property
     def key(self) -> str:

@@ -79,7 +79,7 @@ class SmtpDelivery:
     def __init__(self, url: Secret, seconds: float) -> None:
         self._url = url
         self._seconds = seconds
-        self._process = WorkerProcess(__name__)
+        self._process = WorkerProcess(__name__, Outcome)
         self._thread = WorkerThread("gateway-mail")
 
     async def deliver(self, mail: Mail, sender: str) -> Outcome:

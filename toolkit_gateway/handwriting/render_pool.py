@@ -5,7 +5,9 @@ import logging
 import threading
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias, cast
+from typing import Self, TypeAlias, cast
+
+import msgspec
 
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailure
 from toolkit.handwriting import wire
@@ -28,8 +30,31 @@ _GRACE_SECONDS = 1.0
 
 #: The parameters, whether only to check the characters, and the limit of CPU time in seconds.
 Job: TypeAlias = tuple[Parameters, bool, float]
+
+
+class Rendering(msgspec.Struct, frozen=True):
+    """What a worker sends of a `Handwritten`; its gateway knows the rest."""
+
+    data: bytes
+    width: float
+    height: float
+    lines: int | None
+    ink_share: float | None
+    overflow: bool
+    cut: str
+    pages: int
+
+    @classmethod
+    def of(cls, written: Handwritten) -> Self:
+        return cls(*(getattr(written, name) for name in cls.__struct_fields__))
+
+    def handwritten(self, parameters: Parameters) -> Handwritten:
+        kind, title, seed = parameters.kind, parameters.handwriting.title, parameters.random_seed
+        return Handwritten(kind=kind, handwriting=title, seed=seed, **msgspec.structs.asdict(self))
+
+
 #: A rendering, or the problems of the parameters, or (after a bug) the exception type and the line of code.
-Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
+Outcome: TypeAlias = Rendering | tuple[Problem, ...] | str
 
 
 class RenderPool:
@@ -39,7 +64,7 @@ class RenderPool:
         self._queue = FairQueue(size, max_waiting)
         self._cpu_seconds = cpu_seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
-        self._workers = [WorkerProcess(WORKER_MODULE, _CACHE_BYTES) for _ in range(size)]
+        self._workers = [WorkerProcess(WORKER_MODULE, Outcome, _CACHE_BYTES) for _ in range(size)]
         # The most recent worker is used first: under light load the other workers are never started.
         self._idle = list(self._workers)
 
@@ -48,7 +73,7 @@ class RenderPool:
         outcome = await self._run_job((parameters, False, self._cpu_seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
-        return outcome
+        return outcome.handwritten(parameters)
 
     async def check_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
         outcome = await self._run_job((parameters, True, self._cpu_seconds), key)
@@ -62,7 +87,7 @@ class RenderPool:
         for worker in self._workers:
             worker.close()
 
-    async def _run_job(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
+    async def _run_job(self, job: Job, key: Hashable) -> Rendering | tuple[Problem, ...]:
         try:
             await self._queue.acquire(key)
         except QueueFull:

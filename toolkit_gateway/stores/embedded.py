@@ -51,7 +51,8 @@ class EmbeddedStore:
             self._commits = commits = EmbeddedCommits(database)
             self._journals = EmbeddedJournals(database, commits)
             self._records, self._ephemeral = EmbeddedRecords(self._now, commits), EmbeddedRecords(self._now)
-            commits.parts = self._journals, self._records, self._ephemeral
+            # The ephemeral records first: a subscriber of another part may change them at once.
+            commits.parts = self._ephemeral, self._journals, self._records
             self._records.load(await database.run_in_reader(lambda: list(database.items(ROW_PREFIX))))
             self.journals: Journals = self._journals
             self.records: Records = self._records

@@ -115,12 +115,11 @@ class EmbeddedCommits:
             part.begin_batch(batch)
         while waiting and len(batch) < _ROWS_PER_BATCH:
             change = waiting.popleft()
+            prepared.append(change)  # before it can raise: also after a panic of RocksDB each caller gets an answer
             try:
                 change.result = change.prepare(batch)
             except Exception as error:  # one caller's mistake must not fail the others
                 change.fail(error)
-            else:
-                prepared.append(change)
         if not batch.is_empty():
             started = time.perf_counter()
             self.database.write(batch)

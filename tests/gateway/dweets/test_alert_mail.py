@@ -167,6 +167,26 @@ def test_a_mail_is_sent_again_if_no_answer_came() -> None:
             assert states(gateway) == ["waiting"]
 
 
+def test_a_bug_at_one_mail_stops_no_other(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    content_of = Mail.content
+
+    def content(mail: Mail, sender: str) -> bytes:
+        if mail.subject.endswith("one"):
+            raise RuntimeError("a bug")
+        return content_of(mail, sender)
+
+    with MailServer() as server, Gateway(smtp=server.url, locks=LOCKS, timings=QUICK) as gateway:
+        with toolkit.connect(gateway) as tk:
+            arm(tk)
+            with monkeypatch.context() as broken:
+                broken.setattr(Mail, "content", content)
+                post(tk, "one", "two", "three")
+                eventually(lambda: states(gateway) == ["waiting", "sent", "sent"])
+            eventually(lambda: states(gateway) == ["sent"] * 3)
+        assert len(server.mails) == 3
+    assert "the alert mail 'garage:1' is tried again later, because of a bug of the gateway" in caplog.messages
+
+
 def test_process_exits_while_a_mail_server_hangs(tmp_path: Path) -> None:
     with BadServer(b"ehlo", drip) as server:
         with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings={"mail_stop": 0.01}) as process:

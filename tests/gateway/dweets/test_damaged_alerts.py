@@ -48,6 +48,8 @@ MAIL_DAMAGES: dict[str, bytes] = {
     "of another mail": other(STORED, id="kitchen:1"),
     "before all time": other(STORED, at=-1),
     "after all time": other(STORED, at=10**17),
+    "due after all time": other(STORED, due=10**400),
+    "fewer attempts than none": other(STORED, attempts=-100),
     "a number too many": other(STORED, attempts="many"),
 }
 

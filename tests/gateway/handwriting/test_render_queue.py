@@ -16,6 +16,7 @@ from tests.handwriting_service import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
 from toolkit.handwriting import wire
+from toolkit.system import worker_process
 from toolkit_gateway import Gateway
 from toolkit_gateway.fair_queue import FairQueue
 
@@ -77,6 +78,7 @@ def head_of(connection: socket.socket) -> bytes:
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Gate]]:
     monkeypatch.setenv("TEST_GATE", str(tmp_path))
+    monkeypatch.setattr(worker_process, "INHERITED_VARIABLES", {*worker_process.INHERITED_VARIABLES, "TEST_GATE"})
     monkeypatch.setattr(
         "toolkit_gateway.handwriting.render_pool.WORKER_MODULE", "tests.gateway.handwriting.gated_worker"
     )

@@ -21,7 +21,7 @@ from tests.gateway.stores.opened_stores import opened_store, with_store
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import Things, journal_of
-from toolkit_gateway.stores import Entry, NewEntry, embedded_journals
+from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, embedded_journals
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database
 
@@ -273,6 +273,33 @@ def test_changes_before_the_close_are_written(tmp_path: Path, hook: Hook) -> Non
 
     with_store(tmp_path, fill)
     assert ids(with_store(tmp_path, lambda store: store.journals.last("a", 9))) == ["x"] * 3
+
+
+@on_disk
+async def test_a_panic_leaves_no_caller_waiting(store: EmbeddedStore) -> None:
+    class Panic(BaseException):
+        """As a library in Rust raises."""
+
+    class Panicking(list[NewEntry]):
+        def __iter__(self) -> Any:
+            raise Panic
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    requests = store.journals.append("a", Panicking([line("1")])), store.journals.append("a", [line("2")])
+    outcomes = await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 30)
+    assert type(outcomes[0]) is OutcomeUnknown
+    kept = [] if isinstance(outcomes[1], OutcomeUnknown) else ["2"]
+    await store.journals.append("a", [line("3")])
+    assert ids(await store.journals.last("a", 9)) == [*kept, "3"]
+
+
+@on_disk
+async def test_a_subscriber_that_changes_values_undoes_no_commit(store: EmbeddedStore) -> None:
+    unsubscribe = store.journals.subscribe("{a}j", lambda _: store.ephemeral.put("{a}s", "mine", b"1"))
+    changes = [CompareAndSet("{a}s", {"k": None}, {"k": b"2"}, is_ephemeral=True)]
+    assert await store.commit(changes, {"{a}j": [line("1")]})
+    unsubscribe()
+    assert await store.ephemeral.scan("{a}s") == {"k": b"2", "mine": b"1"}
 
 
 @pytest.mark.parametrize("is_there", [True, False])

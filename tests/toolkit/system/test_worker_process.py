@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -11,13 +12,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.conftest import ROOT
 from tests.mail_server import eventually
+from toolkit.system import worker_process
 from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
+from toolkit_gateway.ink.catalogue import catalogue
+from toolkit_gateway.ink.parameters import Parameters
 
 JOBS = "tests.toolkit.system.worker_jobs"
 
@@ -25,18 +30,72 @@ JOBS = "tests.toolkit.system.worker_jobs"
 @pytest.fixture
 def worker() -> Iterator[WorkerProcess]:
     before = set(threading.enumerate())
-    worker = WorkerProcess(JOBS)
+    worker = WorkerProcess(JOBS, Any)
     yield worker
     worker.close()
     assert set(threading.enumerate()) == before
     assert worker.pid is None
 
 
-def test_child_process_gets_no_keys(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOLKIT_LOCKS", "garage=its-master-key")
-    monkeypatch.setenv("OTHER", "is handed down")
-    assert worker.do(("environment", "TOOLKIT_LOCKS"), 60) == [None]
-    assert worker.do(("environment", "OTHER"), 60) == ["is handed down"]
+def test_a_child_gets_only_the_variables_it_needs(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TOOLKIT_LOCKS", "AWS_SECRET_ACCESS_KEY", "OTHER"):
+        monkeypatch.setenv(name, "a secret")
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/authorities.pem")
+    ((names, authorities),) = worker.do(("environment", "SSL_CERT_FILE"), 60)
+    assert authorities == "/etc/authorities.pem"
+    ours = {"PYTHONPATH", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}
+    assert ours <= set(names) <= ours | worker_process.INHERITED_VARIABLES
+
+
+CHILDREN = {
+    "conditions": ("toolkit.dweets.condition_engine", ("true", None, 1.0)),
+    "rendering": ("toolkit_gateway.handwriting.render_worker", None),
+    "mail": ("toolkit_gateway.dweets.mail_delivery", ("smtp://127.0.0.1:1", "a@b", ["c@d"], b"")),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("module", "job"), CHILDREN.values(), ids=CHILDREN)
+def test_every_child_has_fewer_rights_than_we(module: str, job: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "a secret")
+    worker = WorkerProcess(module, Any)
+    worker.do(job or rendering_job(), 60)
+    process = Path(f"/proc/{worker.pid}")
+    status, limits = (process / "status").read_text(), (process / "limits").read_text()
+    environment = (process / "environ").read_bytes()
+    worker.close()
+    assert "NoNewPrivs:\t1" in status
+    assert re.search(r"^Max file size +0 +0 +bytes", limits, re.MULTILINE)
+    assert b"PATH=" in environment
+    assert b"DATABASE_PASSWORD" not in environment
+
+
+def rendering_job() -> object:
+    return Parameters(next(iter(catalogue().values())), "png", "Hello", random_seed=1), False, 60.0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of the size of a file")
+def test_a_child_writes_no_file(worker: WorkerProcess, tmp_path: Path) -> None:
+    assert worker.do(("write", str(tmp_path / "written")), 60) == ["File too large"]
+    assert (tmp_path / "written").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("message", "death"),
+    [
+        (b"\x00\x00\x00\x04\x91\xa1", Death.OTHER),  # the child ends within a message
+        (b"\xff\xff\xff\xff", Death.CRASH),
+        (b"\x00\x00\x00\x01\xc1", Death.CRASH),
+        (b"\x00\x00\x00\x02\x91\x07", Death.CRASH),  # 7, where a text is declared
+        (b"\x00\x00\x00\x12cposix\n_exit\n(I7\ntR.", Death.CRASH),  # a pickle that would end the parent
+    ],
+)
+def test_a_wrong_answer_counts_as_a_crash(message: bytes, death: Death) -> None:
+    worker = WorkerProcess(JOBS, str)
+    died = death_of(worker, "forge", message)
+    assert (died.death, died.answers) == (death, ["begun"])
+    assert worker.do(("echo", ["again"]), 60) == ["again"]
+    worker.close()
 
 
 def death_of(worker: WorkerProcess, kind: str, value: object = None, seconds: float = 60) -> WorkerDied:
@@ -108,7 +167,7 @@ def test_a_child_that_died_between_two_jobs_is_replaced(worker: WorkerProcess) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured on Linux only")
 def test_a_child_that_keeps_too_much_memory_is_replaced() -> None:
-    worker = WorkerProcess(JOBS, cache_bytes=64 << 20)
+    worker = WorkerProcess(JOBS, Any, cache_bytes=64 << 20)
     children = []
     for size in (1 << 20, 1 << 20, 80 << 20, 1 << 20):
         assert worker.do(("keep", size), 60) == ["kept"]
@@ -120,7 +179,7 @@ def test_a_child_that_keeps_too_much_memory_is_replaced() -> None:
 
 
 def test_child_that_cannot_start_is_reported() -> None:
-    worker = WorkerProcess("tests.no_such_module")
+    worker = WorkerProcess("tests.no_such_module", Any)
     died = death_of(worker, "echo")
     assert died.death is Death.OTHER
     assert "did not start, exit code 1" in str(died)
@@ -157,7 +216,7 @@ def test_a_child_ends_with_a_parent_that_is_killed(job: str) -> None:
     program = f"""
 import sys, threading
 from toolkit.system.worker_process import WorkerProcess
-worker = WorkerProcess({JOBS!r})
+worker = WorkerProcess({JOBS!r}, object)
 worker.do(('echo', []), 60)
 print(worker.pid, flush=True)
 threading.Thread(target=worker.do, args=({job}, 60)).start()
