@@ -150,14 +150,14 @@ def test_demo_secrets_are_in_one_file() -> None:
 
 
 def test_secrets_are_revealed_in_few_files() -> None:
-    package = {name for name in texts() if name.startswith(("toolkit/", "data/tools/")) and name.endswith(".py")}
+    package = {name for name in texts() if name.startswith(("toolkit/", "toolkit_gateway/", "data/tools/")) and name.endswith(".py")}
     assert {name for name in package if ".reveal" in texts()[name]} - REVEALERS == set()
 
 
 def test_no_private_name_of_a_library_is_imported() -> None:
     # Ruff finds private attributes (SLF001), but not these: they may change in any release.
     private = re.compile(r"^ *(?:from|import) [^#\n]*(?<![\w])_(?!_)\w+", re.MULTILINE)
-    code = {name: text for name, text in texts().items() if name.startswith(("toolkit/", "data/tools/"))}
+    code = {name: text for name, text in texts().items() if name.startswith(("toolkit/", "toolkit_gateway/", "data/tools/"))}
     found = {
         name: match.group() for name, text in code.items() if name.endswith(".py") and (match := private.search(text))
     }
