@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 
 from toolkit.endpoint import Endpoint
 from toolkit.identity.envelope import STATUSES
-from toolkit.rewards.wire import REFUSALS
+from toolkit_gateway.rewards.refusals import REFUSALS
 
 REFERENCE = Path(__file__).parent / "reference"
 TITLES = {

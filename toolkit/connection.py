@@ -68,6 +68,8 @@ def connect(
     InvalidArgument
         A URL is not http or https, or contains a user name, a password or a query; a credential has an unknown name;
         `max_response_bytes` is less than 1.
+    ExtraMissing
+        There is no URL, and an embedded gateway needs the extra ``gateway``.
 
     Examples
     --------

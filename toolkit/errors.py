@@ -19,11 +19,10 @@
         Conflict
           ThingNotLocked, ThingAlreadyLocked
 
-A service raises an error, its ``wire`` module writes the error in the format of the service, and the client raises the
-same class. No message holds a key, a code or a query string.
+A service raises an error, the gateway writes it in the format of the service, and the client raises the same class.
+No message holds a key, a code or a query string.
 """
 
-import inspect
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -301,6 +300,8 @@ class DataWarning(UserWarning):
 
 def warn_caller(text: str) -> None:
     """Issue a DataWarning for the line of the caller's code that called this package."""
+    import inspect  # seldom needed, and it takes a quarter of the time of `import toolkit`
+
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("toolkit.", "toolkit_gateway.")):
         level, frame = level + 1, frame.f_back

@@ -62,6 +62,8 @@ class Archive:
     ArchiveUnusable
         A file is damaged or does not belong here (the message names it); or a method that writes finds that another
         process is writing to the archive.
+    ExtraMissing
+        `sql`, `dask` or a method that writes needs the extra ``archive``.
 
     Examples
     --------

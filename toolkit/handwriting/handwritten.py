@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from PIL import Image, ImageColor
 
@@ -69,20 +69,6 @@ class Handwritten:
     pages: int = 1
     milliseconds: float = field(default=0.0, compare=False)
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)  # renders it again as a PNG
-
-    def headers(self) -> dict[str, str]:
-        headers = {
-            wire.SEED_HEADER: str(self.seed),
-            wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
-            wire.PAGE_SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
-            wire.LINES_HEADER: str(self.lines),
-            wire.INK_SHARE_HEADER: f"{self.ink_share:.6f}",
-        }
-        if self.cut:
-            headers[wire.CUT_HEADER] = quote(self.cut)
-        if self.pages > 1:
-            headers[wire.PAGES_HEADER] = str(self.pages)
-        return headers
 
     @classmethod
     def from_response(

@@ -40,10 +40,8 @@ LETTER_KINDS: tuple[LetterFileKind, ...] = get_args(LetterFileKind)
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 HANDWRITING_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
-DIRECTIONS = ("asc", "desc")
 PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
-SWITCH_VALUES = ("true", "false")
 ALIGNS: tuple[Align, ...] = get_args(Align)
 
 #: Headers of a rendering; the specification has none of them.
@@ -59,36 +57,15 @@ MAX_TEXT_LENGTH = 9000
 MAX_PIXELS = 9000  # per side of a PNG, an SVG or a replay
 MAX_LETTER_LENGTH, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
-MAX_LINE_SPACING = 5.0
-MAX_VARIANCE = 1.0
-MAX_QUERY_BYTES = 256 * 1024
 
 #: What the client adds to "unauthorized".
 KEY_ADVICE = ': use connect(credentials={"apikey": ...}), or set $TOOLKIT_APIKEY together with $TOOLKIT_URL'
 
 # -- error texts, which clients may compare: do not change them --------------------------------------------
 
-UNAUTHORIZED = "unauthorized"
-NOT_FOUND = "not found"
-HANDWRITING_NOT_FOUND = "handwriting not found"
-METHOD_NOT_ALLOWED = "method not allowed"
-RATE_EXCEEDED = "rate limit exceeded"
-QUERY_MALFORMED = "query string is malformed"
-ID_NOT_FOUND = "handwriting_id not found"
 TEXT_TOO_LONG = f"text maximum length is {MAX_TEXT_LENGTH} characters"
 LETTER_TOO_LONG = f"text maximum length is {MAX_LETTER_LENGTH} characters"
 TEXT_NOT_UTF8 = "text must be valid UTF-8"
-TEXT_HAS_CONTROLS = "text contains control characters"
-NO_ROOM = "min_padding leaves no room for text"
-MARGIN_TOO_LARGE = "margin leaves no room for text"
-PADDING_CENTRES = "min_padding centres the text: give it without margin and align"
-LETTER_SIDE = "{} must be a distance: a letter has pages of one size"
-LETTER_BODY = 'the body must be a JSON object such as {"text": "Dear Ada"}'
-NO_LINE_FITS = "a line of this size does not fit between the margins: use a larger page or a smaller handwriting_size"
-MISSING_CHARACTERS = "text has characters this handwriting cannot write"
-QUEUE_FULL = "too many texts wait to be rendered, try again later"
-TOO_BUSY = "the gateway is too busy to render this text now, try again later"
-TOO_MUCH_WORK = "rendering this takes too much work: use a smaller page, smaller letters or less text"
 
 _DISTANCE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
 _POINTS_OF_UNIT = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
@@ -98,11 +75,6 @@ def points_of(distance: str) -> float | None:
     """Convert a distance such as ``4 in``, ``12cm`` or ``20.5px`` to points; None if it cannot be parsed."""
     match = _DISTANCE_PATTERN.fullmatch(distance)
     return float(match[1]) * _POINTS_OF_UNIT[match[2].lower()] if match else None
-
-
-def error_body(error: ServiceError) -> bytes:
-    problems = error.problems if isinstance(error, InvalidParameters) else (Problem(None, error.message),)
-    return json.dumps({"errors": [_problem_entry(problem) for problem in problems]}, ensure_ascii=False).encode("utf-8")
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: str) -> ServiceError:
@@ -117,14 +89,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
         error_class = Overloaded if status == 503 else error_class
     message = problems[0].error + (KEY_ADVICE if status == 401 else "")
     return error_class(message, **details)
-
-
-def _problem_entry(problem: Problem) -> dict[str, Any]:
-    entry: dict[str, Any] = {} if problem.field is None else {"field": problem.field}
-    entry["error"] = problem.error
-    if problem.missing_characters:
-        entry["missing_characters"] = [{"character": character} for character in problem.missing_characters]
-    return entry
 
 
 def _problems_in(body: bytes) -> list[Problem]:

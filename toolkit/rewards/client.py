@@ -66,8 +66,8 @@ class RewardPage:
         query = {name: Secret(value) for name, value in parse_qsl(parts.query, keep_blank_values=True)}
         with closing(HttpSession(f"{parts.scheme}://{parts.netloc}")) as session:
             reply = session.call(endpoint, query=query)
-        if reply.status in (404, 410):
-            error = wire.refusal("unknown_reward" if reply.status == 404 else "reward_expired")
+        if reply.status in wire.NO_REWARD:
+            error = wire.error_with(reply.status, *wire.NO_REWARD[reply.status])
             error.service, error.request = "rewards", "GET /reward/{view}"
             raise error
         if reply.status != 200 or not reply.headers.get("content-type", "").startswith("text/html"):

@@ -16,7 +16,7 @@ def checked_moment_id(moment_id: object) -> str:
     """Return a moment_id in NFC; InvalidArgument unless it has 1 to 128 characters, and no control characters."""
     name = unicodedata.normalize("NFC", moment_id) if isinstance(moment_id, str) else ""
     if not 1 <= len(name) <= wire.MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
-        raise InvalidArgument(wire.REFUSALS["bad_moment_id"].message)
+        raise InvalidArgument(wire.BAD_MOMENT_ID)
     return name
 
 

@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Meta
 
 from toolkit.errors import InvalidParameters, KeyRejected, NotFound, RateLimited
-from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import FileKind
 from toolkit.secret import Secret
 from toolkit.settings import Table, check_unique
+from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.handwriting.query import Dialect, ListingQuery, parse_render_query
 from toolkit_gateway.handwriting.render_pool import RenderPool
 from toolkit_gateway.ink.catalogue import catalogue
@@ -81,14 +81,14 @@ class HandwritingService:
             key, secret = pair
             if self._secrets is None or self._secrets.get(key) == secret:
                 return Caller(key, "strict")
-        raise KeyRejected(wire.UNAUTHORIZED, status=401)
+        raise KeyRejected(refusals.UNAUTHORIZED, status=401)
 
     def admit(self, caller: Caller) -> Allowance:
         """Count a request and return the remaining allowance, or raise RateLimited."""
         try:
             return self._rate_limit.take(caller.key)
         except LimitReached as reached:
-            raise RateLimited(wire.RATE_EXCEEDED, retry_after=reached.retry_after) from None
+            raise RateLimited(refusals.RATE_EXCEEDED, retry_after=reached.retry_after) from None
 
     def allowance(self, caller: Caller) -> Allowance:
         return self._rate_limit.left(caller.key)
@@ -102,7 +102,7 @@ class HandwritingService:
     def handwriting(self, handwriting_id: str) -> dict[str, str | int]:
         handwriting = catalogue().get(handwriting_id)
         if handwriting is None:
-            raise NotFound(wire.HANDWRITING_NOT_FOUND)
+            raise NotFound(refusals.HANDWRITING_NOT_FOUND)
         return handwriting.public_fields()
 
     async def parse_query(

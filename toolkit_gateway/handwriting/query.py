@@ -10,8 +10,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import FileKind
+from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.ink.catalogue import catalogue
 from toolkit_gateway.ink.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LENGTH_LIMITS, RGB, Margin, Parameters
+
+_DIRECTIONS = ("asc", "desc")
+_SWITCH_VALUES = ("true", "false")
+_MAX_LINE_SPACING = 5.0
+_MAX_VARIANCE = 1.0
+_MAX_QUERY_BYTES = 256 * 1024
 
 #: Accepted colours. ``strict`` (HTTP Basic): CMYK for a PDF, else RGB, as in 2016. ``open`` (apikey): always both.
 Dialect = Literal["open", "strict"]
@@ -32,8 +39,8 @@ class ListingQuery(NamedTuple):
 
 def check_query(query_string: bytes) -> None:
     """Raise MalformedRequest if the percent-encoding is broken or the query is longer than any valid query."""
-    if _BROKEN_PERCENT.search(query_string) or len(query_string) > wire.MAX_QUERY_BYTES:
-        raise MalformedRequest(wire.QUERY_MALFORMED)
+    if _BROKEN_PERCENT.search(query_string) or len(query_string) > _MAX_QUERY_BYTES:
+        raise MalformedRequest(refusals.QUERY_MALFORMED)
 
 
 def parse_listing_query(query: Mapping[str, str]) -> ListingQuery:
@@ -43,7 +50,7 @@ def parse_listing_query(query: Mapping[str, str]) -> ListingQuery:
         "limit": partial(_parse_integer, minimum=1, maximum=wire.MAX_LIMIT),
         "offset": partial(_parse_integer, minimum=0),
         "order_by": partial(_parse_choice, choices=wire.HANDWRITING_FIELDS),
-        "order_dir": partial(_parse_choice, choices=wire.DIRECTIONS),
+        "order_dir": partial(_parse_choice, choices=_DIRECTIONS),
     }
     listing = ListingQuery(**_parse_fields(query, parsers, problems))
     if problems:
@@ -58,7 +65,7 @@ def parse_render_query(
     problems: list[Problem] = []
     handwriting = catalogue().get(query.get("handwriting_id", ""))
     if handwriting is None:
-        error = wire.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
+        error = refusals.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
         problems.append(Problem("handwriting_id", error))
     text = query.get("text", "")
     if text_problem := _text_problem(text, wire.MAX_LETTER_LENGTH if is_multipage else wire.MAX_TEXT_LENGTH):
@@ -69,7 +76,8 @@ def parse_render_query(
     # A side that cannot be parsed counts as ``auto``: no margin is too large for it.
     problems += _margin_problems({**dict.fromkeys(side for side in _SIDES if side in query), **given})
     if is_multipage:
-        problems += [Problem(side, wire.LETTER_SIDE.format(side)) for side in _SIDES if given.get(side, 1.0) is None]
+        automatic = [side for side in _SIDES if given.get(side, 1.0) is None]
+        problems += [Problem(side, refusals.LETTER_SIDE.format(side)) for side in automatic]
         first_page = {} if kind == "pdf" else {"page_number": 1}
         margin = {} if "min_padding" in given else {"margin": Margin(0.0, 0.0, 0.0, 0.0)}
         given = {"line_spacing": None, **first_page, **margin, **given, "is_multipage": True}
@@ -82,13 +90,13 @@ def _margin_problems(given: Mapping[str, Any]) -> list[Problem]:
     padding, margin = given.get("min_padding"), given.get("margin")
     width, height = given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)
     if padding is not None and any(side is not None and padding > side / 2 for side in (width, height)):
-        problems.append(Problem("min_padding", wire.NO_ROOM))
+        problems.append(Problem("min_padding", refusals.NO_ROOM))
     if margin is not None:
         pairs = ((margin.left + margin.right, width), (margin.top + margin.bottom, height))
         if any(side is not None and margins >= side for margins, side in pairs):
-            problems.append(Problem("margin", wire.MARGIN_TOO_LARGE))
+            problems.append(Problem("margin", refusals.MARGIN_TOO_LARGE))
     if padding is not None and (margin is not None or "align" in given):
-        problems.append(Problem("min_padding", wire.PADDING_CENTRES))
+        problems.append(Problem("min_padding", refusals.PADDING_CENTRES))
     return problems
 
 
@@ -107,7 +115,7 @@ def _text_problem(text: str, max_length: int) -> str | None:
     if _SURROGATE.search(text):
         return wire.TEXT_NOT_UTF8
     if _CONTROL_CHARACTERS.search(text):
-        return wire.TEXT_HAS_CONTROLS
+        return refusals.TEXT_HAS_CONTROLS
     if not text.strip():
         return "text is required"
     if len(text) > max_length:
@@ -230,12 +238,12 @@ def _parsers_of(kind: FileKind, *, is_strict: bool, is_multipage: bool) -> _Pars
         "min_padding": partial(_parse_distance, kind=kind),
         "margin": partial(_parse_margin, kind=kind),
         "align": partial(_parse_choice, choices=wire.ALIGNS),
-        "line_spacing": partial(_parse_number, maximum=wire.MAX_LINE_SPACING),
-        "line_spacing_variance": partial(_parse_number, maximum=wire.MAX_VARIANCE),
-        "word_spacing_variance": partial(_parse_number, maximum=wire.MAX_VARIANCE),
+        "line_spacing": partial(_parse_number, maximum=_MAX_LINE_SPACING),
+        "line_spacing_variance": partial(_parse_number, maximum=_MAX_VARIANCE),
+        "word_spacing_variance": partial(_parse_number, maximum=_MAX_VARIANCE),
         "random_seed": _parse_seed,
         "pen": partial(_parse_choice, choices=wire.PENS),
-        "natural": lambda text: _parse_choice(text, wire.SWITCH_VALUES) == "true",
+        "natural": lambda text: _parse_choice(text, _SWITCH_VALUES) == "true",
         "paper": partial(_parse_choice, choices=wire.PAPERS),
     }
     if is_multipage:

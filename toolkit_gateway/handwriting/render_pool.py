@@ -10,10 +10,10 @@ from typing import Self, TypeAlias, cast
 import msgspec
 
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailure
-from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.system.worker_process import Death, WorkerDied, WorkerProcess
 from toolkit_gateway.fair_queue import FairQueue, QueueFull
+from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.ink.parameters import Parameters
 
 log = logging.getLogger("toolkit_gateway.handwriting")
@@ -91,7 +91,7 @@ class RenderPool:
         try:
             await self._queue.acquire(key)
         except QueueFull:
-            raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
+            raise Overloaded(refusals.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
         loop = asyncio.get_running_loop()
         worker, cancelled = self._idle.pop(), threading.Event()
         rendering = loop.run_in_executor(self._threads, self._run_in_worker, worker, job, cancelled)
@@ -132,7 +132,7 @@ class RenderPool:
 def _error_of(outcome: WorkerDied | str) -> ServiceFailure | InvalidParameters:
     death = outcome.death if isinstance(outcome, WorkerDied) else None
     if death is Death.CPU_LIMIT:
-        return InvalidParameters([Problem(None, wire.TOO_MUCH_WORK)])
+        return InvalidParameters([Problem(None, refusals.TOO_MUCH_WORK)])
     if death is Death.WALL_LIMIT:
-        return Overloaded(wire.TOO_BUSY, retry_after=_RETRY_SECONDS)
+        return Overloaded(refusals.TOO_BUSY, retry_after=_RETRY_SECONDS)
     return ServiceFailure("the gateway failed at this rendering")

@@ -9,8 +9,8 @@ import traceback
 from collections.abc import Iterator
 
 from toolkit.errors import InvalidParameters, Problem
-from toolkit.handwriting import wire
 from toolkit.system.worker_process import limit_cpu, limit_memory, serve
+from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.handwriting.render_pool import Job, Outcome, Rendering
 from toolkit_gateway.ink.renderer import render, writable_text
 
@@ -36,7 +36,7 @@ def outcomes(job: Job) -> Iterator[Outcome]:
     except InvalidParameters as error:
         outcome = error.problems
     except MemoryError:
-        outcome = (Problem(None, wire.TOO_MUCH_WORK),)
+        outcome = (Problem(None, refusals.TOO_MUCH_WORK),)
     except Exception as error:  # a bug: the gateway logs the line of code, never the text
         frame = traceback.extract_tb(error.__traceback__)[-1]
         outcome = f"{type(error).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}"

@@ -8,7 +8,6 @@ from functools import cache, lru_cache
 import numpy as np
 
 from toolkit.errors import InvalidParameters, Problem
-from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit_gateway.ink.baselines import clear_line_spacing, ink_reach, lines_of, motion_reserve, place_baselines
 from toolkit_gateway.ink.canvases.pdf import draw_pdf
@@ -25,6 +24,10 @@ from toolkit_gateway.ink.parameters import DEFAULT_HEIGHT, Parameters
 from toolkit_gateway.ink.pen import apply_pen
 from toolkit_gateway.ink.random_streams import RandomStreams
 from toolkit_gateway.ink.shaping import Shaper
+
+# Clients may compare these texts.
+_NO_LINE_FITS = "a line of this size does not fit between the margins: use a larger page or a smaller handwriting_size"
+_MISSING_CHARACTERS = "text has characters this handwriting cannot write"
 
 MAX_POINTS = 1_250_000  # of all strokes of a page; in a longer text, each letter has fewer points
 MAX_POINTS_OTHER_PENS = 450_000  # as MAX_POINTS, for all pens but plain: they take more memory
@@ -58,7 +61,7 @@ def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if no hand can write a character."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper_of(parameters.handwriting, parameters.natural).missing(text):
-        raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
+        raise InvalidParameters([Problem("text", _MISSING_CHARACTERS, missing)])
     return text.rstrip() if parameters.is_multipage else text
 
 
@@ -116,7 +119,7 @@ def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> I
         baseline = place_baselines(parameters, shaper, layout.line_count - first, _noise_of(parameters, shaper, page))
         last = first + int(np.searchsorted(baseline, lowest, side="right"))
         if last == first:
-            raise InvalidParameters([Problem("handwriting_size", wire.NO_LINE_FITS)])
+            raise InvalidParameters([Problem("handwriting_size", _NO_LINE_FITS)])
         yield layout.lines_between(first, last)
         first, page = last, page + 1
         while first < layout.line_count and not layout.line_texts[first]:

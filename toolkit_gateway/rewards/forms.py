@@ -13,6 +13,15 @@ import orjson
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 from toolkit.rewards.names import checked_moment_id, start_text
+from toolkit_gateway.rewards.refusals import refusal
+
+_REQUIRED_FIELDS = ("app_key", "device_id", "protocol", "sdk_version")
+_KNOWN_FIELDS = frozenset({*_REQUIRED_FIELDS, "events", "moment_id", "test", "app_version", "value"})
+# Objects of the provider's nested server form; the service refuses them with a hint to the flat web form.
+_SERVER_FORM_FIELDS = ("app", "device", "connection", "user", "location")
+
+_MAX_START_AGE_SECONDS = 24 * 3600
+_MAX_START_AHEAD_SECONDS = 5 * 60
 
 # The pattern is checked too, because `fromisoformat` accepts week numbers and dates without a time.
 _INSTANT_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
@@ -42,9 +51,9 @@ def read_form(body: bytes, now: int, *, strict: bool = False) -> Form:
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise wire.refusal("malformed_json", line=error.lineno, column=error.colno) from None
+        raise refusal("malformed_json", line=error.lineno, column=error.colno) from None
     if not isinstance(fields, dict):
-        raise wire.refusal("not_an_object")
+        raise refusal("not_an_object")
     _check_field_names(fields, strict)
     test, app_key = fields.get("test", False), fields["app_key"]
     rules = {
@@ -55,57 +64,57 @@ def read_form(body: bytes, now: int, *, strict: bool = False) -> Form:
     }
     for code, holds in rules.items():
         if not holds:
-            raise wire.refusal(code)
+            raise refusal(code)
     start = _checked_start(fields["events"], now) if "events" in fields else None
     try:
         moment_id = checked_moment_id(fields["moment_id"]) if start is None else ""
     except InvalidArgument:
-        raise wire.refusal("bad_moment_id") from None
+        raise refusal("bad_moment_id") from None
     return Form(app_key, fields["device_id"], test, start, moment_id)
 
 
 def _check_field_names(fields: dict[str, Any], strict: bool) -> None:
-    for name in wire.SERVER_FORM_FIELDS:
+    for name in _SERVER_FORM_FIELDS:
         if isinstance(fields.get(name), dict):
-            raise wire.refusal("server_form", name=name)
-    for name in wire.REQUIRED_FIELDS:
+            raise refusal("server_form", name=name)
+    for name in _REQUIRED_FIELDS:
         if name not in fields:
-            raise wire.refusal("missing_field", name=name)
-    if strict and (unknown := sorted(fields.keys() - wire.KNOWN_FIELDS)):
-        raise wire.refusal("unknown_field", name=unknown[0])
+            raise refusal("missing_field", name=name)
+    if strict and (unknown := sorted(fields.keys() - _KNOWN_FIELDS)):
+        raise refusal("unknown_field", name=unknown[0])
     if ("events" in fields) == ("moment_id" in fields):
-        raise wire.refusal("ambiguous_form" if "events" in fields else "unknown_form")
+        raise refusal("ambiguous_form" if "events" in fields else "unknown_form")
 
 
 def _checked_start(events: object, now: int) -> str:
     event = events[0] if isinstance(events, list) and len(events) == 1 else None
     if not isinstance(event, dict) or event.get("id") != wire.SESSION_START:
-        raise wire.refusal("bad_events")
+        raise refusal("bad_events")
     text = event.get("start")
     if not isinstance(text, str) or _INSTANT_PATTERN.fullmatch(text) is None:
-        raise wire.refusal("bad_start")
+        raise refusal("bad_start")
     try:
         start = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise wire.refusal("bad_start") from None
-    if not -wire.MAX_START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= wire.MAX_START_AGE_SECONDS:
-        raise wire.refusal("bad_start")
+        raise refusal("bad_start") from None
+    if not -_MAX_START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= _MAX_START_AGE_SECONDS:
+        raise refusal("bad_start")
     return start_text(start)
 
 
 def checked_device_id(device_id: object, company_token: str) -> str:
     """Return the device id with the UUID in lower case, or raise the error for the broken rule."""
     if device_id is None or device_id == "":
-        raise wire.refusal("empty_advertiser_id")
+        raise refusal("empty_advertiser_id")
     parts = _DEVICE_ID_PATTERN.fullmatch(device_id) if isinstance(device_id, str) else None
     if parts is None:
-        raise wire.refusal("bad_device_id")
+        raise refusal("bad_device_id")
     if parts["uuid"] == _OPTED_OUT_ID:
-        raise wire.refusal("empty_advertiser_id")
+        raise refusal("empty_advertiser_id")
     if parts["token"] is None:
         return parts["uuid"].lower()
     if parts["token"] != company_token:
-        raise wire.refusal("wrong_company_token")
+        raise refusal("wrong_company_token")
     return f"{company_token}-{parts['uuid'].lower()}"
 
 

@@ -21,6 +21,7 @@ from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, record_of
 from toolkit.system.nearest_name import MISSPELT, nearest_names
 from toolkit_gateway.rewards.batch import DECISIONS_JOURNAL, SESSIONS_JOURNAL, Batch, Session
+from toolkit_gateway.rewards.refusals import refusal
 from toolkit_gateway.rewards.views import View, ViewRepository
 from toolkit_gateway.runtime import Runtime
 from toolkit_gateway.stores import Store
@@ -107,7 +108,7 @@ class Ledger:
                 for request in requests:
                     request.settle()
                 return
-        raise wire.refusal("too_busy", seconds=1)
+        raise refusal("too_busy", seconds=1)
 
     def _decide(self, batch: Batch, device: str, moment: Moment, base_url: str) -> RewardResponse:
         session, at = batch.live_session(device, moment.at), moment.at

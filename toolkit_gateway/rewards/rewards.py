@@ -12,6 +12,7 @@ from toolkit.secret import Secret
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
 from toolkit_gateway.rewards.forms import app_label, checked_device_id, device_label, read_form
 from toolkit_gateway.rewards.ledger import Ledger, Record, RewardResponse
+from toolkit_gateway.rewards.refusals import refusal
 from toolkit_gateway.rewards.settings import Partner, RewardSettings
 from toolkit_gateway.rewards.views import View
 from toolkit_gateway.runtime import Runtime
@@ -41,20 +42,20 @@ class RewardService:
         await self._ledger.close()
 
     async def respond(self, request: RewardRequest) -> RewardResponse:
-        """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
+        """Handle a session or moment request; errors have a code of `refusals.REFUSALS`."""
         partner, number = self._partner_of(request), request.cache_buster
         if number and not (number.isascii() and number.isdigit() and len(number) <= 13):
-            raise wire.refusal("bad_r")
+            raise refusal("bad_r")
         form = read_form(request.body, self._runtime.clock.now(), strict=self.settings.strict)
         if Secret(form.app_key) not in partner.apps:
-            raise wire.refusal("unknown_app")
+            raise refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
         if self._rate_limit:
             try:
                 self._rate_limit.take(device)
             except LimitReached as reached:
                 seconds = math.ceil(reached.retry_after - 1e-6)
-                raise wire.refusal("too_many_requests", seconds=seconds) from None
+                raise refusal("too_many_requests", seconds=seconds) from None
         app, device, at = app_label(form.app_key), device_label(device), self._runtime.clock.tick()
         if form.start is None:
             return await self._ledger.decide(Moment(app, device, form.moment_id, at, form.test), request.base_url)
@@ -69,7 +70,7 @@ class RewardService:
     async def record_event(self, view_id: str, token: str, event: str) -> None:
         """Record an event of the reader, such as ``claimed``; each event of a view counts once."""
         if event not in wire.READER_EVENTS:
-            raise wire.refusal("unknown_reward")
+            raise refusal("unknown_reward")
         view = await self._ledger.views.find(view_id, token, self._runtime.clock.now())
         await self._ledger.views.record_event(view, event, self._runtime.clock.tick())
 
@@ -83,8 +84,8 @@ class RewardService:
 
     def _partner_of(self, request: RewardRequest) -> Partner:
         if not request.gatewaykey:
-            raise wire.refusal("no_gatewaykey")
+            raise refusal("no_gatewaykey")
         partner = self._partners.get(Secret(request.gatewaykey))
         if partner is None:
-            raise wire.refusal("bad_gatewaykey")
+            raise refusal("bad_gatewaykey")
         return partner

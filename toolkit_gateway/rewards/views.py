@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolkit.rewards import wire
+from toolkit_gateway.rewards.refusals import refusal
 from toolkit_gateway.stores import CompareAndSet, Records
 
 _VIEWS_SPACE = "{rewards}views"
 _EVENTS_SPACE = "{rewards}events"
 # A view is stored longer than it is valid, so that the page can say that the reward has expired.
-_VIEW_STORED_SECONDS = 30 * wire.VIEW_LIFETIME_SECONDS
+VIEW_LIFETIME_SECONDS = 24 * 3600
+_VIEW_STORED_SECONDS = 30 * VIEW_LIFETIME_SECONDS
 
 
 class View(msgspec.Struct, frozen=True):
@@ -42,9 +43,9 @@ class ViewRepository:
         # Tokens are compared in constant time; a wrong token gets the same error as an unknown view.
         sent_token = token.encode("utf-8", "surrogatepass")
         if view is None or not hmac.compare_digest(view.token.encode("ascii"), sent_token):
-            raise wire.refusal("unknown_reward")
-        if now >= view.at + wire.VIEW_LIFETIME_SECONDS * 1000:
-            raise wire.refusal("reward_expired")
+            raise refusal("unknown_reward")
+        if now >= view.at + VIEW_LIFETIME_SECONDS * 1000:
+            raise refusal("reward_expired")
         return view
 
     async def record_event(self, view: View, event: str, at: int) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
+from urllib.parse import quote
 
 import msgspec
 
@@ -10,6 +11,7 @@ from toolkit.errors import InvalidParameters, KeyRejected, MalformedRequest, Not
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import FileKind
+from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.handwriting.handwriting import Caller, HandwritingService, etag_of
 from toolkit_gateway.handwriting.query import check_query, parse_listing_query
 from toolkit_gateway.http.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
@@ -17,14 +19,14 @@ from toolkit_gateway.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
 _NO_STORE: Header = (b"cache-control", b"no-store")
-_ROUTER_TEXTS = {404: wire.NOT_FOUND, 405: wire.METHOD_NOT_ALLOWED}  # for paths and methods without a route
+_ROUTER_TEXTS = {404: refusals.NOT_FOUND, 405: refusals.METHOD_NOT_ALLOWED}  # for paths and methods without a route
 
 _CallerHandler = Callable[[Request, Caller], Awaitable[Response]]
 
 
 class HandwritingRoutes(Routes):
     first_segments = frozenset({b"handwritings", b"render"})
-    too_many_keys = RateLimited(wire.RATE_EXCEEDED)
+    too_many_keys = RateLimited(refusals.RATE_EXCEEDED)
 
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
@@ -42,7 +44,7 @@ class HandwritingRoutes(Routes):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
         challenge: tuple[Header, ...] = ((b"www-authenticate", b'Basic realm="handwriting"'),)
         headers = challenge if error.status == 401 else retry_after(error)
-        return Response(error.status, wire.error_body(error), _JSON, (_NO_STORE, *headers))
+        return Response(error.status, refusals.error_body(error), _JSON, (_NO_STORE, *headers))
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
@@ -82,18 +84,33 @@ class HandwritingRoutes(Routes):
     async def _letter(self, request: Request, caller: Caller) -> Response:
         kind = next((kind for kind in wire.LETTER_KINDS if kind == request.values["kind"]), None)
         if kind is None:
-            raise NotFound(wire.NOT_FOUND)
+            raise NotFound(refusals.NOT_FOUND)
         try:
             text = msgspec.json.decode(request.body, type=dict[str, str])["text"]
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
-            raise MalformedRequest(wire.LETTER_BODY) from None
+            raise MalformedRequest(refusals.LETTER_BODY) from None
         parameters = await self._service.parse_query({**request.query, "text": text}, kind, caller, is_multipage=True)
         return _file_response(await self._service.render(parameters, caller), (_NO_STORE,))
 
 
 def _file_response(rendering: Handwritten, caching: tuple[Header, ...]) -> Response:
-    headers = ((name.lower().encode("ascii"), text.encode("ascii")) for name, text in rendering.headers().items())
+    headers = ((name.lower().encode("ascii"), text.encode("ascii")) for name, text in _headers_of(rendering).items())
     return Response(200, rendering.data, wire.CONTENT_TYPES[rendering.kind].encode("ascii"), (*caching, *headers))
+
+
+def _headers_of(rendering: Handwritten) -> dict[str, str]:
+    headers = {
+        wire.SEED_HEADER: str(rendering.seed),
+        wire.OVERFLOW_HEADER: "true" if rendering.overflow else "false",
+        wire.PAGE_SIZE_HEADER: f"{round(rendering.width, 2):g}x{round(rendering.height, 2):g}",
+        wire.LINES_HEADER: str(rendering.lines),
+        wire.INK_SHARE_HEADER: f"{rendering.ink_share:.6f}",
+    }
+    if rendering.cut:
+        headers[wire.CUT_HEADER] = quote(rendering.cut)
+    if rendering.pages > 1:
+        headers[wire.PAGES_HEADER] = str(rendering.pages)
+    return headers
 
 
 def _json(data: object) -> Response:

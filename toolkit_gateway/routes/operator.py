@@ -1,5 +1,6 @@
 """Routes of the operator API; see `toolkit_gateway.http.exchange.Routes`."""
 
+import json
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,6 +17,20 @@ from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.http.access import Hosts, is_from_this_machine
 from toolkit_gateway.http.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
 from toolkit_gateway.runtime import Clock, SteppedClock
+
+# Limit for the body of a request; only `wire.ADVANCE_CLOCK` needs a body, ``{"seconds": NUMBER}``.
+_MAX_BODY_BYTES = 1024
+KEY_WRONG = (
+    "the operator key is missing or wrong: send the one in operator.key of the gateway's data folder as "
+    "Authorization: Bearer KEY"
+)
+_TOO_MANY_WRONG_KEYS = "too many wrong operator keys, try again in 1 second"
+_NOT_LOCAL = "the operator API answers only over a loopback address, without a proxy in between"
+_WRONG_HOST = "the operator API answers only to loopback names: localhost, 127.0.0.1, [::1]"
+_FOREIGN_ORIGIN = "the operator API answers to no web page of another origin"
+_NO_USER = "no user with this alias had a code or gave a wrong answer lately"
+_REAL_CLOCK = "this gateway runs on the real clock: only the clock of Gateway.demo() can be advanced"
+_BAD_SECONDS = 'the body must be {"seconds": NUMBER}'
 
 _Work = Callable[[Request], Awaitable[Any]]
 _BEARER = re.compile(r"Bearer +(\S+) *", re.IGNORECASE)
@@ -39,7 +54,7 @@ class OperatorCalls:
 
 class OperatorRoutes(Routes):
     first_segments = frozenset({b"operator"})
-    too_many_keys = RateLimited(wire.TOO_MANY_WRONG_KEYS)
+    too_many_keys = RateLimited(_TOO_MANY_WRONG_KEYS)
 
     def __init__(self, key: Secret, clock: Clock, calls: OperatorCalls) -> None:
         self._key = key
@@ -62,7 +77,7 @@ class OperatorRoutes(Routes):
     def error_response(self, error: ServiceError, request: Request) -> Response:
         challenge: tuple[Header, ...] = ((b"www-authenticate", b'Bearer realm="operator"'),)
         headers = challenge if error.status == 401 else retry_after(error)
-        return Response(error.status, wire.failed(error), JSON, headers)
+        return Response(error.status, _failed(error), JSON, headers)
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         return "the operator API" if error.status == 401 else None
@@ -75,20 +90,20 @@ class OperatorRoutes(Routes):
             result = await work(request)
             return Response(200, msgspec.json.encode({name: result} if name else result))
 
-        return Route(endpoint, checked_work, wire.MAX_BODY_BYTES if endpoint.method == "POST" else 0)
+        return Route(endpoint, checked_work, _MAX_BODY_BYTES if endpoint.method == "POST" else 0)
 
     def _check(self, request: Request) -> None:
         """Refuse callers from elsewhere before a key is compared: they learn nothing about it."""
         if not is_from_this_machine(request):
-            raise ServiceError(wire.NOT_LOCAL, status=403)
+            raise ServiceError(_NOT_LOCAL, status=403)
         if not self._loopback_names.is_served(request.fields.get(b"host", b"")):
-            raise ServiceError(wire.WRONG_HOST, status=421)
+            raise ServiceError(_WRONG_HOST, status=421)
         own_origin = f"http://{request.header(b'host')}"
         if request.header(b"origin") not in ("", own_origin) or request.header(b"sec-fetch-site").endswith("-site"):
-            raise ServiceError(wire.FOREIGN_ORIGIN, status=403)
+            raise ServiceError(_FOREIGN_ORIGIN, status=403)
         given = _BEARER.fullmatch(request.header(b"authorization"))
         if given is None or Secret(given[1]) != self._key:  # compared in constant time
-            raise KeyRejected(wire.KEY_WRONG, status=401)
+            raise KeyRejected(KEY_WRONG, status=401)
 
     # -- what the endpoints do ----------------------------------------------------------------------------
 
@@ -103,7 +118,7 @@ class OperatorRoutes(Routes):
     async def _reset_user(self, request: Request) -> list[str]:
         if done := await self._calls.reset_user(request.values["alias"]):
             return done
-        raise NotFound(wire.NO_USER, status=404)
+        raise NotFound(_NO_USER, status=404)
 
     async def _outbox(self, _: Request) -> list[dict[str, Any]]:
         mails = map(msgspec.to_builtins, await self._calls.mails())
@@ -117,11 +132,15 @@ class OperatorRoutes(Routes):
 
     async def _advance_clock(self, request: Request) -> dict[str, Any]:
         if not isinstance(self._clock, SteppedClock):
-            raise Conflict(wire.REAL_CLOCK)
+            raise Conflict(_REAL_CLOCK)
         try:
             self._clock.advance(seconds=msgspec.json.decode(request.body, type=dict[str, float])["seconds"])
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
-            raise MalformedRequest(wire.BAD_SECONDS) from None
+            raise MalformedRequest(_BAD_SECONDS) from None
         except ValueError as error:  # back in time, or beyond its end
             raise MalformedRequest(str(error)) from None
         return await self._read_clock(request)
+
+
+def _failed(error: ServiceError) -> bytes:
+    return json.dumps({"error": error.message}).encode("ascii")

@@ -3,7 +3,7 @@
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.rewards import wire
 from toolkit_gateway.http.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
-from toolkit_gateway.rewards import reward_page
+from toolkit_gateway.rewards import refusals, reward_page
 from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
 
 _HTML = b"text/html; charset=utf-8"
@@ -14,7 +14,7 @@ _ANY_ORIGIN: Header = (b"access-control-allow-origin", b"*")
 
 class RewardRoutes(Routes):
     first_segments = frozenset({b"2.0", b"reward"})
-    too_many_keys = wire.refusal("too_many_wrong_keys", seconds=1)
+    too_many_keys = refusals.refusal("too_many_wrong_keys", seconds=1)
 
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
@@ -28,13 +28,13 @@ class RewardRoutes(Routes):
 
     def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the error as an HTML page if a person opened a reward page, otherwise as JSON."""
-        error = wire.in_dialect(error)
+        error = refusals.in_dialect(error)
         if request.raw_path.startswith(_PAGE_PREFIX) and request.method in ("GET", "HEAD"):
             document = reward_page.render_notice(error.message)
             return Response(error.status, document.html, _HTML, _page_headers(document))
         if request.raw_path.startswith(_PAGE_PREFIX):
-            return Response(error.status, wire.error_body(error), JSON, (_ANY_ORIGIN,))
-        return Response(error.status, wire.error_body(error), JSON, retry_after(error))
+            return Response(error.status, refusals.error_body(error), JSON, (_ANY_ORIGIN,))
+        return Response(error.status, refusals.error_body(error), JSON, retry_after(error))
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
         return "mobile rewards" if error.code in ("bad_gatewaykey", "unknown_app") else None
@@ -73,7 +73,7 @@ def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
 
 def _check_media_types(request: Request) -> None:
     if request.media_type != "application/json":
-        raise wire.refusal("unsupported_media_type")
+        raise refusals.refusal("unsupported_media_type")
     accepted = request.accepted
     if accepted and accepted.isdisjoint(("application/json", "application/*", "*/*")):
-        raise wire.refusal("not_acceptable")
+        raise refusals.refusal("not_acceptable")

@@ -21,8 +21,8 @@ from tests.conftest import raw_call
 from tests.handwriting_service import MOLLY, Service, errors_of
 from tests.written_pages import handwriting, ink_left
 from toolkit.errors import InvalidArgument, InvalidParameters
-from toolkit.handwriting import wire
 from toolkit_gateway import Gateway
+from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.ink.catalogue import Handwriting, catalogue
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
@@ -234,9 +234,9 @@ def test_invalid_pictures_are_refused(hands: toolkit.Connection, page: int, dpi:
     [
         ("gif", "", b"{}", 404, "not found"),
         ("replay", "", b"{}", 404, "not found"),
-        ("pdf", "", b"{", 400, wire.LETTER_BODY),
-        ("pdf", "", b'{"text": 1}', 400, wire.LETTER_BODY),
-        ("pdf", "", b'["text"]', 400, wire.LETTER_BODY),
+        ("pdf", "", b"{", 400, refusals.LETTER_BODY),
+        ("pdf", "", b'{"text": 1}', 400, refusals.LETTER_BODY),
+        ("pdf", "", b'["text"]', 400, refusals.LETTER_BODY),
         ("pdf", "&height=auto", b'{"text": "a"}', 400, "height must be a distance: a letter has pages of one size"),
         ("png", "&page_number=2", b'{"text": "a"}', 400, "page_number must be between 1 and 1"),
         ("png", "&page_number=x", b'{"text": "a"}', 400, 'page_number unable to parse: "x"'),
@@ -285,7 +285,7 @@ def test_letter_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
     target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
     with Gateway() as gateway:
         reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
-        assert (reply.status, errors_of(reply)) == (400, [{"error": wire.TOO_MUCH_WORK}])
+        assert (reply.status, errors_of(reply)) == (400, [{"error": refusals.TOO_MUCH_WORK}])
         assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
 
 

@@ -18,6 +18,7 @@ from toolkit_gateway import Gateway
 from toolkit_gateway.http import access as limits
 from toolkit_gateway.http.access import is_from_this_machine
 from toolkit_gateway.http.exchange import Request
+from toolkit_gateway.routes.operator import KEY_WRONG
 
 GUESS = "a-guess-that-no-log-shows-0123456789abcdefgh"
 FORWARDED = [
@@ -70,7 +71,7 @@ def test_every_call_needs_the_key_of_its_gateway(endpoint: Endpoint, another: Ga
             refused = raw_call(gateway.base_url, endpoint.method, target_of(endpoint), b'{"seconds":1}', headers)
             assert refused.status == 401, headers
             assert refused.headers["www-authenticate"] == 'Bearer realm="operator"'
-            assert json.loads(refused.body) == {"error": wire.KEY_WRONG}
+            assert json.loads(refused.body) == {"error": KEY_WRONG}
         assert operator_of(gateway).locks().empty, "nothing was done"
         answer = raw_call(gateway.base_url, endpoint.method, target_of(endpoint), b'{"seconds":1}', own)
         assert answer.status in (200, 404, 409), "the right key gets a result, or the error of the call"

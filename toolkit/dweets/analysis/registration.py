@@ -9,14 +9,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from toolkit.public_api import interrupts_deferred
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importlib.abc alone takes a third of the time of `import toolkit`
+    from importlib.abc import Loader
+
     import pandas as pd
 
     from toolkit.dweets.analysis.accessor import DweetAccessor
@@ -46,7 +47,7 @@ def _is_being_imported(module: ModuleType) -> bool:
     return not hasattr(module, "DataFrame")
 
 
-class _PandasFinder(MetaPathFinder):
+class _PandasFinder:
     """Finds pandas as the other finders do, and registers the accessor once pandas is imported."""
 
     def __init__(self) -> None:
@@ -63,11 +64,11 @@ class _PandasFinder(MetaPathFinder):
         finally:
             self._is_searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _PandasLoader(self, spec.loader)
+            spec.loader = cast("Loader", _PandasLoader(self, spec.loader))
         return spec
 
 
-class _PandasLoader(Loader):
+class _PandasLoader:
     def __init__(self, finder: _PandasFinder, loader: Loader) -> None:
         self._finder, self._loader = finder, loader
 
