@@ -25,14 +25,8 @@ TOOLKIT = (sys.executable, "-m", "toolkit")
 
 
 def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that ends by itself, with this exit code."""
     done = subprocess.run(
-        [*TOOLKIT, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=os.environ | environment,
+        [*TOOLKIT, *arguments], capture_output=True, text=True, timeout=60, check=False, env=os.environ | environment
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -84,7 +78,6 @@ def url_of(process: subprocess.Popen[str]) -> str:
 
 
 def outcome(url: str, method: str, target: str, body: bytes = b"") -> str | int:
-    """Make a call of thing messaging; return "succeeded", or the code of the failure."""
     answer = json.loads(raw_call(url, method, target, body).body)
     return answer["this"] if answer["this"] == "succeeded" else answer["with"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
 import json
 import os
@@ -78,6 +80,16 @@ def pytest_configure(config: pytest.Config) -> None:
     LocalPortCache.find_available_port = lambda cache, ip: free_port()  # type: ignore[method-assign]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in its own event loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
 def required_program(*names: str) -> str:
     """Return the path of a program of the machine; without it skip on a laptop, fail in CI."""
     for name in names:
@@ -90,8 +102,6 @@ def required_program(*names: str) -> str:
 
 
 class RawReply(NamedTuple):
-    """An answer as it came over the socket."""
-
     status: int
     headers: dict[str, str]
     body: bytes
@@ -109,7 +119,6 @@ def raw_exchange(base_url: str, request: bytes, timeout: float = 60.0) -> bytes:
 
 
 def raw_call(base_url: str, method: str, target: str, body: bytes = b"", headers: str = "") -> RawReply:
-    """Make one call typed by hand, without any HTTP library."""
     length = f"Content-Length: {len(body)}\r\n" if body or method == "POST" else ""
     head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}{headers}Connection: close\r\n\r\n"
     raw = raw_exchange(base_url, head.encode("utf-8") + body)
@@ -120,13 +129,10 @@ def raw_call(base_url: str, method: str, target: str, body: bytes = b"", headers
 
 
 def operator_of(gateway: Gateway) -> OperatorClient:
-    """Return the operator API of a gateway of this process."""
     return toolkit.connect(gateway).operator
 
 
 class Caller:
-    """Calls typed by hand to one gateway."""
-
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.base_url = gateway.base_url
@@ -135,11 +141,9 @@ class Caller:
         return raw_call(self.base_url, method, target, body, headers)
 
     def get(self, target: str) -> Any:
-        """GET, and the JSON of the answer."""
         return json.loads(self("GET", target).body)
 
     def post(self, thing: str, content: Any, query: str = "") -> Any:
-        """POST a dweet, and the JSON of the answer."""
         return json.loads(self("POST", f"/dweet/for/{thing}{query}", json.dumps(content).encode()).body)
 
     def lock(self) -> tuple[str, str, str]:
@@ -148,13 +152,11 @@ class Caller:
         return issued.lock, issued.master_key.reveal(), issued.read_key.reveal()
 
     def locked(self, thing: str) -> tuple[str, str, str]:
-        """Lock a thing with a new lock."""
         lock, master, read = self.lock()
         assert self.get(f"/lock/{thing}?lock={lock}&key={master}")["this"] == "succeeded"
         return lock, master, read
 
     def stream(self, target: str, headers: str = "") -> RawStream:
-        """Open a stream and read its head."""
         return RawStream(self.base_url, target, headers)
 
 
@@ -169,7 +171,6 @@ class RawStream:
         self.head = self._until(b"\r\n\r\n").decode("latin-1")
 
     def chunk(self) -> bytes:
-        """Return the next HTTP chunk, empty at the end."""
         length = int(self._until(b"\r\n"), 16)
         while len(self._received) < length + 2:
             self._more()
@@ -219,7 +220,6 @@ class RawStream:
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    """A gateway in memory, on the real clock."""
     with Gateway() as running:
         yield running
 
@@ -233,7 +233,6 @@ def demo() -> Iterator[Gateway]:
 
 @pytest.fixture
 def tk(gateway: Gateway) -> Iterator[toolkit.Connection]:
-    """A connection to the gateway in memory."""
     with toolkit.connect(gateway) as connection:
         yield connection
 
@@ -253,5 +252,4 @@ def thing() -> str:
 
 @pytest.fixture
 def call(shared: Gateway) -> Caller:
-    """Calls typed by hand to the shared gateway."""
     return Caller(shared)

@@ -15,7 +15,6 @@ from toolkit_gateway.stores import Records, Store
 
 
 def gateway_and_services(*arguments: Any, **options: Any) -> tuple[Gateway, NotedServices]:
-    """Start a gateway, and return it with its services."""
     started: list[NotedServices] = []
 
     def note(*parts: Any) -> NotedServices:
@@ -43,8 +42,6 @@ class NotedRecords:
         return noted
 
     def all_values(self) -> dict[str, dict[str, bytes]]:
-        """Return all values, by space and key."""
-
         async def scan() -> dict[str, dict[str, bytes]]:
             return {space: await self._records.scan(space) for space in sorted(self._spaces)}
 

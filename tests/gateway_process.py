@@ -97,7 +97,6 @@ class Killer:
         self.is_done = threading.Event()
 
     def answered(self) -> None:
-        """Count an answer."""
         if next(self._countdown) == 1:
             self._kill()
             self.is_done.set()

@@ -18,8 +18,6 @@ BASIC = "Authorization: Basic a2V5OnNlY3JldA==\r\n"  # key:secret
 
 
 class Service(NamedTuple):
-    """The handwriting service of a gateway, called by hand."""
-
     base_url: str
 
     def get(self, path: str, query: str = "apikey=k", *, method: str = "GET", headers: str = "") -> RawReply:

@@ -180,7 +180,6 @@ def stop_later(gateway: Gateway) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def all_stopped() -> Iterator[None]:
-    """See to it that every gateway is gone at the end."""
     yield
     for thread in _STOPPING:
         thread.join(60)
@@ -225,5 +224,4 @@ def log_requests(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def final_in(location: str) -> str:
-    """Return the fingerprint in the query of a redirect."""
     return parse_qs(urlsplit(location).query)["vfp"][0]

@@ -13,8 +13,6 @@ from toolkit_gateway.stores.embedded import EmbeddedStore
 
 
 def kept_entries(folder: Path, thing: str) -> list[Entry]:
-    """Return all entries of a thing, oldest first."""
-
     async def read() -> list[Entry]:
         store = EmbeddedStore(folder, lambda: 0)
         await store.open()
@@ -27,5 +25,4 @@ def kept_entries(folder: Path, thing: str) -> list[Entry]:
 
 
 def kept_contents(folder: Path, thing: str) -> list[Any]:
-    """Return the contents of all dweets of a thing, oldest first."""
     return [json.loads(entry.data)["content"] for entry in kept_entries(folder, thing)]

@@ -50,7 +50,6 @@ class LiteralServer:
 
 
 def envelope(body: bytes, response: Any = None, **fields: Any) -> Reply:
-    """Return a success around `response`, or whatever else `fields` say."""
     request_id = json.loads(body).get("RequestId")
     whole = {"RequestId": request_id, "Status": 0, "Description": "Success.", "Response": response, **fields}
     return 200, {"Content-Type": "application/json"}, json.dumps(whole).encode()

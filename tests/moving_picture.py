@@ -41,7 +41,6 @@ _PARTS = ("Dear Ada,", "Dear Ada,\nThe engine", "Dear Ada,\nThe engine works.")
 
 
 def frames(page: Page, cell: int, count: int, pause: int) -> Iterator[Image.Image]:
-    """Yield pictures of the output of a code cell, while it changes."""
     output = page.locator(".jp-CodeCell").nth(cell).locator(".jp-OutputArea-output").first
     output.scroll_into_view_if_needed()
     for _ in range(count):
@@ -72,7 +71,6 @@ def recorded(page: Page) -> tuple[list[Image.Image], list[int]]:
 
 @click.command()
 def main() -> None:
-    """Record the moving picture of the README."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_lab(Path(folder), *EXPOSED) as lab,

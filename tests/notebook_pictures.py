@@ -50,7 +50,6 @@ def widgets_of(notebook: NotebookNode) -> Iterator[tuple[int, int, NotebookNode]
 
 
 def screenshot(part: Locator) -> bytes:
-    """Return the whole part as PNG, also where it is higher than the window."""
     page = part.page
     box = part.bounding_box()
     height = int(box["height"]) + 300 if box else 0

@@ -53,11 +53,9 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}"
 
     def client(self, **options: object) -> redis.Redis:
-        """Return a client of the redis package, to look at what is really there."""
         return redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0), **options)  # type: ignore[arg-type]
 
     def start(self) -> None:
-        """Start it, with what its folder holds, and wait until it answers."""
         program = required_program("redis-server", "valkey-server")
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self._command(program), stdout=log, stderr=log)
@@ -82,7 +80,6 @@ class RedisServer:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End it and remove its folder."""
         self._end(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -123,7 +120,6 @@ class RedisServer:
 
 
 def wait_until(condition: object, otherwise: str = "it did not come about in time") -> None:
-    """Wait until the condition holds."""
     deadline = time.monotonic() + _SECONDS
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, otherwise
@@ -177,7 +173,6 @@ def is_linked(replica: RedisServer) -> bool:
 
 
 def is_master(server: RedisServer) -> bool:
-    """Whether a server is no replica."""
     with server.client() as client:
         return bool(client.info("replication")["role"] == "master")
 

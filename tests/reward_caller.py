@@ -47,13 +47,11 @@ class Caller:
         return self.post(SESSION, **changes)
 
     def reason(self, **changes: Any) -> str:
-        """Send a moment and return the reason of its decision."""
         reply = self.post(MOMENT, **changes)
         assert reply.status == 200, reply.body
         return reply.headers["x-reward-decision"].partition("reason=")[2]
 
     def reward(self, **changes: Any) -> dict[str, Any]:
-        """Send a moment that earns something and return its view."""
         answer: dict[str, Any] = json.loads(self.post(MOMENT, **changes).body)
         view: dict[str, Any] = answer["view"]
         return view
@@ -67,7 +65,6 @@ def clock() -> SteppedClock:
 
 @pytest.fixture
 def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
-    """Start gateways with a configuration; all are stopped at the end."""
     running: list[Gateway] = []
 
     def start(rules: dict[str, Any] | None = None, *, gateway: dict[str, Any] | None = None, **more: Any) -> Caller:
@@ -82,5 +79,4 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
 
 @pytest.fixture
 def caller(started: Callable[..., Caller]) -> Caller:
-    """A gateway that rewards every moment of a live session."""
     return started()

@@ -50,7 +50,6 @@ def _metadata_of(tags: list[str]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Strip all notebooks of the checkout in place."""
     paths = sorted(NOTEBOOKS.glob("*.ipynb"))
     for path in paths:
         path.write_text(stripped(path.read_text("utf-8")), "utf-8")

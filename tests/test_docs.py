@@ -59,7 +59,6 @@ def test_every_public_name_has_a_reference_page(site: Path) -> None:
 
 
 def public_names() -> Iterator[str]:
-    """Yield every name that a person imports or calls, by the place of its definition."""
     for package in (toolkit, toolkit.dweets, toolkit.rewards, toolkit.identity, toolkit_gateway):
         for name in package.__all__:
             value = getattr(package, name)

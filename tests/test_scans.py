@@ -23,6 +23,8 @@ LARGEST_BYTES = 2_000_000
 MOST_LINES = 400
 #: The only file that may hold the secrets of the demo world, and the parts of it in which every text is a secret.
 DEMO_WORLD, SECRET_PARTS = "data/demo_world.json", {"credentials", "locks"}
+#: The folders of our own code.
+CODE = ("toolkit/", "toolkit_gateway/", "data/tools/")
 #: The only files that may read a secret's raw value, each with the outside it is for.
 REVEALERS = {
     "toolkit/http_client.py",
@@ -150,14 +152,14 @@ def test_demo_secrets_are_in_one_file() -> None:
 
 
 def test_secrets_are_revealed_in_few_files() -> None:
-    package = {name for name in texts() if name.startswith(("toolkit/", "data/tools/")) and name.endswith(".py")}
+    package = {name for name in texts() if name.startswith(CODE) and name.endswith(".py")}
     assert {name for name in package if ".reveal" in texts()[name]} - REVEALERS == set()
 
 
 def test_no_private_name_of_a_library_is_imported() -> None:
     # Ruff finds private attributes (SLF001), but not these: they may change in any release.
     private = re.compile(r"^ *(?:from|import) [^#\n]*(?<![\w])_(?!_)\w+", re.MULTILINE)
-    code = {name: text for name, text in texts().items() if name.startswith(("toolkit/", "data/tools/"))}
+    code = {name: text for name, text in texts().items() if name.startswith(CODE)}
     found = {
         name: match.group() for name, text in code.items() if name.endswith(".py") and (match := private.search(text))
     }

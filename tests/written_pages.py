@@ -30,19 +30,16 @@ def handwriting(title: str) -> Handwriting:
 
 
 def write_page(parameters: Parameters) -> Page:
-    """Return the first page of a text."""
     return next(write_pages(parameters)[1])
 
 
 @pytest.fixture
 def molly() -> Handwriting:
-    """Give a joined hand."""
     return handwriting("Molly")
 
 
 @pytest.fixture
 def winters() -> Handwriting:
-    """Give a print hand."""
     return handwriting("Winters")
 
 
@@ -66,7 +63,6 @@ def pixels(rendering: Handwritten) -> np.ndarray:
 
 
 def ink_left(page: Page, line: int = 0) -> float:
-    """Left end of the ink of a line."""
     strokes = np.isin(page.word_of_stroke, np.nonzero(page.layout.line == line)[0])
     chosen = page.strokes.select(strokes)
     return float((chosen.x - chosen.radius).min())

@@ -43,7 +43,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    """A running `toolkit lab` on copies of the notebooks."""
     required_program("chromium", "chromium-browser", "google-chrome")
     with running_lab(tmp_path_factory.mktemp("lab"), *EXPOSED) as lab:
         yield lab
@@ -89,7 +88,6 @@ def kernels_shut_down(page: Page, foreign_requests: list[str]) -> Iterator[Page]
 
 @pytest.fixture
 def page(shared_page: Page, foreign_requests: list[str]) -> Iterator[Page]:
-    """The page that all share, for one test."""
     with kernels_shut_down(shared_page, foreign_requests) as page:
         yield page
 
@@ -117,8 +115,6 @@ _numbers = count(1)
 
 @pytest.fixture
 def run_cells(lab: RunningLab, run_notebook: RunNotebook) -> RunCells:
-    """Run the given code cells as a notebook of their own, return the page."""
-
     def run(*cells: str) -> Page:
         return run_notebook(lab.write_notebook(f"cells-{next(_numbers)}.ipynb", cells))
 

@@ -139,7 +139,6 @@ class RunningLab:
         return f"{self.url}/{interface}/{path}?reset&token={self.token}"
 
     def write_notebook(self, name: str, cells: tuple[str, ...]) -> str:
-        """Write a notebook with these code cells and return its path."""
         notebook = {
             "cells": [
                 {
@@ -237,7 +236,6 @@ def shows_lab(page: Page, lab: RunningLab) -> bool:
 
 
 def show_lab(page: Page, lab: RunningLab) -> None:
-    """Load JupyterLab unless the page shows it."""
     if not shows_lab(page, lab):
         page.goto(lab.page_of(""))
         page.wait_for_function("window.jupyterapp")
@@ -251,7 +249,6 @@ def load_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/
 
 
 def path_of_notebook(page: Page) -> str:
-    """Return the path of the open notebook."""
     path: str = page.evaluate("window.jupyterapp.shell.currentWidget.context.path")
     return path
 
@@ -263,18 +260,15 @@ def run_opened(page: Page, seconds: float = 180.0) -> list[str]:
 
 
 def run_all(page: Page, lab: RunningLab, path: str) -> list[str]:
-    """Open a notebook, run it top to bottom, and return the errors in its outputs."""
     open_notebook(page, lab, path)
     return run_opened(page)
 
 
 def run_again(page: Page) -> None:
-    """Run the open notebook once more in the same kernel, as a person does after a change."""
     page.evaluate(_RUN_AGAIN)
 
 
 def run_widgets_again(page: Page) -> None:
-    """Run the cells with our widgets in the open notebook once more."""
     page.evaluate(_RUN_WIDGETS_AGAIN)
 
 
@@ -285,7 +279,6 @@ def traces(page: Page) -> dict[str, str]:
 
 
 def save(page: Page) -> None:
-    """Save the open notebook."""
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
 
 
@@ -315,12 +308,10 @@ def restart_kernel(page: Page) -> None:
 
 
 def shut_down_kernels(page: Page) -> None:
-    """End the kernels of all notebooks that are open."""
     page.evaluate(_SHUT_DOWN)
 
 
 def set_theme(page: Page, dark: bool) -> None:
-    """Show the light or the dark theme."""
     theme = "JupyterLab Dark" if dark else "JupyterLab Light"
     page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
     page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=str(not dark).lower())

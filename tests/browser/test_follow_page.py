@@ -45,7 +45,6 @@ def status(tab: Page) -> Locator:
 
 
 def chart(tab: Page, summary: str) -> Locator:
-    """The plots of a chart, which say what they show."""
     return tab.locator(f".toolkit-chart-plots[aria-label*='{summary}']")
 
 

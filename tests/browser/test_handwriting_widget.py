@@ -20,14 +20,12 @@ explorer
 
 @pytest.fixture(scope="module")
 def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
-    """A notebook with an explorer, for all tests of it."""
     assert run_all(page_of_module, lab, lab.write_notebook("handwriting.ipynb", (_EXPLORER,))) == []
     return page_of_module
 
 
 @pytest.fixture
 def explorer(explorer_page: Page) -> Page:
-    """A page with a new explorer; nothing of the one before is on it any more."""
     page = explorer_page
     page.set_viewport_size({"width": 1200, "height": 1000})
     page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")

@@ -39,14 +39,12 @@ _AS_IN_ANOTHER_JUPYTERLAB = """async () => {
 
 @pytest.fixture(scope="module")
 def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
-    """A notebook with an explorer, for all tests of it."""
     assert run_all(page_of_module, lab, lab.write_notebook("explorer.ipynb", (_SETUP, _EXPLORER))) == []
     return page_of_module
 
 
 @pytest.fixture
 def explorer(explorer_page: Page) -> Iterator[Page]:
-    """A page with a new explorer of two things."""
     before = explorer_page.locator(".toolkit-widget").element_handle()
     explorer_page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
     explorer_page.wait_for_function("before => !before.isConnected", arg=before)

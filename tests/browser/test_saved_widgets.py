@@ -98,7 +98,6 @@ def assert_widgets(page: Page) -> None:
 
 
 def is_line_drawn(notebook: Path, words: str) -> bool:
-    """Return whether the saved picture of a widget has the colour of the field celsius."""
     cells = json.loads(notebook.read_bytes())["cells"]
     (data,) = [out["data"] for cell in cells for out in cell["outputs"] if words in str(out["data"].get("text/plain"))]
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
@@ -107,7 +106,6 @@ def is_line_drawn(notebook: Path, words: str) -> bool:
 
 
 def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, trusted: bool) -> None:
-    """The widgets are pictures and the notebook is not changed."""
     open_notebook(page, lab, path, interface)
     assert_pictures(page)
     assert (is_trusted(page), is_changed(page)) == (trusted, False)

@@ -12,13 +12,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.lab_page import (
-    RunningLab,
-    keep_picture,
-    open_notebook,
-    run_opened,
-    set_theme,
-)
+from tests.browser.lab_page import RunningLab, keep_picture, open_notebook, run_opened, set_theme
 from tests.browser.widget_page import (
     ask_kernel,
     click,
@@ -345,7 +339,6 @@ def usually_in(interface: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def family(request: pytest.FixtureRequest, lab: RunningLab, page_of_module: Page) -> Page:
-    """A notebook with a cell for each widget, for all tests here."""
     page = page_of_module
     cells = (_SETUP, *(f"shown = {case.code}\n{case.afterwards}\nshown" for case in CASES.values()))
     open_notebook(page, lab, lab.write_notebook("family.ipynb", cells), request.param)
@@ -365,14 +358,11 @@ def run_cell(page: Page, number: int) -> None:
 
 
 def shown(page: Page, name: str) -> Locator:
-    """Give a widget as it is now."""
     return page.locator(".jp-CodeCell").nth(NAMES.index(name) + 1).locator(".toolkit-widget")
 
 
 @pytest.fixture
 def fresh(family: Page) -> Callable[[str], Locator]:
-    """Run the cell of a widget again, and give the widget that is new."""
-
     def run(name: str) -> Locator:
         cell = family.locator(".jp-CodeCell").nth(NAMES.index(name) + 1)
         before = cell.locator(".toolkit-widget").element_handle()

@@ -116,7 +116,6 @@ def settled_box(part: Locator) -> tuple[float, float, float, float]:
 
 
 def point(part: Locator, across: float = 0.5, down: float = 0.5) -> tuple[float, float]:
-    """Return a point of it in the window, by default its middle."""
     left, top, width, height = settled_box(part)
     return left + width * across, top + height * down
 
@@ -138,7 +137,6 @@ def drag(part: Locator, onto: Locator, across: float) -> None:
 
 
 def stops(widget: Locator) -> int:
-    """Return how many things in it Tab should reach."""
     count: int = widget.evaluate(f"widget => ({_STOPS})(widget).length")
     return count
 
@@ -204,7 +202,6 @@ def tab_to(widget: Locator, words: str, presses: int = 60) -> None:
 
 
 def unexplained(widget: Locator) -> list[str]:
-    """Return the controls without a tooltip."""
     silent: list[str] = widget.evaluate(_UNEXPLAINED)
     return silent
 
@@ -217,7 +214,6 @@ def layout_faults(widget: Locator) -> list[str]:
 
 
 def pale_words(widget: Locator) -> list[str]:
-    """Return the words that are hard to read on what is behind them."""
     pale: list[str] = widget.evaluate(_PALE_WORDS)
     return pale
 

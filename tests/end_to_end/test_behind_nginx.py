@@ -31,8 +31,6 @@ http {{
 
 
 class Proxied(NamedTuple):
-    """The address of nginx, and the gateways behind it."""
-
     url: str
     gateways: list[Gateway]
 

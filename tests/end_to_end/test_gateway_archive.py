@@ -37,7 +37,6 @@ DWEETS = 20_000
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait for a state, not for a time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to this"
@@ -298,7 +297,9 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
     assert Archive(tmp_path).gaps().empty
 
 
-def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_another_gateway_takes_over_when_a_lease_runs_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.ERROR)
 
     async def post(store: EmbeddedStore, first: int) -> None:
@@ -311,26 +312,23 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog
             while not condition():
                 await asyncio.sleep(0.01)
 
-    async def run() -> None:
-        # A lease runs out when the test says so, however busy the machine.
-        clock, stopped_clock = SetClock(), SetClock()
-        store = EmbeddedStore(None, clock)
-        await store.open()
-        first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
-        await first.open()
-        await second.open()
-        assert first.is_writing
-        assert not second.is_writing
-        await post(store, 0)
-        await become(lambda: second.note_post("t") == 50)  # every gateway learns what is archived
-        clock.at += 301  # the first one cannot renew its lease any more: its clock stands still
-        await become(lambda: second.is_writing and not first.is_writing)
-        await post(store, 50)
-        await become(lambda: first.note_post("t") == 100)
-        assert archived_so_far(tmp_path, "t") == 100
-        await second.close()
-        await first.close()
-        await store.close()
-
-    asyncio.run(run())
+    # A lease runs out when the test says so, however busy the machine.
+    clock, stopped_clock = SetClock(), SetClock()
+    store = EmbeddedStore(None, clock)
+    await store.open()
+    first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
+    await first.open()
+    await second.open()
+    assert first.is_writing
+    assert not second.is_writing
+    await post(store, 0)
+    await become(lambda: second.note_post("t") == 50)  # every gateway learns what is archived
+    clock.at += 301  # the first one cannot renew its lease any more: its clock stands still
+    await become(lambda: second.is_writing and not first.is_writing)
+    await post(store, 50)
+    await become(lambda: first.note_post("t") == 100)
+    assert archived_so_far(tmp_path, "t") == 100
+    await second.close()
+    await first.close()
+    await store.close()
     assert numbers(tmp_path, "t") == list(range(100))

@@ -35,7 +35,6 @@ def mail_server() -> Iterator[MailServer]:
 
 @pytest.fixture(scope="module")
 def pair(mail_server: MailServer) -> Iterator[tuple[Gateway, Gateway]]:
-    """Two gateways on one Redis, for all tests of this file."""
     store = fresh_url()
     limits = {"calls_a_minute": 100_000, "failures_a_minute": 100_000}
     options: dict[str, Any] = {
@@ -50,7 +49,6 @@ def pair(mail_server: MailServer) -> Iterator[tuple[Gateway, Gateway]]:
 
 @pytest.fixture
 def calls(pair: tuple[Gateway, Gateway]) -> tuple[Caller, Caller]:
-    """Calls typed by hand to the one and to the other."""
     return Caller(pair[0]), Caller(pair[1])
 
 
@@ -79,7 +77,6 @@ def content_of_frame(chunk: bytes) -> Any:
 
 
 def events(chunks: list[bytes]) -> list[tuple[int, Any]]:
-    """Return number and content of each event with data."""
     found = []
     for event in b"".join(chunks).decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in event.splitlines() if ": " in line)
@@ -183,9 +180,7 @@ def test_post_rate_limit_counts_in_each_gateway() -> None:
 # -- identity ---------------------------------------------------------------------------------------------
 
 
-def test_fingerprint_and_code_work_once_across_gateways(
-    pair: tuple[Gateway, Gateway],
-) -> None:
+def test_fingerprint_and_code_work_once_across_gateways(pair: tuple[Gateway, Gateway]) -> None:
     wires = [Wire(gateway.base_url) for gateway in pair]
     first = wires[0].first()
     opened = at_once(lambda number: wires[number % 2].open(first))

@@ -70,7 +70,6 @@ def of_records(records: list[dict[str, Any]]) -> Data:
 
 
 def by_command(command: str, tk: toolkit.Connection, folder: Path) -> str:
-    """Run a command in a shell, with `toolkit` as in this environment."""
     program = command.replace("toolkit", shlex.join(TOOLKIT), 1)
     environment = {"TOOLKIT_URL": tk.base_url, "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
     environment |= {name: value for name, value in os.environ.items() if name == "PYTHONPYCACHEPREFIX"}
@@ -152,7 +151,6 @@ def test_listening_is_the_same_in_all_three_ways(world: tuple[toolkit.Connection
 
 
 def by_operator(request: str, tk: toolkit.Connection) -> dict[str, Any]:
-    """Make a request of the operator, and return the object that answers."""
     assert tk.gateway is not None
     method, target = request.split(" ")
     header = f"Authorization: Bearer {tk.gateway.operator_key.reveal()}\r\n"

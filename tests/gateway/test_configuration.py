@@ -46,7 +46,6 @@ def with_all_keys() -> dict[str, Any]:
 
 
 def missing_keys(table: Any, kind: Any, place: str) -> list[str]:
-    """Return the keys of a type that a table does not have."""
     tables = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Table)]
     if get_origin(kind) is dict:
         return [name for one in table.values() for name in missing_keys(one, get_args(kind)[1], place)]
@@ -359,7 +358,6 @@ REACHED: dict[str, dict[str, Any]] = {
 
 
 def is_served(gateway: Gateway) -> list[bool]:
-    """Whether the demo world's partner and client are known."""
     port = gateway.base_url.rpartition(":")[2]
     headers = "Content-Type: application/json\r\n"
     moment = f"/2.0/web/moment/?gatewaykey={DEMO_PARTNER['gatewaykey']}"

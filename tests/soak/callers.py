@@ -21,8 +21,6 @@ JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 class Answer(NamedTuple):
-    """A response that came whole."""
-
     status: int
     headers: http.client.HTTPMessage
     body: bytes
@@ -76,7 +74,6 @@ class Caller(threading.Thread):
         return answer if answer.status != 503 else None
 
     def succeeds(self, method: str, target: str, body: bytes = b"", **headers: str) -> bool:
-        """Call thing messaging, which must not refuse; return whether it answered."""
         answer = self.ask(method, target, body, **headers)
         assert answer is None or b'"this":"succeeded"' in answer.body[:100], (target, answer)
         return answer is not None
@@ -205,8 +202,6 @@ class Locksmith(Caller):
 
 
 class Writer(Caller):
-    """Has texts rendered, in all four forms."""
-
     def __init__(self, port: int) -> None:
         super().__init__(port, 0.3)
         self._turns = itertools.count()

@@ -19,18 +19,7 @@ from tests.commands import end, started, url_of
 from tests.conftest import operator_of, raw_call
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
-from tests.soak.callers import (
-    MASTER_KEY,
-    Alarm,
-    Caller,
-    Hearer,
-    Locksmith,
-    Phone,
-    Player,
-    Poster,
-    Reader,
-    Writer,
-)
+from tests.soak.callers import MASTER_KEY, Alarm, Caller, Hearer, Locksmith, Phone, Player, Poster, Reader, Writer
 from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Timings
 
@@ -127,7 +116,6 @@ def begin(alarms: list[Alarm], threads: list[Caller | Hearer]) -> None:
 
 
 def end_life(process: subprocess.Popen[str], *, is_killed: bool) -> None:
-    """End a gateway as a power cut or as an init system does."""
     if is_killed:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)

@@ -21,7 +21,6 @@ from toolkit_gateway import Gateway
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[toolkit.Connection]:
-    """A connection to the demo world."""
     with Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
         yield tk
 
@@ -58,10 +57,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     "credentials": (lambda tk: tk.gateway.credentials, "{'gatewaykey': Secret(sha256:"),
     "picture": (lambda tk: tk.handwriting.png("Hi", "Molly", random_seed=1), "<PNG by Molly, 504 x 360, 1 line, ink"),
     "session": (lambda tk: tk.identity.session(), "<identity session: new>"),
-    "transaction": (
-        lambda tk: tk.identity.start_authentication(tk.gateway.handset()),
-        "<transaction ",
-    ),
+    "transaction": (lambda tk: tk.identity.start_authentication(tk.gateway.handset()), "<transaction "),
     "listener": (lambda tk: tk.dweets.listen("roof"), "<Listener, connected>"),
     "playback": (
         lambda tk: tk.dweets.replay("cellar", pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))),

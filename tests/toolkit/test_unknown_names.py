@@ -1,4 +1,4 @@
-"""A name that nothing has is said, with the nearest name: in Python, on the command line and in widgets."""
+"""An unknown name raises an error with the nearest name: in Python, on the command line and in widgets."""
 
 from __future__ import annotations
 
@@ -127,13 +127,13 @@ KNOWN: dict[str, Callable[[World], object]] = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_name_that_is_there_asks_for_no_listing(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_name_requests_no_listing(name: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = counted_listings(monkeypatch)
     KNOWN[name](world)  # warnings are errors in tests
     assert requests == []
 
 
-def test_a_miss_costs_one_listing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_name_requests_one_listing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = counted_listings(monkeypatch)
     with pytest.warns(DataWarning, match="3 of 4 things"):
         world.dweets.history(["kitchen", "a", "b", "c"])
@@ -315,7 +315,7 @@ def test_an_unreachable_local_gateway_says_how_to_start_one(url: str) -> None:
         tk.dweets.latest("kitchen")
 
 
-def test_the_history_explorer_says_an_unknown_thing(world: World) -> None:
+def test_history_explorer_names_an_unknown_thing(world: World) -> None:
     with pytest.warns(DataWarning) as warned:
         toolkit.HistoryExplorer(world.tk, things=["kitchn"])
     assert [str(warning.message) for warning in warned] == [NO_DWEET]
@@ -325,7 +325,7 @@ def test_the_history_explorer_says_an_unknown_thing(world: World) -> None:
     assert "the gateway has no dweet of the thing" in explorer.status.value.replace("The", "the")
 
 
-def test_the_explorer_shows_rules_for_moments_that_never_came(world: World) -> None:
+def test_rewards_explorer_shows_rules_of_unseen_moments(world: World) -> None:
     explorer = toolkit.RewardsExplorer(events=EVENTS, configuration={"moments": {"opend_app": {"p": 1}}})
     assert "no event has the moment &#x27;opend_app&#x27;" in texts_of(explorer)
 

@@ -29,8 +29,6 @@ DECISIONS["at"] = TIMES[:2].tz_localize("UTC")
 
 
 class World:
-    """What the wrong calls are made on."""
-
     def __init__(self, tk: toolkit.Connection, archive: toolkit.Archive) -> None:
         self.dweets, self.hands, self.rewards, self.identity = tk.dweets, tk.handwriting, tk.rewards, tk.identity
         self.archive, self.operator, self.tk, self.gateway = archive, tk.operator, tk, tk.gateway

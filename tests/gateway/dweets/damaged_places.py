@@ -54,16 +54,12 @@ class Place:
 
     @property
     def options(self) -> list[str]:
-        """How the command line names it."""
         return ["--data", str(self.folder)] if self.folder is not None else ["--store", str(self.url)]
 
     def gateway(self, **options: Any) -> Gateway:
-        """Start a gateway that keeps everything here."""
         return Gateway(self.folder, store=self.url, **options)
 
     def work(self, work: Callable[[Records], Awaitable[T]]) -> T:
-        """Open the store and work with its records."""
-
         async def run() -> T:
             store = store_of(self.folder, self.url, Runtime().clock.now)
             await store.open()
@@ -83,8 +79,6 @@ class Place:
         return self.work(scan)
 
     def change(self, changes: Changes) -> None:
-        """Put these bytes in place of the records; None removes one."""
-
         async def compare_and_set(records: Records) -> None:
             assert await records.compare_and_set(SPACE, {}, changes)
 

@@ -230,7 +230,6 @@ def has_more_mails(server: MailServer, than: int) -> bool:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> ssl.SSLContext:
-    """A certificate that nobody signed."""
     if (openssl := shutil.which("openssl")) is None:
         pytest.skip("makes a certificate with openssl")
     files = [str(tmp_path / name) for name in ("key.pem", "certificate.pem")]

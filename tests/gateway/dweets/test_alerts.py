@@ -33,8 +33,6 @@ def gateway() -> Iterator[Gateway]:
 
 
 class Alarm:
-    """A locked thing with an alert, and what came of it."""
-
     def __init__(self, gateway: Gateway, condition: str, thing: str = "oven", who: str = "a@b.example") -> None:
         self.gateway, self.call, self.thing = gateway, Caller(gateway), quote(thing, safe="")
         self.lock, self.key, self.read_key = self.call.locked(quote(thing, safe=""))

@@ -56,7 +56,6 @@ MAIL_DAMAGES: dict[str, bytes] = {
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where each thing has its alert."""
     folder = tmp_path_factory.mktemp("template")
     set_alerts(Place("folder", folder))
     return folder
@@ -64,7 +63,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
-    """Such a folder, or the same in a Redis."""
     return filled_place(request.param, tmp_path, template, set_alerts)
 
 

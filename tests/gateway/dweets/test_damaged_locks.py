@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import random
@@ -274,7 +273,7 @@ def test_no_single_changed_byte_opens_a_thing() -> None:
             assert table.lock_on("kitchen") is None, (key, at)
 
 
-def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = 0
 
     async def compare_and_set(space: str, expected: Changes, changes: Changes) -> bool:
@@ -282,30 +281,26 @@ def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest.Monke
         attempts += space == SPACE
         return False
 
-    async def run() -> None:
-        nonlocal attempts
-        store: Any = EmbeddedStore(None, Runtime().clock.now)
-        await store.open()
-        service = DweetService(store, Runtime(), DweetSettings())
-        locks = service.locks
-        try:
-            await service.open()
-            await locks.adopt("kitchen-lock", "kitchen-key")
-            await locks.adopt("garage-lock", "garage-key")
-            await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
-            monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
-            for change in (
-                locks.lock("garage", "garage-lock", "garage-key"),
-                locks.unlock("kitchen", "kitchen-key"),
-                locks.remove("kitchen-lock", "kitchen-key"),
-                service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
-            ):
-                attempts = 0
-                with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
-                    await change
-                assert attempts == 20
-        finally:
-            await service.close()
-            await store.close()
-
-    asyncio.run(run())
+    store: Any = EmbeddedStore(None, Runtime().clock.now)
+    await store.open()
+    service = DweetService(store, Runtime(), DweetSettings())
+    locks = service.locks
+    try:
+        await service.open()
+        await locks.adopt("kitchen-lock", "kitchen-key")
+        await locks.adopt("garage-lock", "garage-key")
+        await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+        monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
+        for change in (
+            locks.lock("garage", "garage-lock", "garage-key"),
+            locks.unlock("kitchen", "kitchen-key"),
+            locks.remove("kitchen-lock", "kitchen-key"),
+            service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
+        ):
+            attempts = 0
+            with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
+                await change
+            assert attempts == 20
+    finally:
+        await service.close()
+        await store.close()

@@ -23,8 +23,6 @@ KEY = "correct-horse-battery"
 
 
 class Running:
-    """A gateway that was started by a command, and calls to it."""
-
     def __init__(self, url: str, pid: int, folder: Path) -> None:
         self.url = url
         self.process = psutil.Process(pid)
@@ -50,7 +48,6 @@ class Running:
         return len(list((self.folder / "outbox").glob("*.eml")))
 
     def child(self) -> psutil.Process:
-        """Return the process that evaluates conditions."""
         (child,) = self.process.children()
         return child
 

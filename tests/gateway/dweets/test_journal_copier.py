@@ -25,7 +25,6 @@ from toolkit_gateway.worker_thread import WorkerThread
 
 
 def entries(first: int, last: int, *, thing: str = "t", start: int = START) -> list[Entry]:
-    """Entries whose rows are those of `rows`, if the start is the same."""
     times = ((n, (start + n * SECOND) // 1000) for n in range(first, last + 1))
     return [Entry(n, at, f"id-{n}", dweet_record(thing, at, b'{"n": %d}' % n)) for n, at in times]
 
@@ -84,39 +83,31 @@ def copied(store: JournalStore, folder: Path) -> list[int]:
     return numbers(Archive(folder), "t")
 
 
-def test_a_failing_store_delays_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_failing_store_delays_and_loses_nothing(tmp_path: Path) -> None:
     """It fails at the second and third read of the journal, and when positions are stored."""
     store = JournalStore({"t": entries(1, 700)}, range(2, 6))
-
-    async def run() -> int:
-        failures = 0
-        async with copier_of(store, tmp_path) as copier:
-            while not store.stored:
-                try:
-                    await copier.copy_all()
-                except StoreUnavailable:
-                    failures += 1
-        return failures
-
-    assert asyncio.run(run()) == 4
+    failures = 0
+    async with copier_of(store, tmp_path) as copier:
+        while not store.stored:
+            try:
+                await copier.copy_all()
+            except StoreUnavailable:
+                failures += 1
+    assert failures == 4
     assert store.stored == {"t": 700}
     assert numbers(Archive(tmp_path), "t") == list(range(1, 701))
 
 
-def test_a_blocked_thing_delays_no_other(tmp_path: Path) -> None:
+async def test_a_blocked_thing_delays_no_other(tmp_path: Path) -> None:
     (tmp_path / "thing=a").write_text("in the way", "utf-8")
     store = JournalStore({"a": entries(1, 2, thing="a"), "t": entries(1, 3)})
-
-    async def run() -> None:
-        async with copier_of(store, tmp_path) as copier:
-            with pytest.raises(ArchiveUnusable):
-                await copier.copy_all()
-            assert numbers(Archive(tmp_path), "t") == [1, 2, 3]
-            assert store.stored == {"t": 3}
-            (tmp_path / "thing=a").unlink()
+    async with copier_of(store, tmp_path) as copier:
+        with pytest.raises(ArchiveUnusable):
             await copier.copy_all()
-
-    asyncio.run(run())
+        assert numbers(Archive(tmp_path), "t") == [1, 2, 3]
+        assert store.stored == {"t": 3}
+        (tmp_path / "thing=a").unlink()
+        await copier.copy_all()
     assert numbers(Archive(tmp_path), "a") == [1, 2]
 
 
@@ -182,22 +173,18 @@ def test_numbers_missing_between_two_rows() -> None:
     assert missing_between(7, 1_000_000_003) == (1_000_000_001, 1_000_000_002)
 
 
-def test_a_thing_late_in_the_order_is_copied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thing_late_in_the_order_is_copied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shared store may list it after many things without news."""
     monkeypatch.setattr(archiving, "NAMES_WITHOUT_NEWS", 20)
     monkeypatch.setattr(archiving, "PASSES_PER_FULL_CHECK", 60)
     store = JournalStore({**{str(number): [] for number in range(20)}, "t": []})
-
-    async def run() -> None:
-        async with copier_of(store, tmp_path) as copier:
+    async with copier_of(store, tmp_path) as copier:
+        await copier.copy_all()
+        store.things["t"] = entries(1, 1)
+        for _ in range(59):
             await copier.copy_all()
-            store.things["t"] = entries(1, 1)
-            for _ in range(59):
-                await copier.copy_all()
-            assert thing_files(tmp_path, "t") == []
-            await copier.copy_all()
-
-    asyncio.run(run())
+        assert thing_files(tmp_path, "t") == []
+        await copier.copy_all()
     assert numbers(Archive(tmp_path), "t") == [1]
 
 

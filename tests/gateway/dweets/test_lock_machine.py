@@ -91,7 +91,6 @@ class AnyOrder(RuleBasedStateMachine):
         return {"master": f"key={master}", "read": f"key={read}", "wrong": "key=wrong", "none": ""}[kind]
 
     def ask(self, gateway: int, target: str) -> Any:
-        """Return the data of an answer, or the code and text of a failure."""
         answer = self.place.callers[gateway % len(self.place.callers)].get(target)
         return answer["with"] if answer["this"] == "succeeded" else (answer["with"], answer["because"])
 

@@ -120,7 +120,6 @@ class Late:
         return self._part.subscribe(name, self._hearing(subscriber))
 
     def listen(self) -> None:
-        """Hear what was held back, and from now on everything at once."""
         self.is_deaf = False
         while self._held:
             self._held.pop(0)()
@@ -139,59 +138,49 @@ class Late:
 
 
 class LateStore:
-    """The same store, as a gateway sees it that hears late."""
-
     def __init__(self, store: EmbeddedStore) -> None:
         self.journals: Any = Late(store.journals)
         self.records: Any = Late(store.records)
         self.ephemeral = store.ephemeral
 
 
-def test_alert_evaluates_dweets_not_yet_delivered() -> None:
-    async def run() -> None:
-        async with store_at() as store:
-            poster: Any = LateStore(store)
-            late: Any = LateStore(store)
-            async with services(poster, late) as (first, second):
-                await arm(first)
-                await second.alerts.get("garage", KEY)
-                late.journals.is_deaf = poster.journals.is_deaf = True
-                await first.post_all("garage", [b'"fire"'], KEY)
-                status = (await second.alerts.get("garage", KEY))["status"]
-                assert (status["open"], status["message"]) == (True, "fire")
-                late.journals.listen()
-                again = (await second.alerts.get("garage", KEY))["status"]
-                assert again == status
-                assert len(await second.email_queue.mails()) == 1
-
-    asyncio.run(run())
+async def test_alert_evaluates_dweets_not_yet_delivered() -> None:
+    async with store_at() as store:
+        poster: Any = LateStore(store)
+        late: Any = LateStore(store)
+        async with services(poster, late) as (first, second):
+            await arm(first)
+            await second.alerts.get("garage", KEY)
+            late.journals.is_deaf = poster.journals.is_deaf = True
+            await first.post_all("garage", [b'"fire"'], KEY)
+            status = (await second.alerts.get("garage", KEY))["status"]
+            assert (status["open"], status["message"]) == (True, "fire")
+            late.journals.listen()
+            again = (await second.alerts.get("garage", KEY))["status"]
+            assert again == status
+            assert len(await second.email_queue.mails()) == 1
 
 
-def test_alert_changed_elsewhere_is_evaluated_as_changed() -> None:
-    async def run() -> list[str]:
-        async with store_at() as store:
-            idle: Any = LateStore(store)
-            late: Any = LateStore(store)
-            async with services(idle, late) as (first, second):
-                await arm(first)
-                await second.alerts.get("garage", KEY)
-                late.records.is_deaf = True
-                await first.alerts.set("a@b.example", "garage", "return 'new ' + dweet", KEY)
-                idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
-                await second.post_all("garage", [b'"fire"'], KEY)
-                await second.alerts.settle("garage")
-                found = [mail.subject for mail in await second.email_queue.mails()]
-                late.records.listen()
-                await second.alerts.settle("garage")
-                assert [mail.subject for mail in await second.email_queue.mails()] == found
-                return found
-
-    assert asyncio.run(run()) == ["Alert of garage: new fire"]
+async def test_alert_changed_elsewhere_is_evaluated_as_changed() -> None:
+    async with store_at() as store:
+        idle: Any = LateStore(store)
+        late: Any = LateStore(store)
+        async with services(idle, late) as (first, second):
+            await arm(first)
+            await second.alerts.get("garage", KEY)
+            late.records.is_deaf = True
+            await first.alerts.set("a@b.example", "garage", "return 'new ' + dweet", KEY)
+            idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
+            await second.post_all("garage", [b'"fire"'], KEY)
+            await second.alerts.settle("garage")
+            found = [mail.subject for mail in await second.email_queue.mails()]
+            late.records.listen()
+            await second.alerts.settle("garage")
+            assert [mail.subject for mail in await second.email_queue.mails()] == found
+            assert found == ["Alert of garage: new fire"]
 
 
 class Reader:
-    """Reads a stream of frames into a list."""
-
     def __init__(self) -> None:
         self.contents: list[Any] = []
         self.ended = False
@@ -207,52 +196,43 @@ class Reader:
 
 
 @pytest.mark.parametrize("by", ["number", "transaction"])
-def test_stream_resumes_exactly_at_a_lagging_gateway(by: str) -> None:
-    async def run() -> list[Any]:
-        async with store_at() as store:
-            late: Any = LateStore(store)
-            async with services(store, late) as (first, second):
-                await first.post_all("kitchen", [b"0"], None)
-                await second.things.load("kitchen", 500)
-                late.journals.is_deaf = True
-                posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
-                reader = Reader()
-                read = posted[2]  # dweets 0 to 3 were read at the first
-                since = str(read.sequence) if by == "number" else read.id
-                number = await second.streams.position("kitchen", None, since)
-                stop = await second.streams.listen("kitchen", None, number, encode_frame, reader)
-                late.journals.listen()
-                await first.post_all("kitchen", [b"6"], None)
-                stop()
-                return reader.contents
-
-    assert asyncio.run(run()) == [4, 5, 6]
+async def test_stream_resumes_exactly_at_a_lagging_gateway(by: str) -> None:
+    async with store_at() as store:
+        late: Any = LateStore(store)
+        async with services(store, late) as (first, second):
+            await first.post_all("kitchen", [b"0"], None)
+            await second.things.load("kitchen", 500)
+            late.journals.is_deaf = True
+            posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
+            reader = Reader()
+            read = posted[2]  # dweets 0 to 3 were read at the first
+            since = str(read.sequence) if by == "number" else read.id
+            number = await second.streams.position("kitchen", None, since)
+            stop = await second.streams.listen("kitchen", None, number, encode_frame, reader)
+            late.journals.listen()
+            await first.post_all("kitchen", [b"6"], None)
+            stop()
+            assert reader.contents == [4, 5, 6]
 
 
-def test_lock_set_at_one_gateway_ends_streams_at_both() -> None:
-    async def run() -> None:
-        async with store_at() as store, services(store, store) as (first, second):
-            readers = [Reader(), Reader()]
-            for service, reader in zip((first, second), readers, strict=True):
-                await service.streams.listen("garage", None, 0, encode_frame, reader)
-            issued = await first.locks.issue()
-            await second.locks.lock("garage", issued.lock, issued.master_key.reveal())
-            assert [reader.ended for reader in readers] == [True, True]
-            for service in (first, second):
-                with pytest.raises(KeyRejected):
-                    service.post_all("garage", [b"1"], None)
-
-    asyncio.run(run())
+async def test_lock_set_at_one_gateway_ends_streams_at_both() -> None:
+    async with store_at() as store, services(store, store) as (first, second):
+        readers = [Reader(), Reader()]
+        for service, reader in zip((first, second), readers, strict=True):
+            await service.streams.listen("garage", None, 0, encode_frame, reader)
+        issued = await first.locks.issue()
+        await second.locks.lock("garage", issued.lock, issued.master_key.reveal())
+        assert [reader.ended for reader in readers] == [True, True]
+        for service in (first, second):
+            with pytest.raises(KeyRejected):
+                service.post_all("garage", [b"1"], None)
 
 
-def test_two_starting_gateways_issue_a_given_lock_once() -> None:
-    async def run() -> int:
-        async with store_at() as store, services(store, store) as (first, second):
-            await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
-            await second.locks.lock("garage", LOCK, KEY)
-            return len(await store.records.scan(SPACE))
-
-    assert asyncio.run(run()) == 2  # the lock, and the thing that it is on
+async def test_two_starting_gateways_issue_a_given_lock_once() -> None:
+    async with store_at() as store, services(store, store) as (first, second):
+        await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
+        await second.locks.lock("garage", LOCK, KEY)
+        assert len(await store.records.scan(SPACE)) == 2  # the lock, and the thing that it is on
 
 
 # -- the e-mail queue --------------------------------------------------------------------------------------
@@ -312,47 +292,37 @@ async def has_states(store: EmbeddedStore, *wanted: str) -> bool:
     return [mail.state for mail in await in_store(store)] == list(wanted)
 
 
-def test_two_gateways_never_send_one_mail_concurrently() -> None:
-    async def run() -> None:
-        held, other = Delivery(is_held=True), Delivery()
-        async with store_at() as store, queues(store, held) as _:
-            await put(store, MAIL)
-            await until(held.is_at_work)
-            async with queues(store, other) as _:
-                await put(store, replace(MAIL, id="garage:2", at=2_000))
-                await until(lambda: has_states(store, "waiting", "sent"))  # so the other one is at work
-                held.goes_on.set()
-                await until(lambda: has_states(store, "sent", "sent"))
-        assert (held.mails, other.mails) == (["garage:1"], ["garage:2"])
-
-    asyncio.run(run())
+async def test_two_gateways_never_send_one_mail_concurrently() -> None:
+    held, other = Delivery(is_held=True), Delivery()
+    async with store_at() as store, queues(store, held) as _:
+        await put(store, MAIL)
+        await until(held.is_at_work)
+        async with queues(store, other) as _:
+            await put(store, replace(MAIL, id="garage:2", at=2_000))
+            await until(lambda: has_states(store, "waiting", "sent"))  # so the other one is at work
+            held.goes_on.set()
+            await until(lambda: has_states(store, "sent", "sent"))
+    assert (held.mails, other.mails) == (["garage:1"], ["garage:2"])
 
 
-def test_two_gateways_share_the_mails_and_send_each_once() -> None:
-    async def run() -> None:
-        deliveries = [Delivery(), Delivery()]
-        async with store_at() as store, queues(store, *deliveries, mail_waits=(0.01,)):
-            for number in range(30):
-                await put(store, replace(MAIL, id=f"garage:{number}", at=number))
-            await until(lambda: has_states(store, *["sent"] * 30))
-        sent = [mail for delivery in deliveries for mail in delivery.mails]
-        assert sorted(sent) == sorted(f"garage:{number}" for number in range(30))
-
-    asyncio.run(run())
+async def test_two_gateways_share_the_mails_and_send_each_once() -> None:
+    deliveries = [Delivery(), Delivery()]
+    async with store_at() as store, queues(store, *deliveries, mail_waits=(0.01,)):
+        for number in range(30):
+            await put(store, replace(MAIL, id=f"garage:{number}", at=number))
+        await until(lambda: has_states(store, *["sent"] * 30))
+    sent = [mail for delivery in deliveries for mail in delivery.mails]
+    assert sorted(sent) == sorted(f"garage:{number}" for number in range(30))
 
 
-def test_the_mail_of_a_dead_gateway_is_taken_over() -> None:
+async def test_the_mail_of_a_dead_gateway_is_taken_over() -> None:
     """A lease ends some time after this gateway has seen it, whatever the clock of the dead gateway said."""
-
-    async def run() -> None:
-        delivery = Delivery()
-        async with store_at() as store:
-            await put(store, replace(MAIL, lease="dead", due=10**15, attempts=1))
-            async with queues(store, delivery, mail_lease=0.05):
-                await until(lambda: has_states(store, "sent"))
-                assert delivery.mails == [MAIL.id]
-
-    asyncio.run(run())
+    delivery = Delivery()
+    async with store_at() as store:
+        await put(store, replace(MAIL, lease="dead", due=10**15, attempts=1))
+        async with queues(store, delivery, mail_lease=0.05):
+            await until(lambda: has_states(store, "sent"))
+            assert delivery.mails == [MAIL.id]
 
 
 def test_a_mail_sent_again_has_the_same_message_id() -> None:
@@ -373,90 +343,75 @@ def test_a_mail_sent_again_has_the_same_message_id() -> None:
         assert b"Message-ID: <" in first
 
 
-def test_outcome_after_a_lost_lease_is_not_written() -> None:
+async def test_outcome_after_a_lost_lease_is_not_written() -> None:
     """Another gateway has claimed the mail: what the first one says of it comes too late."""
-
-    async def run() -> None:
-        held = Delivery(is_held=True)
-        async with store_at() as store:
-            await put(store, MAIL)
-            async with queues(store, held):
-                await until(held.is_at_work)
-                await put(store, taken := replace(MAIL, lease="other", attempts=2))
-                held.goes_on.set()
-            assert await in_store(store) == [taken]
-
-    asyncio.run(run())
+    held = Delivery(is_held=True)
+    async with store_at() as store:
+        await put(store, MAIL)
+        async with queues(store, held):
+            await until(held.is_at_work)
+            await put(store, taken := replace(MAIL, lease="other", attempts=2))
+            held.goes_on.set()
+        assert await in_store(store) == [taken]
 
 
-def test_back_off_grows_and_outlives_a_restart() -> None:
+async def test_back_off_grows_and_outlives_a_restart() -> None:
     """After a restart a mail waits for what is left, and never longer than a wait, whatever a clock said."""
-
-    async def run() -> None:
-        clock = SetClock()
-        async with store_at(clock) as store:
-            failing = Delivery(Outcome("waiting", "the server is away"))
-            async with queues(store, failing, mail_waits=(0.01, 0.02, 1_000), clock=clock):
-                await put(store, MAIL)
-                await until(lambda: has_attempts(store, 3))
-                (mail,) = await in_store(store)
-            assert (mail.due, mail.error) == (clock.at + 1_000_000, "the server is away")
-            clock.at = mail.due
-            async with queues(store, Delivery(), clock=clock):
-                await until(lambda: has_states(store, "sent"))
-            await put(store, replace(MAIL, attempts=1, due=10**15))
-            async with queues(store, Delivery(), mail_waits=(0.05,), clock=clock):
-                await until(lambda: has_states(store, "sent"))
 
     async def has_attempts(store: EmbeddedStore, number: int) -> bool:
         (mail,) = await in_store(store)
         return mail.attempts == number and not mail.lease
 
-    asyncio.run(run())
-
-
-def test_store_write_after_delivery_is_retried() -> None:
-    """What became of a mail is not forgotten, and the mail is not sent again."""
-
-    async def run() -> None:
-        held = Delivery(is_held=True)
-        async with store_at() as store:
-            real, failures = store.records.compare_and_set, 3
-
-            def compare_and_set(space: str, expected: Changes, changes: Changes) -> Any:
-                nonlocal failures
-                if held.goes_on.is_set() and failures:
-                    failures -= 1
-                    raise StoreUnavailable("the disk is full")
-                return real(space, expected, changes)
-
-            store.records.compare_and_set = compare_and_set  # type: ignore[method-assign, assignment]
+    clock = SetClock()
+    async with store_at(clock) as store:
+        failing = Delivery(Outcome("waiting", "the server is away"))
+        async with queues(store, failing, mail_waits=(0.01, 0.02, 1_000), clock=clock):
             await put(store, MAIL)
-            async with queues(store, held, mail_waits=(0.01,)):
-                await until(held.is_at_work)
-                held.goes_on.set()
-                await until(lambda: has_states(store, "sent"))
-            assert (failures, held.mails) == (0, [MAIL.id])
+            await until(lambda: has_attempts(store, 3))
+            (mail,) = await in_store(store)
+        assert (mail.due, mail.error) == (clock.at + 1_000_000, "the server is away")
+        clock.at = mail.due
+        async with queues(store, Delivery(), clock=clock):
+            await until(lambda: has_states(store, "sent"))
+        await put(store, replace(MAIL, attempts=1, due=10**15))
+        async with queues(store, Delivery(), mail_waits=(0.05,), clock=clock):
+            await until(lambda: has_states(store, "sent"))
 
-    asyncio.run(run())
+
+async def test_store_write_after_delivery_is_retried() -> None:
+    """What became of a mail is not forgotten, and the mail is not sent again."""
+    held = Delivery(is_held=True)
+    async with store_at() as store:
+        real, failures = store.records.compare_and_set, 3
+
+        def compare_and_set(space: str, expected: Changes, changes: Changes) -> Any:
+            nonlocal failures
+            if held.goes_on.is_set() and failures:
+                failures -= 1
+                raise StoreUnavailable("the disk is full")
+            return real(space, expected, changes)
+
+        store.records.compare_and_set = compare_and_set  # type: ignore[method-assign, assignment]
+        await put(store, MAIL)
+        async with queues(store, held, mail_waits=(0.01,)):
+            await until(held.is_at_work)
+            held.goes_on.set()
+            await until(lambda: has_states(store, "sent"))
+        assert (failures, held.mails) == (0, [MAIL.id])
 
 
 @pytest.mark.parametrize(("goes_on", "seconds", "state"), [(True, 60.0, "sent"), (False, 0.01, "waiting")])
-def test_stop_waits_a_limited_time_for_a_delivery(goes_on: bool, seconds: float, state: str) -> None:
+async def test_stop_waits_a_limited_time_for_a_delivery(goes_on: bool, seconds: float, state: str) -> None:
     """If it does not end, the mail keeps its lease, so the next gateway sends it once the lease has ended."""
-
-    async def run() -> None:
-        held = Delivery(is_held=True)
-        async with store_at() as store:
-            await put(store, MAIL)
-            async with queues(store, held, mail_stop=seconds) as (queue,):
-                await until(held.is_at_work)
-                stopping = asyncio.ensure_future(queue.close())
-                await asyncio.sleep(0)
-                if goes_on:
-                    held.goes_on.set()
-                await stopping
-                (mail,) = await in_store(store)
-                assert (mail.state, bool(mail.lease)) == (state, not goes_on)
-
-    asyncio.run(run())
+    held = Delivery(is_held=True)
+    async with store_at() as store:
+        await put(store, MAIL)
+        async with queues(store, held, mail_stop=seconds) as (queue,):
+            await until(held.is_at_work)
+            stopping = asyncio.ensure_future(queue.close())
+            await asyncio.sleep(0)
+            if goes_on:
+                held.goes_on.set()
+            await stopping
+            (mail,) = await in_store(store)
+            assert (mail.state, bool(mail.lease)) == (state, not goes_on)

@@ -38,7 +38,6 @@ def batch(gateway: Gateway, thing: str, contents: list[object]) -> None:
 
 
 def whole(gateway: Gateway, target: str) -> tuple[http.client.HTTPMessage, bytes]:
-    """Make one call with a client that knows chunks."""
     address = urlsplit(gateway.base_url)
     assert address.hostname is not None
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)

@@ -18,7 +18,6 @@ LOCKS = {"kitchen-lock": "key"}
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """A folder with a locked thing and its alert."""
     place = Place("folder", tmp_path)
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)

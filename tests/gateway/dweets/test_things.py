@@ -5,30 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import pytest
 
+from tests.gateway.stores.opened_stores import opened_store
 from toolkit.errors import NotFound, StoreUnavailable
 from toolkit_gateway.dweets.live_streams import LiveStreams
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.things import CachedThing, Things, journal_of
-from toolkit_gateway.stores import Entry, NewEntry, Store
-from toolkit_gateway.stores.embedded import EmbeddedStore
+from toolkit_gateway.stores import Entry, NewEntry
 
 BOUND = 1024 * 1024
-
-
-def with_store(work: Callable[[Store], Awaitable[None]]) -> None:
-    async def run() -> None:
-        store = EmbeddedStore(None, lambda: 0)
-        await store.open()
-        try:
-            await asyncio.wait_for(work(store), 60)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
 
 
 def drafts(count: int, size: int) -> list[NewEntry]:
@@ -42,8 +30,8 @@ def count_of(thing: CachedThing) -> int:
 
 
 @pytest.mark.parametrize(("things", "entries", "length"), [(1_500, 1, 1), (625, 20, 500), (15, 500, 500)])
-def test_cache_bound_counts_all_memory_of_things(things: int, entries: int, length: int) -> None:
-    async def work(store: Store) -> None:
+async def test_cache_bound_counts_all_memory_of_things(things: int, entries: int, length: int) -> None:
+    async with opened_store(None) as store:
         for number in range(things):
             await store.journals.append(journal_of(f"thing {number}"), drafts(entries, 150))
         cache = Things(store.journals, BOUND)
@@ -62,11 +50,9 @@ def test_cache_bound_counts_all_memory_of_things(things: int, entries: int, leng
             assert held() <= 1.2 * BOUND
         tracemalloc.stop()
 
-    with_store(work)
 
-
-def test_dweets_posted_during_a_read_appear_once() -> None:
-    async def work(store: Store) -> None:
+async def test_dweets_posted_during_a_read_appear_once() -> None:
+    async with opened_store(None) as store:
         things = Things(store.journals)
         for number in range(20):
             await store.journals.append(journal_of("a"), drafts(1, 1))
@@ -79,22 +65,18 @@ def test_dweets_posted_during_a_read_appear_once() -> None:
             assert (things.cached("a", 1) or short).last_sequence == 4 * number + 4
             things = Things(store.journals)
 
-    with_store(work)
 
-
-def test_cancelled_reader_does_not_affect_others() -> None:
-    async def work(store: Store) -> None:
+async def test_cancelled_reader_does_not_affect_others() -> None:
+    async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(3, 1))
         things = Things(store.journals)
         first, second = (asyncio.ensure_future(things.load("a")) for _ in range(2))
         first.cancel()
         assert count_of(await second) == 3
 
-    with_store(work)
 
-
-def test_failed_read_raises_for_all_and_is_retried() -> None:
-    async def work(store: Store) -> None:
+async def test_failed_read_raises_for_all_and_is_retried() -> None:
+    async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(3, 1))
         things, read = Things(store.journals), store.journals.last
         failures = [True]
@@ -112,12 +94,8 @@ def test_failed_read_raises_for_all_and_is_retried() -> None:
         assert [str(outcome) for outcome in outcomes] == ["away", "away"]
         assert count_of(await things.load("a")) == 3
 
-    with_store(work)
-
 
 class Reader:
-    """Keeps what is written to it, and is always ready for more."""
-
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
 
@@ -131,8 +109,8 @@ class Reader:
         pass
 
 
-def test_listened_things_stay_within_the_bound() -> None:
-    async def work(store: Store) -> None:
+async def test_listened_things_stay_within_the_bound() -> None:
+    async with opened_store(None) as store:
         cache, locks = Things(store.journals, BOUND), Locks(store.records)
         await locks.open()
         streams = LiveStreams(cache, locks)
@@ -154,11 +132,9 @@ def test_listened_things_stay_within_the_bound() -> None:
             await store.journals.append(journal_of(name), drafts(1, 1))
         assert {tuple(reader.pieces) for reader in heard.values()} == {(b"501", b"502")}
 
-    with_store(work)
 
-
-def test_stream_since_a_time_reads_in_pieces() -> None:
-    async def work(store: Store) -> None:
+async def test_stream_since_a_time_reads_in_pieces() -> None:
+    async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(3_000, 10_000))
         locks = Locks(store.records)
         await locks.open()
@@ -171,12 +147,8 @@ def test_stream_since_a_time_reads_in_pieces() -> None:
         assert tracemalloc.get_traced_memory()[1] < 10_000_000, "30 MB if all are read"
         tracemalloc.stop()
 
-    with_store(work)
-
 
 class SlowReader:
-    """Takes pieces, and is never ready for the next one."""
-
     def __init__(self) -> None:
         self.has_taken = asyncio.Event()
 
@@ -190,8 +162,8 @@ class SlowReader:
         pass
 
 
-def test_slow_reader_of_missed_dweets_holds_one_piece() -> None:
-    async def work(store: Store) -> None:
+async def test_slow_reader_of_missed_dweets_holds_one_piece() -> None:
+    async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(700, 60_000))
         locks, things = Locks(store.records), Things(store.journals)
         await locks.open()
@@ -206,11 +178,9 @@ def test_slow_reader_of_missed_dweets_holds_one_piece() -> None:
         for task in listening:
             task.cancel()
 
-    with_store(work)
 
-
-def test_concurrent_resumes_read_a_few_at_a_time() -> None:
-    async def work(store: Store) -> None:
+async def test_concurrent_resumes_read_a_few_at_a_time() -> None:
+    async with opened_store(None) as store:
         await store.journals.append(journal_of("a"), drafts(600, 1))
         locks, things = Locks(store.records), Things(store.journals)
         await locks.open()
@@ -233,8 +203,6 @@ def test_concurrent_resumes_read_a_few_at_a_time() -> None:
         assert most == 4
         positions = [await streams.position("a", None, f"{number:036}") for number in (0, 500, 599)]
         assert positions == [1, 501, 600]
-
-    with_store(work)
 
 
 def _bytes_of(number: int, record: bytes) -> bytes:

@@ -80,10 +80,7 @@ def test_quiet_post_answers_204(call: Caller, thing: str) -> None:
 
 def test_a_refused_quiet_dweet_says_why(call: Caller, thing: str) -> None:
     reply = call("POST", f"/dweet/quietly/for/{thing}", b"{")
-    assert (reply.status, reply.body) == (
-        200,
-        b'{"this":"failed","with":400,"because":"the body is not valid JSON"}',
-    )
+    assert (reply.status, reply.body) == (200, b'{"this":"failed","with":400,"because":"the body is not valid JSON"}')
 
 
 @pytest.mark.parametrize("method", ["POST", "GET"])

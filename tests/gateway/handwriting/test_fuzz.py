@@ -64,7 +64,6 @@ KINDS = st.sampled_from(["png", "png", "pdf", "svg", "replay"])
 
 
 def peak_megabytes(running: Gateway) -> float:
-    """Return the largest memory that a rendering process has ever taken."""
     statuses = [Path(f"/proc/{pid}/status").read_text() for pid in children()]
     peaks = [int(line.split()[1]) for status in statuses for line in status.splitlines() if line.startswith("VmHWM")]
     return max(peaks, default=0) / 1024

@@ -27,7 +27,6 @@ def basic(pair: str) -> str:
 
 @pytest.fixture(scope="module")
 def closed():
-    """A gateway with one key."""
     with Gateway(config={"handwriting": {"apikeys": KEYS}}) as gateway:
         yield Service(gateway.base_url)
 

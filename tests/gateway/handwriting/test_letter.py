@@ -48,7 +48,6 @@ def long_text(words: int) -> str:
 
 
 def of(hand: Handwriting, words: int, kind: str = "pdf", **more: object) -> Parameters:
-    """Return the parameters of an A4 letter."""
     given = {"handwriting_size": 12.0, "width": 210 * MM, "height": 297 * MM, "margin": Margin(*[EDGE] * 4),
              "line_spacing": None, "random_seed": 7, **more}  # fmt: skip
     return Parameters(hand, kind, long_text(words), is_multipage=True, **given)

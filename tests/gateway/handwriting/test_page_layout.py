@@ -19,7 +19,6 @@ EDGES = Margin(30.0, 40.0, 50.0, 60.0)
 
 
 def box(page) -> tuple[float, float, float, float]:
-    """Return left, top, right and bottom of the ink."""
     s = page.strokes
     return (
         float((s.x - s.radius).min()), float((s.y - s.radius).min()),

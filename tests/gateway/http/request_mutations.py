@@ -32,8 +32,6 @@ ROUTES: tuple[Endpoint, ...] = (
 
 @dataclass(frozen=True)
 class Raw:
-    """A request before it is written."""
-
     method: str
     target: bytes
     body: bytes = b""

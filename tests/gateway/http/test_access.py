@@ -15,15 +15,18 @@ from toolkit_gateway.http.exchange import Request
 
 EVIL = "evil.example:8787"
 # A call of each service, as a page reaches it whose name points at this machine, and the refusal in its dialect.
-CALLS: dict[str, tuple[str, str, str]] = {
-    "dweets": ("GET", "/get/latest/dweet/for/attic", '"with":421'),
-    "posting": ("POST", "/dweet/for/rebound", "--allow-host"),
-    "handwriting": ("GET", "/handwritings?apikey=any", '"errors"'),
-    "rewards": ("POST", "/2.0/web/moment/?gatewaykey=any", '"wrong_host"'),
-    "page": ("GET", "/reward/any?k=any", "<html"),
-    "identity": ("POST", ACCOUNT + "accountEcho", '"Status":2,'),
-    "nothing": ("GET", "/", '"with":421'),
-    "preflight": ("OPTIONS", "/dweet/for/attic", '"with":421'),
+CALLS: dict[str, tuple[str, str, str, str]] = {
+    "dweets": ("GET", "/get/latest/dweet/for/attic", "*/*", '"with":421'),
+    "posting": ("POST", "/dweet/for/rebound", "*/*", "--allow-host"),
+    "handwriting": ("GET", "/handwritings?apikey=any", "*/*", '"errors"'),
+    "rewards": ("POST", "/2.0/web/moment/?gatewaykey=any", "*/*", '"wrong_host"'),
+    "reward page": ("GET", "/reward/any?k=any", "*/*", "<html"),
+    "identity": ("POST", ACCOUNT + "accountEcho", "*/*", '"Status":2,'),
+    "nothing": ("GET", "/", "*/*", '"with":421'),
+    "landing page": ("GET", "/", "text/html", "--allow-host"),
+    "follow page": ("GET", "/follow/kitchen", "text/html", "--allow-host"),
+    "file of a page": ("GET", "/static/0/page.css", "text/css", "--allow-host"),
+    "preflight": ("OPTIONS", "/dweet/for/attic", "*/*", '"with":421'),
 }
 
 
@@ -43,9 +46,11 @@ def call(
     return RawReply(int(status.split()[1]), dict(line.split(": ", 1) for line in lines), body)
 
 
-@pytest.mark.parametrize(("method", "target", "refusal"), CALLS.values(), ids=CALLS)
-def test_a_rebound_name_reaches_no_service(running: Gateway, method: str, target: str, refusal: str) -> None:
-    reply = call(running, method, target, EVIL)
+@pytest.mark.parametrize(("method", "target", "accept", "refusal"), CALLS.values(), ids=CALLS)
+def test_a_rebound_name_reaches_no_service(
+    running: Gateway, method: str, target: str, accept: str, refusal: str
+) -> None:
+    reply = call(running, method, target, EVIL, more=f"Accept: {accept}\r\n")
     assert reply.status == 421
     assert b"host" in reply.body.lower()
     assert refusal.encode() in reply.body

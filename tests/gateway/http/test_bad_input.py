@@ -43,7 +43,6 @@ def connect(gateway: Gateway, timeout: float = 60.0) -> socket.socket:
 
 
 def read_reply(connection: socket.socket) -> tuple[bytes, bytes]:
-    """Read one answer of known length from an open connection: its head and its body."""
     received = b""
     while b"\r\n\r\n" not in received:
         received += connection.recv(65536)

@@ -33,7 +33,6 @@ def connect(base_url: str) -> socket.socket:
 
 
 def fill(gateway: Gateway, thing: str, megabytes: int) -> None:
-    """Post a history of this size, and have it read once."""
     batch = b'"%b"\n' % (b"x" * 60_000) * 17
     for _ in range(megabytes):
         raw_call(gateway.base_url, "POST", f"/dweets/for/{thing}", batch)

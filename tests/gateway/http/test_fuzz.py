@@ -60,7 +60,6 @@ def exchange(gateway: Gateway, data: bytes) -> bytes:
 
 
 def fuzz(gateway: Gateway, seed: int, requests: int) -> Counter[int]:
-    """Send mutated requests, and return how often each status came."""
     found: Counter[int] = Counter()
     counting = threading.Lock()
 
@@ -80,7 +79,6 @@ def fuzz(gateway: Gateway, seed: int, requests: int) -> Counter[int]:
 
 
 def held() -> tuple[int, int, int]:
-    """Return the bytes, threads and descriptors of this process."""
     gc.collect()
     process = psutil.Process(os.getpid())
     # The files of the store grow in number with what is kept.

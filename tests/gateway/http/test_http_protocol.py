@@ -257,8 +257,6 @@ class Slow:
 
 
 class Counting(Application):
-    """Counts the requests that were parsed."""
-
     parsed = 0
 
     def find_handler(self, request: Request, *, is_url: bool = False) -> int:

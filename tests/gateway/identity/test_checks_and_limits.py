@@ -258,7 +258,6 @@ def test_payment_details_keep_the_requested_order(wire: Wire) -> None:
 
 
 def last_status(wire: Wire, handset: object) -> int:
-    """Go as far as this phone gets and return the last status."""
     begun = wire.start(DeviceIp=handset.device_ip, CarrierShortCode=handset.carrier_short_code)
     if begun.status:
         return begun.status

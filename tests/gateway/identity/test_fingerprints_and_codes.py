@@ -196,7 +196,6 @@ def test_mismatched_code_client_and_alias_look_the_same(lab: Lab) -> None:
 
 
 def at_once(calls: int, work: Callable[[], Answer]) -> list[Answer]:
-    """Make the same call from many threads, all starting together."""
     barrier, answers = threading.Barrier(calls), []
 
     def run() -> None:

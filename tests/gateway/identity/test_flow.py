@@ -56,7 +56,6 @@ class Walk:
         return self.wire.payment_list(self.pair, **given).status
 
     def reach(self, state: State) -> None:
-        """Bring the phone into a state."""
         ways: dict[State, Callable[[], Any]] = {
             State.NEW: lambda: None,
             State.STARTED: self.begin,
@@ -88,7 +87,6 @@ class Walk:
 
 
 def arrange(walk: Walk, row: Transition) -> None:
-    """Make the fact of the row true."""
     changes: dict[Fact, dict[str, Any]] = {
         Fact.SUSPENDED: {"state": "SUSPENDED"},
         Fact.DEACTIVATED: {"state": "DEACTIVATED"},
@@ -119,7 +117,6 @@ def arrange(walk: Walk, row: Transition) -> None:
 
 
 def perform(walk: Walk, row: Transition) -> int:
-    """Make the call of the row and return the status that it answers."""
     if row.event is Event.START:
         answer = walk.wire.start()
         walk.first = answer.response["VerificationFingerprint"]

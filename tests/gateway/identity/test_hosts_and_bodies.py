@@ -108,11 +108,7 @@ def opened_with(wire: Wire, headers: dict[str, str]) -> int:
 
 @pytest.mark.parametrize(
     "headers",
-    [
-        {"Host": "identity.example"},
-        {"Host": "127.0.0.1"},
-        {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"},
-    ],
+    [{"Host": "identity.example"}, {"Host": "127.0.0.1"}, {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"}],
 )
 def test_public_gateway_simulates_no_phone(make_lab: Any, headers: dict[str, str]) -> None:
     assert opened_with(make_lab(public_url="https://identity.example").wire, headers) == 1001

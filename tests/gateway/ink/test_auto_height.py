@@ -18,7 +18,6 @@ AROUND = 100.0  # pixels
 
 
 def lost_ink(hand: Handwriting, spacing: float) -> float:
-    """Return how many pixels of ink an automatic height cuts off."""
     parameters = Parameters(hand, "png", TEXT, width=300.0, height=None, line_spacing=spacing, random_seed=7)
     page = write_page(parameters)
     strokes = replace(page.strokes, x=page.strokes.x + AROUND, y=page.strokes.y + AROUND)

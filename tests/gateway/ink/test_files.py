@@ -20,7 +20,6 @@ TEXT = "Café Zoë, €14.90 “ok” £3 ½ (Łódź)\n\nПривет, Ελέν
 
 
 def content(pdf: bytes) -> bytes:
-    """Return the page's content stream."""
     return pypdf.PdfReader(io.BytesIO(pdf)).pages[0].get_contents().get_data()
 
 

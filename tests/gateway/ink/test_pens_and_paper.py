@@ -31,12 +31,10 @@ def alpha(done: Handwritten) -> np.ndarray:
 
 
 def scan(done: Handwritten) -> np.ndarray:
-    """Return RGB of a PNG with paper, shape (height, width, 3)."""
     return np.asarray(Image.open(io.BytesIO(done.data)).convert("RGB")).astype(int)
 
 
 def rule_rows(done: Handwritten, columns: slice) -> np.ndarray:
-    """Return the middle of each blue rule in some columns."""
     red, _, blue = scan(done)[:, columns].mean(axis=1).T
     rows = np.nonzero(blue - red > 8)[0]
     return np.array([group.mean() for group in np.split(rows, np.nonzero(np.diff(rows) > 1)[0] + 1)])

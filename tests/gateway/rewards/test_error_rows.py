@@ -60,11 +60,7 @@ BODIES = [
         400,
         error("ambiguous_form", "events", "Send either events (session) or moment_id (moment), not both."),
     ),
-    (
-        body(COMMON),
-        400,
-        error("unknown_form", None, "Send events with a session_start element, or a moment_id."),
-    ),
+    (body(COMMON), 400, error("unknown_form", None, "Send events with a session_start element, or a moment_id.")),
     (b'{"app": {"app_key": "demo-app"}}', 400, error("server_form", "app", NESTED)),
     (body(MOMENT, device={"id": DEVICE}), 400, error("server_form", "device", NESTED)),
     (body(SESSION, events=[]), 400, BAD_EVENTS),

@@ -203,11 +203,8 @@ async def play_on(stores: list[Any], disturb: Callable[[], object], moments: int
     return players
 
 
-def test_cluster_that_reshards_under_moments_loses_nothing() -> None:
-    async def work() -> None:
-        url = fresh_cluster_url().replace("timeout=30", "timeout=5")
-        async with opened(url, url) as stores:
-            key = stores[0].topology.key("rewards", "journal:{rewards}decisions")
-            await play_on(stores, lambda: [move_slot_of(key) for _ in range(2)])
-
-    run(work())
+async def test_cluster_that_reshards_under_moments_loses_nothing() -> None:
+    url = fresh_cluster_url().replace("timeout=30", "timeout=5")
+    async with opened(url, url) as stores:
+        key = stores[0].topology.key("rewards", "journal:{rewards}decisions")
+        await play_on(stores, lambda: [move_slot_of(key) for _ in range(2)])

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 
 import toolkit
-from tests.conftest import raw_call, raw_exchange
-from tests.gateway.routes.test_landing_page import BROWSER, EVIL, KEY, NOT_FOUND, page_of
+from tests.conftest import raw_call
+from tests.gateway.routes.test_landing_page import EVIL, KEY, NOT_FOUND, page_of
 from toolkit_gateway import Gateway
 
 
@@ -72,9 +72,3 @@ def test_static_files_are_cached_until_they_change(gateway: Gateway) -> None:
 @pytest.mark.parametrize("path", ["/static/0/nothing.js", "/static/0/..%2Fapp.py", "/static/x", "/static/0/a/b"])
 def test_unknown_static_file_is_404(path: str, gateway: Gateway) -> None:
     assert raw_call(gateway.base_url, "GET", path).status == 404
-
-
-@pytest.mark.parametrize("path", ["/follow/kitchen", "/static/0/page.css"])
-def test_a_foreign_host_name_is_refused(path: str, gateway: Gateway) -> None:
-    request = f"GET {path} HTTP/1.1\r\nHost: evil.example\r\nAccept: {BROWSER}\r\nConnection: close\r\n\r\n"
-    assert raw_exchange(gateway.base_url, request.encode()).startswith(b"HTTP/1.1 421 ")

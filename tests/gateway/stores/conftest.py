@@ -48,14 +48,11 @@ Hook = Callable[[str, Callable[..., object]], None]
 
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> Hook:
-    """Return a function that sets a hook of every RocksDB that is opened in this test."""
     monkeypatch.setattr(embedded_database, "Rdict", HookedRdict)
     return lambda name, call: monkeypatch.setattr(HookedRdict, name, staticmethod(call))
 
 
 def fail_once(hook: Hook, name: str) -> None:
-    """Let the next call of a hook fail."""
-
     def fail() -> None:
         hook(name, _do_nothing)
         raise OSError("IO error: sync failed")

@@ -1,16 +1,17 @@
-"""Redis stores that a test opens, several in one event loop, as several gateways would."""
+"""Stores that a test opens: an embedded one, or several on Redis in one event loop, as several gateways would."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import Entry, NewEntry, Subscriber
+from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.redis.journals import RedisJournals
 from toolkit_gateway.stores.redis.store import RedisStore
 
@@ -35,6 +36,29 @@ async def opened(*urls: str, clock: Callable[[], int] = now) -> AsyncIterator[li
         await asyncio.gather(*(store.close() for store in stores))
 
 
+@asynccontextmanager
+async def opened_store(folder: Path | None, clock: Callable[[], int] = lambda: 0) -> AsyncIterator[EmbeddedStore]:
+    """Open an embedded store."""
+    store = EmbeddedStore(folder, clock)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def with_store(
+    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], clock: Callable[[], int] = lambda: 0
+) -> Any:
+    """Open an embedded store in an event loop that ends with the work."""
+
+    async def run() -> Any:
+        async with opened_store(folder, clock) as store:
+            return await work(store)
+
+    return asyncio.run(run())
+
+
 def run(work: Awaitable[Any]) -> Any:
     async def bounded() -> Any:
         return await asyncio.wait_for(work, SECONDS)
@@ -42,18 +66,7 @@ def run(work: Awaitable[Any]) -> Any:
     return asyncio.run(bounded())
 
 
-def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run a test that is a coroutine function in an event loop."""
-
-    @functools.wraps(test)
-    def run_test(*arguments: Any, **fixtures: Any) -> None:
-        run(test(*arguments, **fixtures))
-
-    return run_test
-
-
 async def until(condition: Callable[[], object], otherwise: Callable[[], object] = lambda: "") -> None:
-    """Wait until the condition holds."""
     deadline = time.monotonic() + _A_WAIT
     while not condition():
         assert time.monotonic() < deadline, f"it did not come about in time: {otherwise()}"
@@ -61,7 +74,6 @@ async def until(condition: Callable[[], object], otherwise: Callable[[], object]
 
 
 async def persist(call: Callable[[], Awaitable[Any]]) -> Any:
-    """Call again until the store is back."""
     deadline = time.monotonic() + _A_WAIT
     while True:
         try:
@@ -98,7 +110,6 @@ async def follow_as_a_thing_does(store: RedisStore, name: str) -> list[Entry]:
 
 
 def place_of(store: RedisStore, name: str) -> tuple[str, bytes]:
-    """Return the hash tag and the key of a journal."""
     journals = store.journals
     assert isinstance(journals, RedisJournals)
     return journals.tag_and_stream(name)

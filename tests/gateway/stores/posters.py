@@ -34,7 +34,6 @@ class Poster:
         self._lines_a_batch = lines_a_batch
 
     async def run(self, is_enough: Callable[[], bool]) -> None:
-        """Post until it is enough."""
         batch = 0
         while not is_enough():
             texts = [f"{self.who} {batch} {part}" for part in range(self._lines_a_batch)]

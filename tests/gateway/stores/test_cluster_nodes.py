@@ -71,7 +71,6 @@ def test_restarted_node_has_all_acknowledged_entries(victim: int) -> None:
 
 @pytest.fixture
 def six() -> Iterator[list[RedisServer]]:
-    """Three masters and a replica of each."""
     settings = {"cluster_node_timeout": 1500, "cluster_replica_validity_factor": 0, "repl_diskless_sync_delay": 0}
     # Only once it was told something is a replica known to all.
     with cluster_of(6, repl_ping_replica_period=1, **settings) as nodes:

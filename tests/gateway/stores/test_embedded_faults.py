@@ -23,7 +23,8 @@ from rocksdict import AccessType, Options, Rdict
 
 from tests.conftest import ROOT, raw_call
 from tests.gateway.stores.conftest import Hook, fail_once
-from tests.gateway.stores.test_embedded_store import ids, line, until_it_writes, with_store
+from tests.gateway.stores.opened_stores import opened_store, with_store
+from tests.gateway.stores.test_embedded_store import ids, line, until_it_writes
 from tests.gateway_process import GatewayProcess
 from tests.kept_folder import kept_contents
 from tests.mail_server import eventually
@@ -291,8 +292,8 @@ def damaged_table(tmp_path: Path) -> Path:
     return table
 
 
-def test_damaged_table_found_at_run_time_is_named(damaged_table: Path, hook: Hook) -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_damaged_table_found_at_run_time_is_named(damaged_table: Path, hook: Hook) -> None:
+    async with opened_store(damaged_table.parents[1]) as store:
         with pytest.raises(StoreUnavailable, match=f"damaged.*{damaged_table.name}") as error:
             await store.journals.after("a", 0)
         (entry,) = await store.journals.append("b", [line("others are not affected")])
@@ -303,5 +304,3 @@ def test_damaged_table_found_at_run_time_is_named(damaged_table: Path, hook: Hoo
             await store.journals.append("b", [line("lost")])
         await store.journals.append("b", [line("at once")])
         assert error.value
-
-    with_store(damaged_table.parents[1], work)

@@ -17,26 +17,13 @@ from typing import Any
 import pytest
 
 from tests.gateway.stores.conftest import Hook, fail_once
+from tests.gateway.stores.opened_stores import opened_store, with_store
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.dweets.stored_days import StoredRange
 from toolkit_gateway.dweets.things import Things, journal_of
 from toolkit_gateway.stores import CompareAndSet, Entry, NewEntry, embedded_journals
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.embedded_database import Database
-
-
-def with_store(
-    folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: Callable[[], int] = lambda: 0
-) -> Any:
-    async def run() -> Any:
-        store = EmbeddedStore(folder, now)
-        await store.open()
-        try:
-            return await asyncio.wait_for(work(store), 60)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
 
 
 def on_disk(test: Callable[..., Awaitable[None]]) -> Any:
@@ -193,8 +180,8 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path, hook: Hook) -> No
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
-    async def work(store: EmbeddedStore) -> None:
+async def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> None:
+    async with opened_store(tmp_path if on_disk else None) as store:
         heard: list[int] = []
         store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
         before = store.records.put("s", "before", b"1")
@@ -216,8 +203,6 @@ def test_bad_request_does_not_fail_its_batch(tmp_path: Path, on_disk: bool) -> N
         assert (outcomes[3], outcomes[6], heard) == (1, True, [1])
         assert await store.records.scan("s") == {"before": b"1", "after": b"1", "n": b"1"}
         assert ids(await store.journals.last("a", 10)) == ["x"]
-
-    with_store(tmp_path if on_disk else None, work)
 
 
 @pytest.fixture
@@ -534,11 +519,9 @@ def test_entry_of_a_megabyte_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["records", "ephemeral"])
-def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> None:
+async def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> None:
     now = 0
-
-    async def fill(store: EmbeddedStore) -> None:
-        nonlocal now
+    async with opened_store(None if part == "ephemeral" else tmp_path, lambda: now) as store:
         records = getattr(store, part)
         await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
         await records.put("old", "stays", b"x")
@@ -551,8 +534,6 @@ def test_expired_records_are_removed_eventually(tmp_path: Path, part: str) -> No
             await asyncio.sleep(0.01)
         assert await records.scan("old") == {"stays": b"x"}
         assert len(await records.scan("new")) == 10
-
-    with_store(None if part == "ephemeral" else tmp_path, fill, lambda: now)
 
 
 @on_disk

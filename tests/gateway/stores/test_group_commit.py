@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from tests.gateway.stores.opened_stores import in_loop
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores.group_commit import GroupCommit
 
@@ -23,8 +22,6 @@ class Item:
 
 
 class Disk:
-    """Writes a batch when the test says so."""
-
     def __init__(self) -> None:
         self.commits: GroupCommit[Item] = GroupCommit(self._write)
         self.batches: list[list[int]] = []
@@ -53,7 +50,6 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-@in_loop
 async def test_items_during_a_write_form_the_next_batch() -> None:
     disk = Disk()
     disk.add(0, 1, 2)
@@ -71,7 +67,6 @@ async def test_items_during_a_write_form_the_next_batch() -> None:
     assert disk.batches[2:] == [[6]], "it starts again after a rest"
 
 
-@in_loop
 async def test_failed_batch_fails_its_items_only() -> None:
     disk = Disk()
     failed = disk.add(0, 1)
@@ -86,8 +81,7 @@ async def test_failed_batch_fails_its_items_only() -> None:
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
-@in_loop
-async def test_close_refuses_items_and_writes_what_waits(batches: int) -> None:
+async def test_close_refuses_new_items_but_writes_queued_ones(batches: int) -> None:
     disk, items = Disk(), []
     for number in range(batches):
         items += disk.add(number)

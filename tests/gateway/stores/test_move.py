@@ -49,7 +49,6 @@ def fill(folder: Path, things: list[str] = THINGS, dweets: int = 30) -> tuple[di
 
 
 def state(gateway: Gateway, keys: dict[str, str]) -> dict[str, pd.DataFrame]:
-    """Return all that a user can see of a gateway."""
     tk, operator = toolkit.connect(gateway), operator_of(gateway)
     frames = {thing: tk.dweets.history(thing) for thing in THINGS}
     return {
@@ -147,10 +146,7 @@ def other_move(url: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("prepare", "message"),
-    [
-        (other_data, "is not empty: it has the key"),
-        (other_move, "has an unfinished move of another folder"),
-    ],
+    [(other_data, "is not empty: it has the key"), (other_move, "has an unfinished move of another folder")],
 )
 def test_a_target_in_use_is_refused(tmp_path: Path, prepare: Callable[[str, Path], None], message: str) -> None:
     folder, url = tmp_path / "mine", fresh_url()

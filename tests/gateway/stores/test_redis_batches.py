@@ -12,7 +12,6 @@ import redis
 
 from tests.gateway.stores.opened_stores import (
     follow_as_a_thing_does,
-    in_loop,
     line,
     numbers,
     opened,
@@ -53,7 +52,6 @@ async def leave() -> None:
 
 
 @pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
-@in_loop
 async def test_posts_at_once_are_one_script_call_per_hash_tag(fresh: Callable[[], str]) -> None:
     names = [str(number) for number in range(THINGS)]
     servers = [shared_server()] if fresh is fresh_url else shared_cluster()
@@ -66,7 +64,6 @@ async def test_posts_at_once_are_one_script_call_per_hash_tag(fresh: Callable[[]
         assert numbers(entries) == [2, 3] * THINGS
 
 
-@in_loop
 async def test_large_appends_at_once_are_several_script_calls() -> None:
     # Each call has a separate deadline, and other clients of the server get their turn in between.
     async with opened(fresh_url()) as (store,):
@@ -80,7 +77,6 @@ async def test_large_appends_at_once_are_several_script_calls() -> None:
         assert [numbers(part)[0] for part in entries] == [n // 3 * 1_000 + 1 for n in range(20)]
 
 
-@in_loop
 async def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> None:
     """It knows them from the response; the message of its own append tells it nothing new."""
     async with opened(f"{server.url}?timeout=30") as (store,):
@@ -96,7 +92,6 @@ async def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer
             assert calls_of(client, "spublish") - before[1] < 300, "one message for each batch"
 
 
-@in_loop
 async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> None:
     async with opened(server.url) as (store,):
         for second in range(11):
@@ -107,7 +102,6 @@ async def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServe
             assert calls_of(client, "zadd") == 3
 
 
-@in_loop
 async def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> None:
     async with opened(server.url) as (store,):
         await store.journals.append("a", [line("1")])
@@ -118,7 +112,6 @@ async def test_names_are_indexed_again_after_data_loss(server: RedisServer) -> N
         assert await store.journals.names("", 9) == ["a"]
 
 
-@in_loop
 async def test_appends_keep_their_order_after_script_flush(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=30") as (store,):
         heard = await follow_as_a_thing_does(store, "a")
@@ -135,7 +128,6 @@ async def test_appends_keep_their_order_after_script_flush(server: RedisServer) 
         assert await store.records.get("s", "k") == b"19"
 
 
-@in_loop
 async def test_batch_lost_with_its_server_is_outcome_unknown(server: RedisServer) -> None:
     """What was sent may have been done; what waited for the next batch was not."""
     async with opened(f"{server.url}?timeout=30") as (store,):
@@ -151,7 +143,6 @@ async def test_batch_lost_with_its_server_is_outcome_unknown(server: RedisServer
         assert (await persist(lambda: store.journals.append("a", [line("back")])))[0].data == b"back"
 
 
-@in_loop
 async def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=30") as (store,):
         await store.journals.append("a", [line("first")])
@@ -169,7 +160,6 @@ async def test_bytes_in_flight_count_as_queued(server: RedisServer) -> None:
         assert not [call for call in calls if call not in accepted and call.exception() is None]
 
 
-@in_loop
 async def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=60&replicas=1") as (store,):
         with server.client() as client:
@@ -183,7 +173,6 @@ async def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> N
                     await append
 
 
-@in_loop
 async def test_watchers_see_a_change_whose_response_was_an_error(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=1&replicas=1") as (store,):
         seen: dict[str, bytes | None] = {}
@@ -200,7 +189,6 @@ def blocked(client: redis.Redis) -> list[str]:
     return [other["id"] for other in clients if "b" in other["flags"]]
 
 
-@in_loop
 async def test_unreadable_message_ends_no_subscription(server: RedisServer) -> None:
     async with opened(server.url, server.url) as (store, other):
         heard = await follow_as_a_thing_does(store, "a")

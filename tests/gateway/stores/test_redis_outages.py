@@ -19,7 +19,6 @@ import redis
 from tests.conftest import ROOT
 from tests.gateway.stores.opened_stores import (
     follow_as_a_thing_does,
-    in_loop,
     line,
     numbers,
     opened,
@@ -65,7 +64,6 @@ async def until_told(store: RedisStore) -> None:
         await store.records.get("s", "k")
 
 
-@in_loop
 async def test_calls_to_a_redis_that_hangs_end_in_time(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=1") as (store,):
         await persist(lambda: store.records.put("s", "k", b"kept"))
@@ -83,7 +81,6 @@ async def test_calls_to_a_redis_that_hangs_end_in_time(server: RedisServer) -> N
         assert entry.sequence <= 2
 
 
-@in_loop
 async def test_unreachable_redis_fails_at_once_and_reconnects(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=30") as (store,):
         await store.records.put("s", "k", b"kept")
@@ -147,7 +144,6 @@ def become_master(client: redis.Redis) -> None:
     ],
     ids=["replica", "memory", "replicas", "disk", "write", "scripts"],
 )
-@in_loop
 async def test_redis_that_refuses_writes_changes_nothing(change: Any, advice: str) -> None:
     refuse, allow = change
     async with opened(fresh_url()) as (store,):
@@ -166,7 +162,6 @@ async def test_redis_that_refuses_writes_changes_nothing(change: Any, advice: st
         assert entry.sequence == 1
 
 
-@in_loop
 async def test_loading_redis_is_reported_and_used_once_loaded() -> None:
     # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
     with RedisServer(appendonly="yes", key_load_delay=500) as server:
@@ -192,7 +187,6 @@ async def test_loading_redis_is_reported_and_used_once_loaded() -> None:
     assert any("is loading the dataset" in refusal for refusal in refusals), refusals
 
 
-@in_loop
 async def test_write_without_its_replicas_is_reported() -> None:
     async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
         heard: list[Any] = []
@@ -203,7 +197,6 @@ async def test_write_without_its_replicas_is_reported() -> None:
         assert await store.journals.last("a", 1) == heard, "reading asks no replica"
 
 
-@in_loop
 async def test_kill_and_restart_under_load_loses_nothing(server: RedisServer) -> None:
     """With `appendfsync always` nothing acknowledged is lost, nothing is there twice, and listeners hear it all."""
     async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
@@ -268,7 +261,7 @@ class TestTheStart:
         ],
         ids=["no server", "no sentinels", "no cluster", "node of a cluster", "no node of a cluster"],
     )
-    def test_of_what_is_not_there_or_of_another_kind(self, url_of: Callable[[], str], message: str) -> None:
+    def test_missing_or_unsuitable_server_is_refused(self, url_of: Callable[[], str], message: str) -> None:
         with pytest.raises(StoreUnavailable, match=message):
             run(_open(url_of()))
 
@@ -339,7 +332,6 @@ async def _open(url: str) -> None:
         pass
 
 
-@in_loop
 async def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
     async with opened(f"{server.url}?timeout=1") as (store,):
         server.pause()

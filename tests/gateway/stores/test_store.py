@@ -148,7 +148,7 @@ async def test_subscriber_is_called_before_append_returns(store: Store) -> None:
 
 
 @with_store
-async def test_follower_that_ends_or_fails_hinders_no_other(store: Store) -> None:
+async def test_failing_subscriber_does_not_affect_others(store: Store) -> None:
     heard: list[Entry] = []
     complaints: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
@@ -207,9 +207,7 @@ class TestRecords:
         assert await records.increment("s", "k") == 31
 
     @with_store
-    async def test_count_keeps_its_first_expiry_and_starts_again(
-        self, store: Store, on_store: StoreBench, part: str
-    ) -> None:
+    async def test_counter_restarts_after_its_first_expiry(self, store: Store, on_store: StoreBench, part: str) -> None:
         records: Records = getattr(store, part)
         start = on_store.clock.at
         assert await records.increment("s", "k", 2, start + 10) == 1
@@ -229,7 +227,7 @@ class TestRecords:
 
     @pytest.mark.parametrize("before", [b"secret", None])
     @with_store
-    async def test_of_many_swaps_one_wins(self, store: Store, part: str, before: bytes | None) -> None:
+    async def test_one_of_many_compare_and_sets_wins(self, store: Store, part: str, before: bytes | None) -> None:
         records: Records = getattr(store, part)
         if before is not None:
             await records.put("s", "k", before)
@@ -239,7 +237,7 @@ class TestRecords:
         assert await records.get("s", "k") == new[won.index(True)]
 
     @with_store
-    async def test_watchers_see_each_change_before_its_caller(self, store: Store, part: str) -> None:
+    async def test_watchers_see_each_change_before_the_caller(self, store: Store, part: str) -> None:
         records: Records = getattr(store, part)
         seen: list[tuple[str, bytes | None]] = []
         await records.put("s", "old", b"0")
@@ -295,7 +293,7 @@ class TestCommit:
     """Changes of several spaces and appends to several journals are made together, or not at all."""
 
     @with_store
-    async def test_checks_changes_and_appends(self, store: Store, on_store: StoreBench) -> None:
+    async def test_commit_checks_changes_and_appends(self, store: Store, on_store: StoreBench) -> None:
         later = on_store.clock.at + 10
         await store.records.put("{t}a", "old", b"0")
         await store.ephemeral.put("{t}a", "k", b"e")
@@ -320,7 +318,7 @@ class TestCommit:
 
     @pytest.mark.parametrize("wrong", [0, 1, 2])
     @with_store
-    async def test_changes_nothing_if_one_value_differs(self, store: Store, wrong: int) -> None:
+    async def test_commit_changes_nothing_if_one_value_differs(self, store: Store, wrong: int) -> None:
         expected: list[dict[str, bytes | None]] = [{"k": None} for _ in range(3)]
         expected[wrong] = {"k": b"not so"}
         changes = [
@@ -334,7 +332,7 @@ class TestCommit:
             assert [await records.scan(space) for space in ("{t}a", "{t}b")] == [{}, {}]
 
     @with_store
-    async def test_of_many_that_expect_the_same_one_wins(self, store: Store) -> None:
+    async def test_one_of_many_equal_commits_wins(self, store: Store) -> None:
         def commit(n: int) -> Future[bool]:
             changes = [CompareAndSet("{t}a", {"k": None}, {"k": b"%d" % n}, is_ephemeral=n % 2 == 0)]
             return store.commit(
@@ -347,7 +345,7 @@ class TestCommit:
         assert await store.records.get("{t}b", "k") == b"%d" % won.index(True)
 
     @with_store
-    async def test_subscribers_see_it_before_its_caller_does(self, store: Store) -> None:
+    async def test_subscribers_see_commits_before_the_caller(self, store: Store) -> None:
         seen: list[object] = []
         for records in (store.records, store.ephemeral):
             await records.subscribe("{t}a", lambda key, value: seen.append((key, value)))
@@ -362,7 +360,7 @@ class TestCommit:
             seen.clear()
 
     @with_store
-    async def test_ephemeral_changes_meanwhile_come_before_or_after(self, store: Store) -> None:
+    async def test_concurrent_ephemeral_changes_are_serialised(self, store: Store) -> None:
         for number in range(20):
             change = CompareAndSet("{t}a", {"k": None}, {"k": b"commit"}, is_ephemeral=True)
             committing = store.commit([change], {"{t}j": drafts("x")})
@@ -381,7 +379,7 @@ class TestCommit:
             await store.commit([CompareAndSet(names[0], {}, {"k": b"1"})], {names[1]: drafts("1")})
 
     @with_store
-    async def test_one_that_cannot_be_encoded_costs_others_nothing(self, store: Store) -> None:
+    async def test_unencodable_commit_does_not_affect_others(self, store: Store) -> None:
         bad = [
             ([CompareAndSet("{t}a", {}, {"k": b"1", "\ud800": b"2"})], {"{t}j": drafts("1")}),
             ([CompareAndSet("{t}a", {}, {"k": b"1"})], {"{t}j": drafts("1"), "{t}\ud800": drafts("2")}),
@@ -396,7 +394,7 @@ class TestCommit:
         assert [texts(await store.journals.last(name, 9)) for name in ("{t}j", "{t}k")] == [[], ["1"]]
 
 
-def test_reopened_store_holds_what_was_acknowledged(on_store: StoreBench) -> None:
+def test_reopened_store_holds_acknowledged_writes(on_store: StoreBench) -> None:
     async def fill(store: Store) -> None:
         await store.journals.append("a", drafts("1", "2"))
         await store.records.put("s", "k", b"1")
@@ -430,17 +428,14 @@ def test_writes_before_the_close_are_committed(on_store: StoreBench) -> None:
     assert on_store(check) == ([str(n) for n in range(50)] if on_store.kind.keeps else [])
 
 
-def test_closed_store_refuses_every_call(on_store: StoreBench) -> None:
-    async def use_closed_store() -> None:
-        store = on_store.kind.make(on_store.folder, on_store.clock)
-        await store.open()
-        await store.close()
-        for call in (
-            lambda: store.journals.append("a", drafts("1")),
-            lambda: store.records.put("s", "k", b"1"),
-            lambda: store.records.get("s", "k"),
-        ):
-            with pytest.raises(StoreUnavailable, match="stopping"):
-                await call()
-
-    asyncio.run(use_closed_store())
+async def test_closed_store_refuses_every_call(on_store: StoreBench) -> None:
+    store = on_store.kind.make(on_store.folder, on_store.clock)
+    await store.open()
+    await store.close()
+    for call in (
+        lambda: store.journals.append("a", drafts("1")),
+        lambda: store.records.put("s", "k", b"1"),
+        lambda: store.records.get("s", "k"),
+    ):
+        with pytest.raises(StoreUnavailable, match="stopping"):
+            await call()

@@ -17,12 +17,10 @@ SECOND = 1_000_000
 
 
 def rows(first: int, last: int, *, every: int = SECOND) -> list[Row]:
-    """Rows with these sequence numbers, both included."""
     return [Row(n, START + n * every, f"id-{n}", json.dumps({"n": n}).encode()) for n in range(first, last + 1)]
 
 
 def contents(*values: object, first: int = 1) -> list[Row]:
-    """Rows with these JSON values."""
     written = [json.dumps(value, ensure_ascii=False).encode() for value in values]
     return [Row(n, START + n * SECOND, None, content) for n, content in enumerate(written, first)]
 

@@ -28,17 +28,7 @@ import psutil
 import pytest
 
 import toolkit
-from tests.commands import (
-    call_lab,
-    called,
-    end,
-    kernel_environment,
-    outcome,
-    run,
-    started,
-    started_lab,
-    url_of,
-)
+from tests.commands import call_lab, called, end, kernel_environment, outcome, run, started, started_lab, url_of
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.kept_folder import kept_contents
 from toolkit_gateway import Gateway

@@ -34,7 +34,6 @@ BLOCKED = "the gateway's usual port is in use on this machine"
 
 @pytest.fixture
 def url(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a gateway, which the commands find in the environment."""
     monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
     return gateway.base_url
 
@@ -66,7 +65,6 @@ def no_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 def piped(arguments: list[str], stdin: bytes, code: int = 0) -> tuple[bytes, str]:
-    """Run a command with this input; return what it wrote to stdout and stderr."""
     done = subprocess.run([*TOOLKIT, *arguments], input=stdin, capture_output=True, timeout=60, check=False)
     assert done.returncode == code, done.stderr
     assert b"Traceback" not in done.stderr
@@ -74,7 +72,6 @@ def piped(arguments: list[str], stdin: bytes, code: int = 0) -> tuple[bytes, str
 
 
 def contents(tk: toolkit.Connection, thing: str) -> list[object]:
-    """Return the contents of a thing in a frame with one column, the oldest first."""
     return tk.dweets.history(thing).iloc[:, 0].tolist()
 
 
@@ -274,8 +271,7 @@ def test_no_dweets_give_an_exit_code(url: str, tk: toolkit.Connection, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--since=yesterday"], ["--since=2026-02-30"], ["--until=soon"], ["--csv=a", "--json"], ["-n", "0"]],
+    "arguments", [["--since=yesterday"], ["--since=2026-02-30"], ["--until=soon"], ["--csv=a", "--json"], ["-n", "0"]]
 )
 def test_an_impossible_history_is_a_usage_error(arguments: list[str], url: str) -> None:
     assert "Error: " in called("history", "kitchen", *arguments, code=2).stderr

@@ -36,7 +36,6 @@ def weather() -> pd.DataFrame:
 
 @pytest.fixture
 def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
-    """Shows two things with a gap of ten days."""
     tk.dweets.post_frame("seattle", weather.head(400).drop(weather.index[100:110]), progress=False)
     tk.dweets.post_frame("tacoma", weather.head(200), progress=False)
     return HistoryExplorer(tk, things=["seattle", "tacoma"], time="date", fields=["temp_max"])
@@ -346,10 +345,7 @@ def test_a_saved_csv_holds_no_formula(tmp_path: Path) -> None:
 COMPLAINTS = {
     "times that are none": (lambda e: setattr(e.start, "value", "last summer"), "Cannot read these times"),
     "a time that pandas reads as none": (lambda e: setattr(e.start, "value", "nan"), "Cannot read these times"),
-    "a file that is none": (
-        lambda e: (setattr(e.file, "value", "x.xlsx"), e.save_button.click()),
-        ".csv or .parquet",
-    ),
+    "a file that is none": (lambda e: (setattr(e.file, "value", "x.xlsx"), e.save_button.click()), ".csv or .parquet"),
     "a folder that is none": (lambda e: (setattr(e.file, "value", "no/x.csv"), e.save_button.click()), "no"),
     "no thing": (lambda e: setattr(e.things, "value", ()), "Choose at least one thing"),
 }

@@ -33,12 +33,10 @@ def no_thread_left() -> Iterator[None]:
 
 
 def rows_of(live: LiveDweets) -> list[list[str]]:
-    """The table of readings, without the rates."""
     return [_CELL.findall(row)[:-1] for row in live.readings.value.split("<tr>")[2:]]
 
 
 def drawings_of(live: LiveDweets, act: Callable[[], object] = lambda: None) -> list[str]:
-    """Note the chart at each drawing."""
     drawings: list[str] = []
 
     def note(_change: object) -> None:

@@ -35,14 +35,12 @@ from toolkit.errors import InvalidArgument
 
 @pytest.fixture(scope="module")
 def weather() -> pd.DataFrame:
-    """Return 1,461 days of Seattle."""
     table = pd.read_csv(ROOT / "data" / "seattle_weather_daily_2012_2015.csv", parse_dates=["date"])
     return table.set_index("date")
 
 
 @pytest.fixture(scope="module")
 def cities() -> pd.DataFrame:
-    """Return a year of hours in two cities."""
     parts = []
     for city in ("seattle", "san_francisco"):
         table = pd.read_csv(ROOT / "data" / f"{city}_temperature_hourly_normals.csv", parse_dates=["date"])

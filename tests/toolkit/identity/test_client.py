@@ -339,8 +339,6 @@ def walk(identity: IdentityClient) -> pd.DataFrame:
 
 @pytest.fixture
 def spoiled_client(hostile: Callable) -> Callable[[str, object], IdentityClient]:
-    """Return the client of a server whose answers are right but for one field."""
-
     def make(name: str, value: object) -> IdentityClient:
         base: list[str] = []
 

@@ -157,7 +157,6 @@ def test_verbose_ipython_traceback_shows_no_secret(verbose: subprocess.Completed
 
 
 def trouble(kind: str) -> tuple[LiteralServer | None, str]:
-    """Return a base URL at which calls fail in one way."""
     if kind == "refused":
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

@@ -263,5 +263,4 @@ def test_every_control_has_an_accessible_name(walkthrough: IdentityWalkthrough) 
 
 
 def words(walkthrough: IdentityWalkthrough) -> str:
-    """Return the words of the sequence diagram."""
     return " ".join(shape["text"] for shape in walkthrough.sequence.drawing["shapes"] if shape["kind"] == "text")

@@ -52,7 +52,6 @@ def columns_of(frame: pd.DataFrame) -> dict[str, str]:
 
 @contextmanager
 def recording_server(answer: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """Answer every request alike, and keep what was sent."""
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

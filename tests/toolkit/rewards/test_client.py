@@ -180,10 +180,7 @@ def test_demo_gateway_has_keys_and_repeats() -> None:
 
 def test_simulation_of_real_decisions_decides_the_same(connected: toolkit.Connection) -> None:
     rules = {"default": {"p": 0.5, "min_gap_s": 0}}
-    with (
-        Gateway(config={"rewards": settings(rules)}) as gateway,
-        toolkit.connect(gateway, credentials=KEYS) as tk,
-    ):
+    with Gateway(config={"rewards": settings(rules)}) as gateway, toolkit.connect(gateway, credentials=KEYS) as tk:
         devices = [tk.rewards.new_device_id("acme") for _ in range(6)]
         for device in devices[:5]:
             tk.rewards.start_session(device)

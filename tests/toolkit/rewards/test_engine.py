@@ -122,10 +122,7 @@ def test_rules_are_walked_in_their_order() -> None:
 
 @pytest.mark.parametrize(
     ("given", "reason"),
-    [
-        ({"rewards": [(NOON - DAY_MS, "run")]}, "REWARDED"),
-        ({"rewards": [(NOON - DAY_MS + 1, "run")]}, "DEVICE_CAP"),
-    ],
+    [({"rewards": [(NOON - DAY_MS, "run")]}, "REWARDED"), ({"rewards": [(NOON - DAY_MS + 1, "run")]}, "DEVICE_CAP")],
 )
 def test_daily_cap_is_a_rolling_day(given: dict[str, Any], reason: str) -> None:
     assert decide({"default": {**OPEN, "per_device_per_day": 1}}, **given).reason == reason
@@ -281,10 +278,7 @@ FEBRUARY = "2026-02-01T00:00:00Z"
         ({"arms_by": "hour"}, "arms_by: expected one of device, moment, got another text"),
         ({"quiet_hours": {"start": "22", "end": "x"}}, "quiet_hours.end: expected a time of the day without a zone"),
         ({"quiet_hours": {"start": "22:00", "end": "07:00", "zone": "Mars"}}, "quiet_hours.zone: expected a time zone"),
-        (
-            {"pacing": {"start": "2026-01-01T00:00:00", "end": FEBRUARY}},
-            "pacing.start: expected a time with date and",
-        ),
+        ({"pacing": {"start": "2026-01-01T00:00:00", "end": FEBRUARY}}, "pacing.start: expected a time with date and"),
         ({"pacing": {"start": FEBRUARY, "end": FEBRUARY}}, "pacing.end: expected a time after start"),
         ({"rewards": [{"id": "a", "title": "A"}] * 2}, "rewards[1].id: the same as rewards[0].id"),
         ({"rewards": {"id": "a"}}, "rewards: expected a list, got a table"),

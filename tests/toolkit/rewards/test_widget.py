@@ -65,17 +65,14 @@ def texts_of(drawing: dict[str, object]) -> list[str]:
 
 
 def texts(explorer: RewardsExplorer) -> list[str]:
-    """Return the words of the charts."""
     return texts_of(explorer.plots.drawing)
 
 
 def inside(widget: ipywidgets.Widget) -> list[ipywidgets.Widget]:
-    """Return a widget and everything in it."""
     return [widget, *(found for child in getattr(widget, "children", ()) for found in inside(child))]
 
 
 def hints(widget: ipywidgets.Widget) -> str:
-    """Return all small letters."""
     pages = [part.value for part in inside(widget) if isinstance(part, ipywidgets.HTML)]
     return "".join(page for page in pages if "toolkit-hint" in page)
 
