@@ -283,7 +283,7 @@ def test_a_time_that_is_none_is_said(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n", time="noon") as live:
         tk.dweets.post("roof", {"n": 1})
         live.wait(1)
-    assert "There is no column &#x27;noon&#x27;" in live.status.value
+    assert "The frame does not have the field &#x27;noon&#x27;" in live.status.value
 
 
 def test_the_rate_is_of_the_last_minute() -> None:
