@@ -300,8 +300,10 @@ class DataWarning(UserWarning):
     """
 
 
-def warn_caller(text: str) -> None:
-    """Issue a DataWarning for the line of the caller's code that called this package."""
+def warn_caller(*texts: str) -> None:
+    """Issue one DataWarning for the line of the caller's code that called this package; none if all texts are empty."""
+    if not (text := "; ".join(filter(None, texts)).replace("?; ", "? ")):
+        return
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("toolkit.", "toolkit_gateway.")):
         level, frame = level + 1, frame.f_back

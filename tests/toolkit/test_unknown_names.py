@@ -226,7 +226,7 @@ def test_an_alert_says_which_fields_it_cannot_find(world: World, locked: toolkit
     with pytest.warns(DataWarning) as warned:
         alert = world.dweets.set_alert("safe", who="a@b.example", condition=condition, key=locked)
     assert str(warned[0].message) == (
-        "no dweet has 2 of 3 fields, such as 'celsisu': did you mean 'celsius'?; the gateway has no mail server, so "
+        "no dweet has 2 of 3 fields, such as 'celsisu': did you mean 'celsius'? the gateway has no mail server, so "
         "mails stay in the outbox: start it with --smtp or Gateway(smtp=...)"
     )
     assert alert["unknown_fields"].tolist() == ["celsisu, position.lon"]
