@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar, Unpack
 import numpy as np
 
 from toolkit.errors import InvalidArgument
-from toolkit.system.nearest_name import nearest_names
+from toolkit.system.nearest_name import nearest_name
 
 CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
@@ -137,8 +137,8 @@ def _argument_fault(
 
 
 def _unknown_keyword_fault(function: Callable[..., Any], name: str, known: Sequence[str]) -> str:
-    near = nearest_names(name, known)
-    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
+    near = nearest_name(name, known)
+    hint = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
     return f"{_name_of(function)}() has no argument {name[:_MAX_SHOWN_CHARACTERS]}: {hint}"
 
 

@@ -298,8 +298,10 @@ class DataWarning(UserWarning):
     """
 
 
-def warn_caller(text: str) -> None:
-    """Issue a DataWarning for the line of the caller's code that called this package."""
+def warn_caller(*texts: str) -> None:
+    """Issue one DataWarning for the line of the caller's code that called this package; none if all texts are empty."""
+    if not (text := "; ".join(filter(None, texts)).replace("?; ", "? ")):
+        return
     import inspect  # seldom needed, and it takes a quarter of the time of `import toolkit`
 
     level, frame = 1, inspect.currentframe()

@@ -77,7 +77,8 @@ def test_forked_process_opens_its_own_connections() -> None:
 
         def do_GET(self) -> None:
             callers.append(self.client_address)
-            body = b'{"this":"succeeded","by":"getting","the":"dweets","with":[]}'
+            dweet = b'{"thing":"kitchen","created":"2026-01-01T00:00:00.000Z","content":{"n":1}}'
+            body = b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % dweet
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -17,7 +17,7 @@ from tests.toolkit.test_wrong_calls import PARTS, World, calls_of
 from toolkit.errors import DataWarning, InvalidArgument, KeyRejected, MalformedRequest, Unreachable
 from toolkit.http_client import HttpSession
 from toolkit.rewards import made_up_moments, simulate
-from toolkit.system.nearest_name import missing_names, nearest_names
+from toolkit.system.nearest_name import missing_names, nearest_name, nearest_names
 
 TIMES = pd.date_range("2026-01-01", periods=12, freq="h", tz="UTC", name="created")
 FRAME = pd.DataFrame({"celsius": np.arange(12.0), "state": "on"}, index=TIMES)
@@ -226,7 +226,7 @@ def test_an_alert_says_which_fields_it_cannot_find(world: World, locked: toolkit
     with pytest.warns(DataWarning) as warned:
         alert = world.dweets.set_alert("safe", who="a@b.example", condition=condition, key=locked)
     assert str(warned[0].message) == (
-        "no dweet has 2 of 3 fields, such as 'celsisu': did you mean 'celsius'?; the gateway has no mail server, so "
+        "no dweet has 2 of 3 fields, such as 'celsisu': did you mean 'celsius'? the gateway has no mail server, so "
         "mails stay in the outbox: start it with --smtp or Gateway(smtp=...)"
     )
     assert alert["unknown_fields"].tolist() == ["celsisu, position.lon"]
@@ -341,6 +341,14 @@ def texts_of(widget: object) -> str:
 def test_the_nearest_name_ignores_case_and_needs_likeness() -> None:
     assert nearest_names("Kitchn", ["KITCHEN", "roof"]) == ["KITCHEN"]
     assert nearest_names("x", ["kitchen"]) == nearest_names("", ["kitchen"]) == nearest_names("kitchen", []) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("lat", "position.lat"), ("colour", "handwriting_color"), ("sizes", "pen_size"), ("on", None), ("", None)],
+)
+def test_a_part_of_a_name_is_near(name: str, nearest: str | None) -> None:
+    assert nearest_name(name, ["position.lat", "handwriting_color", "pen_size"]) == nearest
 
 
 def test_long_names_are_cut_and_many_are_counted() -> None:

@@ -279,7 +279,7 @@ def test_missing_time_column_is_reported(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n", time="noon") as live:
         tk.dweets.post("roof", {"n": 1})
         live.wait(1)
-    assert "There is no column &#x27;noon&#x27;" in live.status.value
+    assert "The frame does not have the field &#x27;noon&#x27;" in live.status.value
 
 
 def test_the_rate_is_of_the_last_minute() -> None:

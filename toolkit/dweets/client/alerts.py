@@ -164,8 +164,7 @@ def _warn_if_useless(condition: str, contents: Sequence[bytes], verdicts: Sequen
             "the condition returned neither a text nor true or false at any dweet; "
             "write it as dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
         )
-    if text := "; ".join(filter(None, problems)):
-        warn_caller(text)
+    warn_caller(*problems)
 
 
 def _which_mail(verdicts: Sequence[Verdict]) -> list[bool]:

@@ -321,9 +321,7 @@ class DweetClient(PublicNames):
         values = {"who": joined_addresses(who), "thing": thing, "condition": condition}
         answer = self._calls.call(wire.SET_ALERT, values, key)
         contents = self._contents_read_by(condition, thing, key)
-        problems = missing_fields_text(condition, contents), KEPT_MAILS if answer.keeps_mails else ""
-        if text := "; ".join(filter(None, problems)):
-            warn_caller(text)
+        warn_caller(missing_fields_text(condition, contents), KEPT_MAILS if answer.keeps_mails else "")
         return alert_frame([answer.data], contents)
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:

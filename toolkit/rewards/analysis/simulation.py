@@ -62,8 +62,7 @@ def simulate(
         raise InvalidArgument("shown and claimed are probabilities, from 0 to 1")
     rules = Configuration.parse(configuration)
     decided = decided_moments(rules, events, trace=trace, shown=shown, claimed=claimed)
-    if unknown := unknown_moments_text(rules, decided):
-        warn_caller(unknown)
+    warn_caller(unknown_moments_text(rules, decided))
     return decided
 
 
