@@ -60,10 +60,9 @@ class ArchiveQueries:
         result = self._thread.submit(self._result, query, files, parameters)
         try:
             return _to_frame(result.result())
-        except BaseException:
-            if not result.cancel() and not result.done():  # Ctrl-C
+        finally:
+            if not result.done() and not result.cancel():  # Ctrl-C
                 self._connection.interrupt()
-            raise
 
     def _result(
         self, query: str, files: Sequence[Footer], parameters: Sequence[Any] | Mapping[str, Any] | None

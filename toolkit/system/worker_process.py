@@ -91,6 +91,7 @@ class WorkerProcess:
     def do(self, job: object, seconds: float) -> list[Any]:
         """Return the answers to a job; raise WorkerDied if the child ends or the job takes longer than `seconds`."""
         answers: list[Any] = []
+        is_complete = False
         try:
             process = self._running_process()
             assert process.stdin is not None
@@ -100,14 +101,14 @@ class WorkerProcess:
                 process.stdin.flush()
                 while (answer := self._decoder.decode(_read_message(process.stdout))) is not None:
                     answers.append(answer[0])
+            is_complete = True
         except (EOFError, OSError) as error:
             raise self._death_error(error, answers) from None
         except msgspec.DecodeError as error:  # what it runs has taken it over, or it is a bug
-            self._end_child()
             raise WorkerDied(Death.CRASH, f"its answer is not valid: {error}", answers) from None
-        except BaseException:  # such as KeyboardInterrupt: this child still has answers, which the next job would read
-            self._end_child()
-            raise
+        finally:
+            if not is_complete:  # also after KeyboardInterrupt: the next job would read the answers of this one
+                self._end_child()
         return answers
 
     def kill(self) -> None:
