@@ -25,6 +25,10 @@ LOST = FRAME.set_axis(pd.DatetimeIndex([*TIMES[:-1], pd.NaT], name="created"))
 ARMS = pd.DataFrame({"device": np.arange(30) % 7, "arm": list("ABC") * 10, "visits": np.arange(30.0)})
 RULES = {"rewards": [{"id": "a", "title": "A", "stock": 0}], "moments": {"m": {"arms": {"A": {}, "B": {}}}}}
 MOMENTS = made_up_moments(devices=5, days=2, seed=1).assign(moment_id="m")
+TEXTS = pd.DataFrame({"celsius": ["21.5", "22.5", "n/a"]}, index=TIMES[:3])
+BACKFILLED = FRAME.assign(measured=TIMES - pd.Timedelta(days=9)).set_axis(
+    pd.DatetimeIndex([TIMES[0]] * 12, name="created")
+)
 LONG = "\n".join(["too much"] * 99)
 GUESTS = pd.DataFrame({"name": ["Ada", None, None]})
 
@@ -71,6 +75,12 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
     "dweets/analysis/gaps.py, times": (lambda w: LOST.dweets.gaps(), "1 of 12 rows have no time"),
     "dweets/analysis/gaps.py, values": (lambda w: MISSING.dweets.gaps(), "2 missing values, most of them in 'celsius'"),
     "dweets/analysis/series.py": (lambda w: LOST.dweets.on("created"), "1 of 12 rows have no time"),
+    "dweets/analysis/accessor.py": (
+        lambda w: FRAME[:0].dweets.plot(),
+        "the picture shows no dweets: the frame has 0 rows",
+    ),
+    "dweets/analysis/numeric.py": (lambda w: TEXTS.dweets.numeric(), "1 of 3 values"),
+    "dweets/analysis/time_axis.py": (lambda w: BACKFILLED.dweets.resample("1D"), "use .on\\('measured'\\)"),
     "dweets/client/alerts.py": (
         lambda w: w.dweets.backtest(FRAME, "dweet.x.y > 1"),
         "field 'x.y'.*failed at every dweet",
@@ -122,8 +132,8 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
         "no rules for the moment 'opend_app'",
     ),
 }
-#: Needs a server of somebody else, see `test_client_elsewhere.py`.
-ELSEWHERE = {"dweets/client/reading.py"}
+#: One needs a server of somebody else (`test_client_elsewhere.py`), one warns as `posting.py` does (`test_frame_time.py`).
+ELSEWHERE = {"dweets/client/reading.py", "dweets/frame_time.py"}
 
 
 @pytest.mark.parametrize("name", WARNINGS)

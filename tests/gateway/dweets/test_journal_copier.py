@@ -143,6 +143,7 @@ def test_a_journal_is_recognised_by_the_last_row(
     assert len([record for record in caplog.records if "starts another epoch" in record.message]) == epochs - 1
 
 
+@pytest.mark.filterwarnings("ignore:the archive has no dweet")  # of a thing that the helper also asks for
 def test_an_archive_of_an_earlier_version_is_continued(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tests/toolkit/archive/earlier_archive", tmp_path, dirs_exist_ok=True)
     journal = [

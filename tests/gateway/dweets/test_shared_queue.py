@@ -319,7 +319,7 @@ async def test_the_mail_of_a_dead_gateway_is_taken_over() -> None:
     """A lease ends some time after this gateway has seen it, whatever the clock of the dead gateway said."""
     delivery = Delivery()
     async with store_at() as store:
-        await put(store, replace(MAIL, lease="dead", due=10**15, attempts=1))
+        await put(store, replace(MAIL, lease="dead", due=2 * 10**14, attempts=1))
         async with queues(store, delivery, mail_lease=0.05):
             await until(lambda: has_states(store, "sent"))
             assert delivery.mails == [MAIL.id]
@@ -373,7 +373,7 @@ async def test_back_off_grows_and_outlives_a_restart() -> None:
         clock.at = mail.due
         async with queues(store, Delivery(), clock=clock):
             await until(lambda: has_states(store, "sent"))
-        await put(store, replace(MAIL, attempts=1, due=10**15))
+        await put(store, replace(MAIL, attempts=1, due=2 * 10**14))
         async with queues(store, Delivery(), mail_waits=(0.05,), clock=clock):
             await until(lambda: has_states(store, "sent"))
 

@@ -99,7 +99,8 @@ def test_a_taken_name_asks_for_another(tk: toolkit.Connection, tmp_path: Path, t
         toolkit.Archive(tmp_path).add_frame("roof", frame)
     with pytest.raises(InvalidArgument, match="no column 'at' and no DatetimeIndex; its columns are n"):
         tk.dweets.post_frame(thing, pd.DataFrame({"n": [1]}), time="at")
-    assert tk.dweets.history(thing).empty
+    with pytest.warns(DataWarning, match="the gateway has no dweet"):
+        assert tk.dweets.history(thing).empty
 
 
 def test_a_column_can_be_the_time(tk: toolkit.Connection, tmp_path: Path, thing: str) -> None:

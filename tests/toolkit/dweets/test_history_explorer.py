@@ -233,7 +233,7 @@ def test_a_comparison_is_suggested_with_a_number() -> None:
 def test_stored_day_replaces_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
     with toolkit.connect(demo) as tk:
         tk.dweets.post_frame("seattle", weather, progress=False)
-        explorer = HistoryExplorer(tk, things=["seattle"])
+        explorer = HistoryExplorer(tk, things=["seattle"], time="date")
         assert len(explorer.frame) == 500
         explorer.day.value = "2026-01-01"
         assert len(explorer.frame) == 1461
@@ -242,25 +242,10 @@ def test_stored_day_replaces_the_last_500(demo: Gateway, weather: pd.DataFrame) 
         assert explorer.frame.empty
         explorer.day.value = "2026-01-01"
         assert len(explorer.frame) == 1461
-        assert explorer.time.value == "created"
+        assert explorer.time.value == "date"
         explorer.day.value = "yesterday"
         assert "Date must be YYYY-MM-DD" in explorer.status.value
         assert explorer.error is not None
-
-
-def test_a_stored_day_is_one_of_the_chosen_time(demo: Gateway, weather: pd.DataFrame) -> None:
-    with toolkit.connect(demo) as tk:
-        tk.dweets.post_frame("seattle", weather, progress=False)
-        explorer = HistoryExplorer(tk, things=["seattle"], time="date", day="2012-07-04")
-        assert explorer.frame.index.tolist() == [pd.Timestamp("2012-07-04")]
-        assert "since='2012-07-04', until='2012-07-05', time='date'" in explorer.code()
-        explorer.day.value = "2026-01-01"
-        assert explorer.frame.empty
-        explorer.time.value = "created"
-        assert len(explorer.frame) == 1461
-        explorer.day.value = ""
-        explorer.time.value = "date"
-        assert len(explorer.frame) == 500
 
 
 def test_reload_reads_new_dweets_and_new_things(tk: toolkit.Connection) -> None:

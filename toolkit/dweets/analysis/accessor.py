@@ -181,7 +181,7 @@ class DweetAccessor:
 def _reason_for_no_values(chosen: ChosenColumns) -> str:
     """Return, and warn, why a picture of the chosen columns is empty; "" if it is not."""
     if not len(chosen.frame):
-        reason, advice = "no dweets", "the frame has no rows"
+        reason, advice = "no dweets", "the frame has 0 rows"
     elif not chosen.names:
         reason, advice = "no numbers", "no column holds numbers; texts such as '21,5 °C' need frame.dweets.numeric()"
     elif not chosen.frame[chosen.names].notna().to_numpy().any():

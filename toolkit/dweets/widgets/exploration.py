@@ -17,7 +17,6 @@ from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
-from toolkit.dweets.field_names import CREATED
 from toolkit.errors import InvalidArgument, counted
 from toolkit.widgets.base import is_connection
 
@@ -84,32 +83,31 @@ class HistorySource:
         archived_things = self._client.things()
         return int(archived_things.loc[archived_things["thing"].isin(things), "dweets"].sum())
 
-    def read(self, things: Sequence[str], day: str = "", time: str | None = None) -> pd.DataFrame:
-        """Return the history of these things: of a day (UTC) of `time`, or the last 500 dweets (of an archive, all)."""
+    def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
+        """Return the history of these things: of a day (UTC), or else the last 500 dweets (of an archive, all)."""
         if not things and (self.is_live or self.names()):
             raise InvalidArgument("choose at least one thing")
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if things else self._frame
-        named, options = self._arguments(things, day, time)
+        named, options = self._arguments(things, day)
         history: pd.DataFrame = self._client.history(named, **options, **self._key)
         return history
 
-    def code(self, things: Sequence[str], day: str = "", time: str | None = None) -> str:
+    def code(self, things: Sequence[str], day: str = "") -> str:
         """Return the Python code of `read`, with the variable ``tk``, ``archive`` or ``frame`` of a notebook."""
         if not self.is_live:
             return f"frame[frame['thing'].isin({list(things)})]" if things else "frame"
-        named, options = self._arguments(things, day, time)
+        named, options = self._arguments(things, day)
         arguments = "".join(f", {option}={value!r}" for option, value in options.items())
         return f"{'archive' if self._is_archive else 'tk.dweets'}.history({named!r}{arguments})"
 
-    def _arguments(self, things: Sequence[str], day: str, time: str | None) -> tuple[str | list[str], dict[str, Any]]:
+    def _arguments(self, things: Sequence[str], day: str) -> tuple[str | list[str], dict[str, Any]]:
         """Return the arguments of the history that `read` reads, except a key."""
         named = things[0] if len(things) == 1 else list(things)
         if not day:
             return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
         until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}"
-        own_time = {} if time in (None, CREATED) else {"time": time}
-        return named, {"since": day, "until": until, **own_time}
+        return named, {"since": day, "until": until}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from toolkit.charts.chart import Chart
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
-from toolkit.dweets.field_names import CREATED
 from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
 from toolkit.dweets.widgets.tables import ResultTables
 from toolkit.errors import InvalidArgument, counted
@@ -58,7 +57,7 @@ class HistoryExplorer(ServiceWidget):
     unit
         The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     day
-        A day (UTC) of the time axis to read instead of the last 500 dweets (of an archive: instead of all dweets).
+        A day (UTC) of arrival to read instead of the last 500 dweets (of an archive: instead of all dweets).
     key
         The key of locked things.
 
@@ -112,8 +111,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
-        #: The things and the day of `_history`, and the field of the day.
-        self._loaded: tuple[tuple[str, ...], str, str | None] = (), "", None
+        self._loaded: tuple[tuple[str, ...], str] = (), ""  # the things and the day of `_history`
         self._show_view()
         with self.working("Loading"):
             self._offer_things()
@@ -142,12 +140,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         return (self._loaded, self._findings.view) == (self._chosen_source, self.view)
 
     @property
-    def _chosen_source(self) -> tuple[tuple[str, ...], str, str | None]:
-        return self.things.value, self.day.value.strip(), self._field_of_day(self.time.value)
-
-    def _field_of_day(self, time: str | None) -> str | None:
-        """Return the field of which a stored day is read; None without a day."""
-        return (time or CREATED) if self.day.value.strip() else None
+    def _chosen_source(self) -> tuple[tuple[str, ...], str]:
+        return self.things.value, self.day.value.strip()
 
     @contextmanager
     def _without_exploring(self) -> Iterator[None]:
@@ -238,12 +232,11 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _load(self, fields: Sequence[str] | None, time: str | None, *, even_if_many: bool = False) -> None:
         """Read the chosen things, offer their time axes and fields, and choose `time` and `fields` if they exist."""
-        things, day, _ = self._chosen_source
-        day_of = self._field_of_day(time or self.time.value)
+        things, day = self._chosen_source
         if (rows := self._source.row_count(things, day)) > _MAX_ROWS_UNASKED and not even_if_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
-        self._history, self._loaded = self._source.read(things, day, day_of), (things, day, day_of)
+        self._history, self._loaded = self._source.read(things, day), (things, day)
         self._drawn = None
         if self._history.empty:
             self._show_view()  # the choices stay, for a later reload
@@ -280,12 +273,8 @@ rows, file, reload_button, download_button, save_button, copy_button
     @in_turn
     def _explore(self, _change: object = None) -> None:
         if not self._quiet:
-            is_other_day = bool(self._chosen_source[1]) and self._loaded[2] != self._chosen_source[2]
             with self.working("Looking"):
-                if is_other_day:  # the same day of another time axis
-                    self._load(self.fields.value, self.time.value)
-                else:
-                    self._show_view()
+                self._show_view()
 
     @in_turn
     def _copy_chart_range(self, change: Any) -> None:  # noqa: ANN401
@@ -306,7 +295,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
-        sentence, view = findings.sentence(*self._loaded[:2]), findings.view
+        sentence, view = findings.sentence(*self._loaded), findings.view
         whole_view = replace(view, start="", end="")
         if whole_view != self._drawn:  # the chart has all times: after a zoom, no data is sent again
             fields, marks, regular = findings.drawn_fields, findings.marks, bool(view.rule)
@@ -324,7 +313,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         with self.showing_errors():
             work()
             if self._is_current:
-                self.say(self._findings.sentence(*self._loaded[:2]))
+                self.say(self._findings.sentence(*self._loaded))
 
     # -- files ------------------------------------------------------------------------------------------------
 
