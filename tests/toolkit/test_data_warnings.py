@@ -132,7 +132,7 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
         "no rules for the moment 'opend_app'",
     ),
 }
-#: One needs a server of somebody else (`test_client_elsewhere.py`), one warns as `posting.py` does (`test_frame_time.py`).
+#: The first needs a server of somebody else (`test_client_elsewhere.py`); for the second see `test_frame_time.py`.
 ELSEWHERE = {"dweets/client/reading.py", "dweets/frame_time.py"}
 
 
