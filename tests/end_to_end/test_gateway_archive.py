@@ -121,8 +121,9 @@ def test_repeated_kills_archive_each_dweet_once(tmp_path: Path) -> None:
     assert numbers(folder, "rest") == list(range(200))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=pytest.mark.timeout(1_800))])
+@pytest.mark.parametrize(
+    ("things", "kills"), [(40, 2), pytest.param(2_000, 10, marks=[pytest.mark.long, pytest.mark.timeout(1_800)])]
+)
 def test_kills_during_posts_to_many_things_lose_nothing(things: int, kills: int, tmp_path: Path) -> None:
     data, folder = tmp_path / "data", tmp_path / "archive"
     options = {"archive": str(folder), "archive_seconds": 0.05}

@@ -138,8 +138,7 @@ def on_disk(folder: Path, check: Callable[[EmbeddedStore], Any]) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.timeout(3_000))])
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3_000)])])
 def test_kills_under_posts_locks_and_moments_lose_nothing(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)
     posters, lockers, players = ([kind(n) for n in range(WORKERS)] for kind in (Poster, Locker, Player))

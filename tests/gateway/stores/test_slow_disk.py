@@ -51,7 +51,7 @@ def contents_in(events: bytes) -> list[Any]:
     return [json.loads(line.removeprefix(b"data: "))["content"] for line in lines]
 
 
-@pytest.mark.parametrize("milliseconds", [20, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("milliseconds", [20, 500])
 def test_slow_syncs_close_no_connection_and_lose_nothing(
     tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch, milliseconds: int
 ) -> None:
