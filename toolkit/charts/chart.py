@@ -10,6 +10,7 @@ import anywidget
 import numpy as np
 import pandas as pd
 import traitlets
+from PIL import Image
 
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
@@ -176,7 +177,12 @@ class Chart(anywidget.AnyWidget):
         shown = self._figure.of_things(things)
         figure = chart_figure(shown, visible_range=self.visible_range, empty=self._empty)
         file = BytesIO()
-        figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
+        if kind == "svg":
+            figure.savefig(file, format="svg", metadata={"Date": None})
+        else:  # in a palette, a picture has a third of the bytes
+            drawn = BytesIO()
+            figure.savefig(drawn, format="png", dpi=96)
+            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, "PNG")
         return file.getvalue()
 
     def save(self, path: str | Path) -> None:
@@ -196,6 +202,10 @@ class Chart(anywidget.AnyWidget):
         options = self._options | {"empty": self._empty}
         return SavedFigure(self._figure, options, self.visible_range, tables)
 
+    def saved_html(self, picture: bytes, summary: str = "", tables: Mapping[str, pd.DataFrame] | None = None) -> str:
+        """Return the saved chart as the output of a notebook, with this picture for pages without scripts."""
+        return output_html(self.saved(tables), picture, summary or repr(self))
+
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._figure.lines)) if hasattr(self, "_figure") else ""
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
@@ -204,9 +214,9 @@ class Chart(anywidget.AnyWidget):
         """Return the widget; for pages without a kernel the saved chart, a picture and a text."""
         data, metadata = super()._repr_mimebundle_() or ({}, {})
         picture = self.png()
-        html = output_html(self.saved(), picture, repr(self))
         encoded = base64.b64encode(picture).decode("ascii")
-        return data | {"text/html": html, "image/png": encoded, "text/plain": repr(self)}, metadata
+        shown = {"text/html": self.saved_html(picture), "image/png": encoded, "text/plain": repr(self)}
+        return data | shown, metadata
 
 
 def _line_message(line: Line, pieces: int | None) -> dict[str, Any]:

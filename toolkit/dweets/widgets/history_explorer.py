@@ -16,11 +16,12 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
+from toolkit.charts.saved import save_page
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
 from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
-from toolkit.dweets.widgets.tables import ResultTables
+from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
 from toolkit.widgets.base import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
@@ -39,7 +40,7 @@ _CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
 @checked_arguments
 class HistoryExplorer(ServiceWidget):
-    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
+    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps, outliers and level shifts.
 
     A zoom of the chart sets *From* and *To*, and *From* and *To* zoom the chart.
 
@@ -63,12 +64,12 @@ class HistoryExplorer(ServiceWidget):
 
     Attributes
     ----------
-    frame, statistics, gaps, outliers : pandas.DataFrame
+    frame, statistics, gaps, outliers, shifts : pandas.DataFrame
         The tables that are shown; observe these traits to get every change.
     chart : toolkit.charts.chart.Chart
         The chart; ``chart.visible_range`` is the range that is shown.
-    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, shown_table, \
-rows, file, reload_button, download_button, save_button, copy_button
+    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, \
+mark_shifts, shown_table, rows, file, reload_button, download_button, save_button, copy_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
     Examples
@@ -84,6 +85,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     statistics = traitlets.Instance(pd.DataFrame)
     gaps = traitlets.Instance(pd.DataFrame)
     outliers = traitlets.Instance(pd.DataFrame)
+    shifts = traitlets.Instance(pd.DataFrame)
 
     def __init__(
         self,
@@ -128,6 +130,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
             threshold=self._threshold if self.mark_outliers.value else math.inf,
+            shifts=self.mark_shifts.value,
         )
 
     @property
@@ -173,6 +176,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.threshold = _factor(
             "spread", 6.7, 0.1, "A value this many robust standard deviations off is an outlier; tick Outliers first"
         )
+        words = "Mark readings at another level for a while, as of a sensor that reports °F for some hours"
+        self.mark_shifts = check_box("Level shifts", False, width="8em", tip=words)
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -199,7 +204,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             control.layout.display = None if self._source.is_live else "none"
         gaps = ipywidgets.HBox((self.mark_gaps, self.gap_factor))
         outliers = ipywidgets.HBox((self.mark_outliers, self.threshold))
-        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
+        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers, self.mark_shifts)
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
         results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
@@ -210,7 +215,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             control.observe(lambda _change: self._reload(), "value")
         self.threshold.observe(lambda _change: self._set_threshold_automatic(self._quiet), "value")
         self.mark_outliers.observe(lambda _change: self._set_threshold_automatic(True), "value")
-        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
+        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold", "mark_shifts"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
         self.file.observe(lambda _change: self.save_button.set_trait("description", _SAVE), "value")
@@ -291,7 +296,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _show_view(self, *, zoomed: bool = False) -> None:
         self._findings = findings = explore(self._history, self.view)
         with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
+            self.frame, self.statistics, self.gaps, self.outliers, self.shifts = findings[:5]
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
@@ -319,7 +324,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def code(self) -> str:
         """Return the Python code that computes and draws the shown frame."""
-        return self._findings.code(self._source.code(*self._loaded))
+        return self._findings.code(self._source.code(*self._loaded), self._unit)
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
@@ -353,9 +358,26 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.shown_table.value = "Code"
             self.say("Copied. If the browser does not allow it, select the code below.")
 
+    def save(self, path: str | Path) -> None:
+        """Write what is shown to an HTML file that works without a kernel and without a network: chart, rows, tables.
+
+        Its rows are those in the visible range of the chart, to filter and to sort.
+
+        Examples
+        --------
+        >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+        >>> explorer = HistoryExplorer(frame=pd.DataFrame({"celsius": range(48)}, index=times))
+        >>> explorer.save("week.html")
+        """
+        save_page(path, self.chart.saved(saved_tables(self._findings)), title=Path(path).stem)
+
     def picture(self) -> bytes:
         """Return the chart as PNG."""
         return self.chart.png()
+
+    def saved_html(self, picture: bytes) -> str:
+        """Return the saved explorer as the output of a notebook."""
+        return self.chart.saved_html(picture, self.summary(), saved_tables(self._findings))
 
     def summary(self) -> str:
         """Return a text with the number of rows and the chosen fields."""
