@@ -192,8 +192,10 @@ class Chart(anywidget.AnyWidget):
 
         Examples
         --------
+        >>> from tempfile import TemporaryDirectory
         >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
-        >>> pd.DataFrame({"celsius": range(48)}, index=times).dweets.chart().save("week.html")
+        >>> with TemporaryDirectory() as folder:
+        ...     pd.DataFrame({"celsius": range(48)}, index=times).dweets.chart().save(f"{folder}/week.html")
         """
         save_page(path, self.saved(), title=Path(path).stem)
 

@@ -117,7 +117,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def saved_html(self, picture: bytes) -> str:
         """Return what a saved notebook shows without a kernel: the chart, if there is one, with this picture inside."""
-        chart = getattr(self, "chart", None)
+        chart: Any = getattr(self, "chart", None)
         return chart.saved_html(picture, self.summary()) if hasattr(chart, "saved_html") else ""
 
     def summary(self) -> str:

@@ -147,7 +147,8 @@ def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFra
         row: dict[str, Any] = {"field": field, "count": len(values), "missing": len(frame) - len(values)}
         kind = kind_of(frame[field]) or "number"
         if kind == "number":
-            row |= values.astype("float64").describe()[list(_NUMBER_STATISTICS)].to_dict()
+            described = values.astype("float64").describe()
+            row |= {name: described[name] for name in _NUMBER_STATISTICS}
         elif len(values):
             row["most_frequent"] = str(values.value_counts().idxmax())
             if kind == "boolean":

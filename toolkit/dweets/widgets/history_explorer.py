@@ -365,9 +365,11 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
 
         Examples
         --------
+        >>> from tempfile import TemporaryDirectory
         >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
         >>> explorer = HistoryExplorer(frame=pd.DataFrame({"celsius": range(48)}, index=times))
-        >>> explorer.save("week.html")
+        >>> with TemporaryDirectory() as folder:
+        ...     explorer.save(f"{folder}/week.html")
         """
         save_page(path, self.chart.saved(saved_tables(self._findings)), title=Path(path).stem)
 

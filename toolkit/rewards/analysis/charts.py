@@ -62,7 +62,7 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     is_funnel = {"step", "n", "of_previous"} <= {*result} and result["step"].is_unique
     if not (is_funnel or is_comparison):
         raise InvalidArgument("plot draws the result of funnel or ab; this frame is neither, or has several funnels")
-    axes = pyplot.subplots(figsize=(7.0, 2.6))[1] if ax is None else ax
+    axes = pyplot.subplots(figsize=(7.0, 2.6), layout="constrained")[1] if ax is None else ax
     if is_funnel:
         _draw_funnel(axes, result, title or "Funnel")
         return axes
