@@ -168,20 +168,6 @@ def test_generated_code_reproduces_the_view(explorer: HistoryExplorer, tk: toolk
     assert "resample(&#x27;1W&#x27;" in explorer.table.value
 
 
-def test_level_shifts_are_marked_if_wanted() -> None:
-    values = 20 + 0.3 * (np.arange(200) % 3)
-    values[100:130] = values[100:130] * 1.8 + 32
-    frame = pd.DataFrame({"celsius": values}, pd.date_range("2026-01-01", periods=200, freq="h"))
-    explorer = HistoryExplorer(frame=frame, unit="°C")
-    assert explorer.shifts.empty
-    explorer.mark_shifts.value = True
-    assert "1 level shift" in explorer.status.value
-    assert explorer.shifts["explained_by"].tolist() == ["x 1.8 + 32"]
-    ((_, start, _, field, why),) = explorer.chart.get_state()["_data"]["shifts"]
-    assert (start, field, why) == (pd.Timestamp("2026-01-05 04:00").timestamp(), "celsius", "x 1.8 + 32")
-    assert explorer.code().endswith("shown.dweets.chart(['celsius'], unit='°C')")
-
-
 def test_rows_are_sorted_filtered_and_paged(explorer: HistoryExplorer) -> None:
     explorer.shown_table.value = "Rows"
     rows = explorer.rows

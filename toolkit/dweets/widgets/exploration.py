@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pandas as pd
 
 from toolkit.charts.columns import NUMBERS, chosen_columns, drawable_columns
-from toolkit.charts.series import ChartMarks, Unit
+from toolkit.charts.series import ChartMarks
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
-from toolkit.dweets.analysis.shifts import shifts as find_shifts
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.errors import InvalidArgument, counted
@@ -127,7 +126,6 @@ class View:
     how: Aggregation = "mean"
     gap_factor: float = 1.5
     threshold: float | None = None
-    shifts: bool = False
 
     def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
         """Return the first and the last time of the range, in the zone of these times."""
@@ -153,7 +151,6 @@ class Findings(NamedTuple):
     statistics: pd.DataFrame
     gaps: pd.DataFrame
     outliers: pd.DataFrame
-    shifts: pd.DataFrame
     history: pd.DataFrame
     view: View
     whole: pd.DataFrame
@@ -179,17 +176,16 @@ class Findings(NamedTuple):
         ends = max(start, first), min(end, last)
         return ends if ends[0] < ends[1] and ends != (first, last) else None
 
-    def code(self, source: str, unit: Unit = None) -> str:
+    def code(self, source: str) -> str:
         """Return the Python code that computes and draws the frame; `source` is code for the history."""
         view = self.view
         sort = ".sort_index(kind='stable')" if "thing" in self.whole.columns else ""
         cut = f"{sort}.loc[{view.start or None!r}:{view.end or None!r}]" if view.start or view.end else ""
-        units = f", unit={dict(unit) if isinstance(unit, Mapping) else unit!r}" if unit else ""
         resampled = f".dweets.resample({view.rule!r}, {view.how!r}, {self.drawn_fields})" if view.rule else ""
         return (
             f"history = {source}\n"
             f"shown = history.dweets.on({view.time!r}){resampled}{cut}\n"
-            f"shown.dweets.chart({self.drawn_fields}{units})"
+            f"shown.dweets.chart({self.drawn_fields})"
         )
 
     def sentence(self, things: Sequence[str], day: str) -> str:
@@ -197,8 +193,6 @@ class Findings(NamedTuple):
         if self.frame.empty:
             return _reason_for_no_rows(self, things, day)
         results = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
-        if self.view.shifts:
-            results += f", {counted(len(self.shifts), 'level shift')}"
         if self.without_time:
             results += f" · {counted(self.without_time, 'row')} without a time left out"
         if left_out := [name for name in self.view.fields if name not in self.drawn_fields]:
@@ -220,7 +214,6 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     start, end = view.range_in(timed.index)
     gaps = find_gaps(measured, view.gap_factor)
     outliers = find_outliers(whole, numbers, threshold=view.threshold)
-    shifts = find_shifts(whole if view.shifts else whole.iloc[:0], numbers)
     # Rows of several things are not in order of time, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
@@ -228,11 +221,10 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         series.statistics(frame, [name for name in fields if name in frame.columns]),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
-        shifts[(shifts["end"] > start) & (shifts["start"] < end)],
         history,
         view,
         whole,
-        ChartMarks(gaps, outliers, shifts),
+        ChartMarks(gaps, outliers),
         (start, end),
         len(history) - len(timed),
         left_out,

@@ -40,7 +40,7 @@ _CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
 @checked_arguments
 class HistoryExplorer(ServiceWidget):
-    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps, outliers and level shifts.
+    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
 
     A zoom of the chart sets *From* and *To*, and *From* and *To* zoom the chart.
 
@@ -64,12 +64,12 @@ class HistoryExplorer(ServiceWidget):
 
     Attributes
     ----------
-    frame, statistics, gaps, outliers, shifts : pandas.DataFrame
+    frame, statistics, gaps, outliers : pandas.DataFrame
         The tables that are shown; observe these traits to get every change.
     chart : toolkit.charts.chart.Chart
         The chart; ``chart.visible_range`` is the range that is shown.
-    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, \
-mark_shifts, shown_table, rows, file, reload_button, download_button, save_button, copy_button
+    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, shown_table, \
+rows, file, reload_button, download_button, save_button, copy_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
     Examples
@@ -85,7 +85,6 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
     statistics = traitlets.Instance(pd.DataFrame)
     gaps = traitlets.Instance(pd.DataFrame)
     outliers = traitlets.Instance(pd.DataFrame)
-    shifts = traitlets.Instance(pd.DataFrame)
 
     def __init__(
         self,
@@ -130,7 +129,6 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
             **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
             threshold=self._threshold if self.mark_outliers.value else math.inf,
-            shifts=self.mark_shifts.value,
         )
 
     @property
@@ -176,8 +174,6 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
         self.threshold = _factor(
             "spread", 6.7, 0.1, "A value this many robust standard deviations off is an outlier; tick Outliers first"
         )
-        words = "Mark readings at another level for a while, as of a sensor that reports °F for some hours"
-        self.mark_shifts = check_box("Level shifts", False, width="8em", tip=words)
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -204,7 +200,7 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
             control.layout.display = None if self._source.is_live else "none"
         gaps = ipywidgets.HBox((self.mark_gaps, self.gap_factor))
         outliers = ipywidgets.HBox((self.mark_outliers, self.threshold))
-        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers, self.mark_shifts)
+        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
         results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
@@ -215,7 +211,7 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
             control.observe(lambda _change: self._reload(), "value")
         self.threshold.observe(lambda _change: self._set_threshold_automatic(self._quiet), "value")
         self.mark_outliers.observe(lambda _change: self._set_threshold_automatic(True), "value")
-        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold", "mark_shifts"):
+        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
         self.file.observe(lambda _change: self.save_button.set_trait("description", _SAVE), "value")
@@ -296,7 +292,7 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
     def _show_view(self, *, zoomed: bool = False) -> None:
         self._findings = findings = explore(self._history, self.view)
         with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers, self.shifts = findings[:5]
+            self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
@@ -324,7 +320,7 @@ mark_shifts, shown_table, rows, file, reload_button, download_button, save_butto
 
     def code(self) -> str:
         """Return the Python code that computes and draws the shown frame."""
-        return self._findings.code(self._source.code(*self._loaded), self._unit)
+        return self._findings.code(self._source.code(*self._loaded))
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""

@@ -36,7 +36,6 @@ _TABLE_TOOLTIPS = {
     "Rows": "The rows that are shown, to sort and filter",
     "Gaps": "When nothing came",
     "Outliers": "Values that are far from their neighbours",
-    "Shifts": "Readings at another level for a while",
     "Code": "The Python code that gives what is shown",
 }
 
@@ -67,7 +66,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         elif name == "Statistics":
             self.pane.value = scrolled(_html(statistics_texts(self._findings.statistics)), caption=name)
         else:
-            shown = getattr(self._findings, name.lower())
+            shown = self._findings.gaps if name == "Gaps" else self._findings.outliers
             self.pane.value = scrolled(findings_html(shown), caption=name)
 
 
@@ -161,7 +160,6 @@ def saved_tables(findings: Findings) -> dict[str, pd.DataFrame]:
     """Return the tables of a saved explorer, without those that have no rows."""
     outliers = findings.outliers.reset_index()
     tables = {"Statistics": statistics_texts(findings.statistics), "Gaps": findings.gaps, "Outliers": outliers}
-    tables["Shifts"] = findings.shifts
     return {name: table.head(_MOST_LISTED_ROWS) for name, table in tables.items() if len(table)}
 
 
