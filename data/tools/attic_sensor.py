@@ -1,0 +1,68 @@
+"""Make the data of tutorial 7: three weeks of a sensor with planted faults, and the truth.
+
+Run ``python -m data.tools.attic_sensor``; it writes the same bytes every time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+FOLDER = Path(__file__).resolve().parents[1]
+STEP = pd.Timedelta(minutes=10)
+START, END = pd.Timestamp("2025-10-06"), pd.Timestamp("2025-10-27")
+
+#: What is wrong, and from when to when; the end is the first reading that is right again.
+FAULTS = {
+    "reports °F": (pd.Timestamp("2025-10-09 13:20"), pd.Timestamp("2025-10-09 19:40")),
+    "sends nothing": (pd.Timestamp("2025-10-13 02:00"), pd.Timestamp("2025-10-13 04:00")),
+    "is stuck": (pd.Timestamp("2025-10-17 00:00"), pd.Timestamp("2025-10-18 00:00")),
+    "clock an hour ahead": (pd.Timestamp("2025-10-22 11:00"), END),
+}
+_TEXTS = ["n/a", "err 3", "--"]
+_MANY_TEXTS, _SPIKES = 14, 3
+
+
+def made() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what the sensor sent, indexed by its own clock, and its true readings, both each ten minutes."""
+    chance = np.random.default_rng(20251006)
+    times = pd.date_range(START, END, freq=STEP, inclusive="left", name="measured")
+    hours = np.arange(len(times)) / 6
+    weather = np.cumsum(chance.normal(0, 0.05, len(times)))
+    weather -= np.linspace(0, weather[-1], len(times))
+    celsius = 17 + 4.5 * np.sin((hours - 9) / 24 * 2 * np.pi) + weather + chance.normal(0, 0.08, len(times))
+    humidity = 62 - 1.4 * (celsius - 17) + chance.normal(0, 0.6, len(times))
+    true = pd.DataFrame({"celsius": celsius.round(2), "humidity": humidity.round(1)}, times)
+    sent = true.copy()
+    sent.insert(0, "n", np.arange(1, len(times) + 1))
+    for start, end in [FAULTS["reports °F"]]:
+        during = (times >= start) & (times < end)
+        sent.loc[during, "celsius"] = (sent.loc[during, "celsius"] * 1.8 + 32).round(2)
+    start, end = FAULTS["is stuck"]
+    sent.loc[(times >= start) & (times < end), "celsius"] = sent.loc[start, "celsius"]
+    is_usual = pd.Series(True, times)
+    for start, end in FAULTS.values():
+        is_usual[(times >= start - STEP) & (times <= end) & (end != END)] = False
+    places = chance.choice(np.flatnonzero(is_usual), _MANY_TEXTS + _SPIKES, replace=False)
+    sent["celsius"] = sent["celsius"].astype(object)
+    for number, place in enumerate(places):
+        text = _TEXTS[number % len(_TEXTS)]
+        sent.iat[place, 1] = text if number < _MANY_TEXTS else 85.0  # a sensor's value without power
+    start, end = FAULTS["sends nothing"]
+    sent = sent[(times < start) | (times >= end)]
+    start, _ = FAULTS["clock an hour ahead"]
+    sent.index = sent.index.where(sent.index < start, sent.index + pd.Timedelta(hours=1))
+    return sent, true
+
+
+def main() -> None:
+    """Write both files."""
+    sent, true = made()
+    sent.to_csv(FOLDER / "attic_sensor.csv")
+    true.to_csv(FOLDER / "attic_sensor_truth.csv")
+
+
+if __name__ == "__main__":
+    main()
