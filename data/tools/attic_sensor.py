@@ -16,10 +16,10 @@ START, END = pd.Timestamp("2025-10-06"), pd.Timestamp("2025-10-27")
 
 #: What is wrong, and from when to when; the end is the first reading that is right again.
 FAULTS = {
-    "reports °F": (pd.Timestamp("2025-10-09 13:20"), pd.Timestamp("2025-10-09 19:40")),
-    "sends nothing": (pd.Timestamp("2025-10-13 02:00"), pd.Timestamp("2025-10-13 04:00")),
-    "is stuck": (pd.Timestamp("2025-10-17 00:00"), pd.Timestamp("2025-10-18 00:00")),
-    "clock an hour ahead": (pd.Timestamp("2025-10-22 11:00"), END),
+    "°F instead of °C": (pd.Timestamp("2025-10-09 13:20"), pd.Timestamp("2025-10-09 19:40")),
+    "never received": (pd.Timestamp("2025-10-13 02:00"), pd.Timestamp("2025-10-13 04:00")),
+    "stuck": (pd.Timestamp("2025-10-17 00:00"), pd.Timestamp("2025-10-18 00:00")),
+    "an hour late": (pd.Timestamp("2025-10-22 11:00"), END),
 }
 _TEXTS = ["n/a", "err 3", "--"]
 _MANY_TEXTS, _SPIKES = 14, 3
@@ -37,10 +37,10 @@ def made() -> tuple[pd.DataFrame, pd.DataFrame]:
     true = pd.DataFrame({"celsius": celsius.round(2), "humidity": humidity.round(1)}, times)
     sent = true.copy()
     sent.insert(0, "n", np.arange(1, len(times) + 1))
-    for start, end in [FAULTS["reports °F"]]:
+    for start, end in [FAULTS["°F instead of °C"]]:
         during = (times >= start) & (times < end)
         sent.loc[during, "celsius"] = (sent.loc[during, "celsius"] * 1.8 + 32).round(2)
-    start, end = FAULTS["is stuck"]
+    start, end = FAULTS["stuck"]
     sent.loc[(times >= start) & (times < end), "celsius"] = sent.loc[start, "celsius"]
     is_usual = pd.Series(True, times)
     for start, end in FAULTS.values():
@@ -50,18 +50,22 @@ def made() -> tuple[pd.DataFrame, pd.DataFrame]:
     for number, place in enumerate(places):
         text = _TEXTS[number % len(_TEXTS)]
         sent.iat[place, 1] = text if number < _MANY_TEXTS else 85.0  # a sensor's value without power
-    start, end = FAULTS["sends nothing"]
+    start, end = FAULTS["never received"]
     sent = sent[(times < start) | (times >= end)]
-    start, _ = FAULTS["clock an hour ahead"]
+    start, _ = FAULTS["an hour late"]
     sent.index = sent.index.where(sent.index < start, sent.index + pd.Timedelta(hours=1))
     return sent, true
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the three files."""
     sent, true = made()
-    sent.to_csv(FOLDER / "attic_sensor.csv")
+    lines = sent.reset_index().assign(measured=sent.index.strftime("%Y-%m-%dT%H:%M"))
+    lines.to_json(FOLDER / "attic_sensor.jsonl", orient="records", lines=True)
     true.to_csv(FOLDER / "attic_sensor_truth.csv")
+    counts = {fault: (end - start) // STEP for fault, (start, end) in FAULTS.items()}
+    planted = {**counts, "texts instead of numbers": _MANY_TEXTS, "spikes": _SPIKES}
+    pd.Series(planted, name="readings").rename_axis("fault").to_csv(FOLDER / "attic_sensor_faults.csv")
 
 
 if __name__ == "__main__":
