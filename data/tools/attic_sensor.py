@@ -35,32 +35,26 @@ def made() -> tuple[pd.DataFrame, pd.DataFrame]:
     celsius = 17 + 4.5 * np.sin((hours - 9) / 24 * 2 * np.pi) + weather + chance.normal(0, 0.08, len(times))
     humidity = 62 - 1.4 * (celsius - 17) + chance.normal(0, 0.6, len(times))
     true = pd.DataFrame({"celsius": celsius.round(2), "humidity": humidity.round(1)}, times)
-    sent = true.copy()
-    sent.insert(0, "n", np.arange(1, len(times) + 1))
-    for start, end in [FAULTS["°F instead of °C"]]:
-        during = (times >= start) & (times < end)
-        sent.loc[during, "celsius"] = (sent.loc[during, "celsius"] * 1.8 + 32).round(2)
-    start, end = FAULTS["stuck"]
-    sent.loc[(times >= start) & (times < end), "celsius"] = sent.loc[start, "celsius"]
-    is_usual = pd.Series(True, times)
-    for start, end in FAULTS.values():
-        is_usual[(times >= start - STEP) & (times <= end) & (end != END)] = False
-    places = chance.choice(np.flatnonzero(is_usual), _MANY_TEXTS + _SPIKES, replace=False)
-    sent["celsius"] = sent["celsius"].astype(object)
+    readings = celsius.round(2).astype(object)
+    during = {fault: np.asarray((times >= start) & (times < end)) for fault, (start, end) in FAULTS.items()}
+    readings[during["°F instead of °C"]] = [round(each * 1.8 + 32, 2) for each in readings[during["°F instead of °C"]]]
+    readings[during["stuck"]] = readings[during["stuck"]][0]
+    usual = ~(during["°F instead of °C"] | during["stuck"] | during["never received"])
+    usual &= np.roll(usual, 1) & np.roll(usual, -1)  # no fault begins beside another
+    places = chance.choice(np.flatnonzero(usual), _MANY_TEXTS + _SPIKES, replace=False)
     for number, place in enumerate(places):
-        text = _TEXTS[number % len(_TEXTS)]
-        sent.iat[place, 1] = text if number < _MANY_TEXTS else 85.0  # a sensor's value without power
-    start, end = FAULTS["never received"]
-    sent = sent[(times < start) | (times >= end)]
-    start, _ = FAULTS["an hour late"]
-    sent.index = sent.index.where(sent.index < start, sent.index + pd.Timedelta(hours=1))
-    return sent, true
+        # 85 °C is what such a sensor sends when its power fails.
+        readings[place] = _TEXTS[number % len(_TEXTS)] if number < _MANY_TEXTS else 85.0
+    clock = times.to_numpy() + np.where(during["an hour late"], np.timedelta64(1, "h"), np.timedelta64(0, "h"))
+    sent = pd.DataFrame({"n": np.arange(1, len(times) + 1), "celsius": readings, "humidity": true["humidity"].array})
+    sent.index = pd.DatetimeIndex(clock, name="measured")
+    return sent[~during["never received"]], true
 
 
 def main() -> None:
     """Write the three files."""
     sent, true = made()
-    lines = sent.reset_index().assign(measured=sent.index.strftime("%Y-%m-%dT%H:%M"))
+    lines = sent.reset_index().assign(measured=[f"{time:%Y-%m-%dT%H:%M}" for time in sent.index])
     lines.to_json(FOLDER / "attic_sensor.jsonl", orient="records", lines=True)
     true.to_csv(FOLDER / "attic_sensor_truth.csv")
     counts = {fault: (end - start) // STEP for fault, (start, end) in FAULTS.items()}
