@@ -99,7 +99,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         day: str = "",
         key: Key = None,
     ) -> None:
-        self._source = HistorySource(tk, frame, key)
+        self._source = HistorySource(tk, frame, key, time)
         self._given_things = None if things is None else list(things)
         self._unit = unit
         super().__init__()
