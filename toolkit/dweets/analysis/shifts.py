@@ -119,7 +119,7 @@ def _shifts_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
 def find_shifts(values: _Floats) -> pd.DataFrame:
     """Return the shifts of a series, by the positions of their first and last readings: ``start``, ``end``."""
     rows: list[tuple[Any, ...]] = []
-    if len(values) >= _MIN_VALUES and (noise := robust_deviation(np.diff(values)) / np.sqrt(2)) > 0:
+    if len(values) >= _MIN_VALUES and (noise := _noise(np.diff(values))) > 0:
         for start, after, sizes in _shifts_of_steps(*steps_of(values), noise):
             beside = values[max(0, start - _LEVEL_READINGS) : start], values[after : after + _LEVEL_READINGS]
             outer = np.array([np.median(readings) for readings in beside])
@@ -129,6 +129,14 @@ def find_shifts(values: _Floats) -> pd.DataFrame:
     found = pd.DataFrame(sorted(rows), columns=["start", "end", *_COLUMNS])
     dtypes = dict.fromkeys(["before", "inside", "size"], "float64")
     return found.astype({"start": "int64", "end": "int64", "explained_by": "str", **dtypes})
+
+
+def _noise(differences: _Floats) -> float:
+    noise = robust_deviation(differences) / 2**0.5
+    if 2 * np.count_nonzero(differences) >= len(differences):
+        return noise
+    # A slow measure with few digits stays and then goes on by its last digit: that is its noise, and no shift.
+    return max(noise, float(np.quantile(np.abs(differences), 0.95)) / 2)
 
 
 def steps_of(values: _Floats) -> tuple[_Floats, _Floats]:
