@@ -209,9 +209,14 @@ def test_a_gateway_names_an_unknown_keyword() -> None:
 
 def test_only_missing_and_swapped_arguments_show_the_signature(world: World) -> None:
     for arguments, options, ends in [
-        (("Hi",), {}, "missing a required argument: 'handwriting': png(text, handwriting, ...)"),
-        (("Hi", 5), {}, "handwriting is a str, not an int"),
-        (("Hi", "Molly"), {"width": [1]}, "width is a number or a str or None, not a list of int"),
+        (
+            ("Hi",),
+            {},
+            "missing a required argument: 'hand': png(text, hand, style=None, *, width=504, height='auto', "
+            "random_seed=None, **options)",
+        ),
+        (("Hi", 5), {}, "hand is a str, not an int"),
+        (("Hi", "Molly"), {"width": [1]}, "width is a number or a str, not a list of int"),
     ]:
         with pytest.raises(InvalidArgument) as error:
             world.hands.png(*arguments, **options)

@@ -136,7 +136,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         "handwriting_size has '20', which is no distance: write a unit, as in 20mm",
     ),
     "a height below 0": (lambda w: w.hands.png("Hi", "Molly", height=-1), "height cannot be negative: -1"),
-    "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
+    "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str, not a list"),
     "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
     "funnel without columns": (lambda w: toolkit.rewards.funnel(FRAME), "the decisions have no column device"),
     "simulate NaT": (lambda w: toolkit.rewards.simulate({}, DECISIONS.assign(at=pd.NaT)), "a time in every row"),
