@@ -25,7 +25,7 @@ from tests.redis_servers import fresh_url
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import all_files, thing_files
 from toolkit.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.errors import ArchiveUnusable
 from toolkit_gateway import DEMO_START, Gateway
 from toolkit_gateway.dweets.archiving import Archiving
 from toolkit_gateway.dweets.things import journal_of
@@ -255,13 +255,6 @@ def test_dweets_deleted_before_they_are_archived_are_a_gap(tmp_path: Path) -> No
     assert (gap["thing"], gap["epoch"], gap["first"]) == ("kitchen", 1, 101)
     assert numbers(folder, "kitchen") == [*range(100), *range(gap["last"], 3_001)]
     assert Archive(folder).things()["missing"].tolist() == [gap["missing"]]
-
-
-def test_recording_into_the_gateway_archive_is_refused(tk: toolkit.Connection, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"--archive FOLDER.*Gateway\(archive=FOLDER\)") as caught:
-        tk.dweets.record("kitchen", tmp_path, seconds=5)
-    refused = called("record", "kitchen", "--to", str(tmp_path), "--ask-key", code=2)
-    assert refused.stderr == f"Error: {caught.value}\n"
 
 
 def test_a_missing_archive_is_refilled_from_the_journal(tmp_path: Path) -> None:

@@ -12,11 +12,6 @@ from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.secret import Secret
 
 Key = str | Secret | None
-#: The answer to `toolkit record` and ``tk.dweets.record``.
-NO_RECORDER = (
-    "nothing records single things any more: start the gateway with `toolkit gateway --archive FOLDER` or "
-    "Gateway(archive=FOLDER), which archives every thing"
-)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -70,25 +70,6 @@ class Handwritten:
     milliseconds: float = field(default=0.0, compare=False)
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)  # renders it again as a PNG
 
-    @classmethod
-    def from_response(
-        cls, data: bytes, headers: Mapping[str, str], kind: FileKind, handwriting: str, milliseconds: float
-    ) -> Handwritten:
-        """Read a response. `headers` has lower-case keys; other servers may not send the headers of this toolkit."""
-        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.PAGE_SIZE_HEADER
-        seed, lines, share, size = (headers.get(name.lower(), "") for name in names)
-        width, height = (float(side) for side in (size or "nanxnan").split("x"))
-        if kind == "png" and len(data) >= 24:  # the header of a PNG file contains the size
-            width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
-        return cls(
-            data, kind, handwriting, _parse_seed(seed), width, height,
-            lines=int(lines) if lines.isdigit() else None, ink_share=float(share) if share else None,
-            overflow=headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
-            cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
-            pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
-            milliseconds=milliseconds,
-        )  # fmt: skip
-
     @property
     def digest(self) -> str:
         """The first 12 hexadecimal digits of a SHA-256 hash: of a PNG's size and pixels, of any other file's bytes."""
@@ -139,6 +120,25 @@ class Handwritten:
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode().replace("<svg ", f'<svg style="background:{background}" ', 1)
         return shown
+
+
+def rendering_of(
+    data: bytes, headers: Mapping[str, str], kind: FileKind, handwriting: str, milliseconds: float
+) -> Handwritten:
+    """Read a response. `headers` has lower-case keys; other servers may not send the headers of this toolkit."""
+    names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.PAGE_SIZE_HEADER
+    seed, lines, share, size = (headers.get(name.lower(), "") for name in names)
+    width, height = (float(side) for side in (size or "nanxnan").split("x"))
+    if kind == "png" and len(data) >= 24:  # the header of a PNG file contains the size
+        width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
+    return Handwritten(
+        data, kind, handwriting, _parse_seed(seed), width, height,
+        lines=int(lines) if lines.isdigit() else None, ink_share=float(share) if share else None,
+        overflow=headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
+        cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
+        pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
+        milliseconds=milliseconds,
+    )  # fmt: skip
 
 
 def _parse_seed(text: str) -> int | Decimal | None:

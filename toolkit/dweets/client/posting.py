@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches
@@ -76,6 +77,7 @@ def _split_names(
     return rest, {str(name): np.asarray(indices) for name, indices in by_name.items()}
 
 
+@checked_arguments
 class Playback(PublicNames, Closable):
     """Sends rows in the background, each when it is due. Returned by ``tk.dweets.replay``.
 

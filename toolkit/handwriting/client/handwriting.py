@@ -1,5 +1,7 @@
 """The client of handwriting (section B): ``tk.handwriting``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import TypeAlias, Unpack
@@ -73,11 +75,6 @@ class HandwritingClient(PublicNames):
         -------
         pandas.DataFrame
             Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), the four ratings (Int64).
-
-        Raises
-        ------
-        InvalidParameters
-            The service does not know this `order_by` or `order_dir`.
 
         Examples
         --------
@@ -257,7 +254,10 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
         <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
         """
-        return write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
+        letter = write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
+        if letter.overflow:
+            warn_caller(f"some ink was cut off, from the line {letter.cut!r} on: use smaller letters or a larger page")
+        return letter
 
     def letters(
         self,

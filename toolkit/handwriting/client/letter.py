@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.errors import InvalidArgument, counted, warn_caller
+from toolkit.errors import InvalidArgument, counted
 from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.handwritten import Handwritten
@@ -50,8 +50,6 @@ class Letter(Handwritten):
 def write_letter(renderer: Renderer, text: str, hand: str, style: PageStyle) -> Letter:
     """Write a letter; see `HandwritingClient.letter`."""
     pdf = renderer.render_letter(text, hand, "pdf", style)
-    if pdf.overflow:
-        warn_caller(f"some ink was cut off, from the line {pdf.cut!r} on: use smaller letters, or a larger page")
     seeded: PageStyle = {**style, "random_seed": pdf.seed}
 
     def render_page(number: int, dpi: float) -> Handwritten:

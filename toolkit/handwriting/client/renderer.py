@@ -12,7 +12,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.style import PageStyle, query_of, scale_query
-from toolkit.handwriting.handwritten import Handwritten, set_resolution
+from toolkit.handwriting.handwritten import Handwritten, rendering_of, set_resolution
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
@@ -110,7 +110,7 @@ class Renderer:
         began = time.perf_counter()
         reply = self._call(endpoint, {"kind": kind}, {"handwriting_id": handwriting_id, **query}, body)
         milliseconds = (time.perf_counter() - began) * 1000
-        return Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
+        return rendering_of(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
     def _get_json(self, type_: type[DecodedT], endpoint: Endpoint, query: Query) -> DecodedT:
         """Return the body of a response as an object of this type; raise UnexpectedReply for another body."""

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from inspect import Parameter, Signature
 from numbers import Real
 from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar
 
@@ -78,6 +79,11 @@ class Style(TypedDict, total=False):
     margin: Margin | None
     align: Align | None
     min_padding: Distance | None
+
+
+# Tab in a notebook offers the options after ``Style(``.
+_OPTIONS = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in Style.__annotations__]
+Style.__signature__ = Signature(_OPTIONS)  # type: ignore[attr-defined]
 
 
 class PageStyle(Style, total=False):
