@@ -46,7 +46,7 @@ def checked_date(date: TimeLike) -> str:
     try:
         return (datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else date).date().isoformat()
     except (ValueError, NotImplementedError):  # pandas has times beyond the years 1 to 9999, but no dates
-        raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+        raise InvalidArgument(f"date must be YYYY-MM-DD, a day that exists, not {str(date)[:40]}") from None
 
 
 def checked_range(since: TimeLike | None, until: TimeLike | None) -> tuple[datetime, datetime]:

@@ -101,7 +101,7 @@ class Playback(PublicNames, Closable):
         rows = timed_rows(frame, time_field)
         times = checked_times(rows.times)
         if not speed > 0:
-            raise InvalidArgument("speed must be above 0")
+            raise InvalidArgument(f"speed must be above 0, not {speed}")
         self._contents = row_contents(rows.fields)
         due = (times - times[:1].min()).total_seconds() / speed
         self._due_seconds = np.minimum(due, threading.TIMEOUT_MAX).tolist()

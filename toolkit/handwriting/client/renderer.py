@@ -131,6 +131,6 @@ class Renderer:
 
 def _check_text(text: str, max_length: int, too_long: str) -> None:
     if len(text) > max_length:
-        raise InvalidArgument(too_long)
+        raise InvalidArgument(f"{too_long}, not {len(text):,}")
     if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
         raise InvalidArgument(wire.TEXT_NOT_UTF8)
