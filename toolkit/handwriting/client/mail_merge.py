@@ -28,6 +28,7 @@ from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import PageStyle, query_of
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.system.files import write_whole
+from toolkit.system.nearest_name import advice
 
 _REPORT_COLUMNS = {
     "path": "str", "hand": "str", "pages": "Int64", "width": "float64", "height": "float64", "bytes": "Int64",
@@ -87,8 +88,8 @@ def _check(merge: Merge, frame: pd.DataFrame) -> None:
             raise InvalidArgument(f"{subject} cannot be read: {error}; write {{{{ and }}}} for braces") from None
         for field in fields:
             if field not in ("number", *frame.columns):
-                columns = ", ".join(frame.columns)
-                raise InvalidArgument(f"{subject} has {{{field}}}, which is no column: there are {columns}")
+                near = advice(field, list(frame.columns))
+                raise InvalidArgument(f"{subject} has {{{field}}}, which is no column{near}")
     if not fields and merge.hand not in frame.columns:
         raise InvalidArgument("the template uses no column, so all letters would be the same: write {COLUMN} in it")
     query_of(merge.style, "pdf")  # raises an error for a wrong distance
@@ -110,8 +111,8 @@ def _write_letters(
             except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
                 yield {"error": str(error), "is_new": False}
     except OSError as error:
-        advice = "repeat the call to write the letters that are missing"
-        raise InvalidArgument(f"cannot write {error.filename}: {error.strerror}; {advice}") from None
+        again = "repeat the call to write the letters that are missing"
+        raise InvalidArgument(f"cannot write {error.filename}: {error.strerror}; {again}") from None
 
 
 def _read_list(folder: Path) -> dict[str, dict[str, Any]]:
