@@ -216,7 +216,7 @@ def keywords_of(name: str) -> Iterator[tuple[Callable[..., object], list[str]]]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_a_misspelt_keyword_is_told_with_the_nearest(name: str) -> None:
+def test_a_misspelt_keyword_gets_the_nearest_name(name: str) -> None:
     for call, keywords in keywords_of(name):
         for keyword in keywords:
             with pytest.raises(InvalidArgument) as error:
