@@ -66,6 +66,7 @@ def test_calls_share_their_options_and_fit_a_screen() -> None:
     parameters = [each for call in calls for each in list(inspect.signature(call).parameters.values())[1:]]
     assert len(parameters) <= 70
     assert {each.default for each in parameters if each.name == "height"} == {"auto"}
+    assert list(inspect.signature(Style).parameters) == list(Style.__annotations__)  # what Tab offers after Style(
     assert max(pydoc.plain(pydoc.render_doc(call)).count("\n") for call in calls) <= 60
 
 
