@@ -115,7 +115,7 @@ PAGE_SIZES = {
 #: The seed that is sent for `random_seed=0`: the service takes 0 for no seed.
 SEED_FOR_ZERO = 2**63 - 1
 
-_LETTER_DEFAULTS = Style(handwriting_size=12, natural=True, margin="2cm")
+LETTER_DEFAULTS = Style(handwriting_size=12, natural=True, margin="2cm")
 _DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding", "page", "margin"})
 _NUMBER_PATTERN = re.compile(r"\+?[0-9.]+")
 
@@ -131,7 +131,7 @@ def letter_style(style: Style | None, options: Style, page: Page, random_seed: S
     """Return the parameters of a letter; InvalidArgument for an unknown page."""
     width, height = _distances("page", _page_sides(page), "pt")
     chosen: Any = {name: value for name, value in {**(style or {}), **options}.items() if value is not None}
-    return page_style(_LETTER_DEFAULTS, chosen, width, height, random_seed)
+    return page_style(LETTER_DEFAULTS, chosen, width, height, random_seed)
 
 
 def query_of(style: PageStyle, kind: FileKind) -> dict[str, str]:
