@@ -11,6 +11,8 @@ The time of the event loop is shared too. In each round of the loop, the connect
 import asyncio
 import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import IPv6Address
 from time import perf_counter
 
@@ -48,7 +50,7 @@ class Account:
 class Share:
     """What one connection holds of its account."""
 
-    __slots__ = ("_accounts", "account", "address", "held", "is_delayed", "is_queued")
+    __slots__ = ("_accounts", "account", "address", "held", "is_late", "is_queued")
 
     def __init__(self, accounts: "Accounts", address: str) -> None:
         self._accounts = accounts
@@ -57,22 +59,23 @@ class Share:
         self.account: Account | None = None  # once it is open and until it is closed
         self.held = [0, 0, 0]
         self.is_queued = False
-        self.is_delayed = False
+        self.is_late = False
 
     def hold(self, kind: int, amount: int) -> None:
         """Set how much of a kind the connection holds."""
         if self.account is not None and amount != self.held[kind]:
             self._accounts.add(self, self.account, kind, amount - self.held[kind])
 
-    async def delay(self, seconds: float) -> None:
-        """Wait before a request is answered late; cancelled when the caller leaves or is cut off."""
-        self.is_delayed = True
+    @contextmanager
+    def answering_late(self) -> Iterator[None]:
+        """Count a late answer in the block; its task is cancelled when the caller leaves or is cut off."""
+        self.is_late = True
         self.hold(LATE_ANSWERS, 1)
         try:
-            await asyncio.sleep(seconds)
+            yield
         finally:
             self.hold(LATE_ANSWERS, 0)
-            self.is_delayed = False
+            self.is_late = False
 
 
 class Accounts:

@@ -1,5 +1,6 @@
 """Find the handler of each request, and turn each error into a response."""
 
+import asyncio
 import errno
 import logging
 from collections import defaultdict
@@ -125,7 +126,8 @@ class Application:
         return self.error_response(request, error)
 
     async def _answer_late(self, request: Request, response: Response) -> Response:
-        await request.share.delay(self._wrong_key_delay)
+        with request.share.answering_late():
+            await asyncio.sleep(self._wrong_key_delay)
         return response
 
     def error_response(self, request: Request, error: BaseException) -> Response:

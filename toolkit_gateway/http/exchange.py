@@ -48,7 +48,7 @@ class Request:
     #: When its head was complete (`time.perf_counter`), if responses are logged.
     started: float = 0.0
     _pairs: list[tuple[str, str]] | None = None
-    #: What its connection holds: ``await request.share.delay(seconds)`` before a late answer.
+    #: What its connection holds. What makes a handler wait on purpose is ``with request.share.answering_late():``.
     share: Share = field(init=False)
     handler: Handler = field(init=False)
     route: Route | None = field(init=False, default=None)

@@ -76,7 +76,7 @@ class HttpProtocol(asyncio.Protocol):
         # A handler that may not be cancelled goes on without its connection: a post is committed nevertheless.
         self._cancel_handlers()
         self._drop_input()
-        if self._share.is_delayed and self._task is not None:
+        if self._share.is_late and self._task is not None:
             self._task.cancel()
         if self._current is None:
             self._connections.accounts.close(self._share)

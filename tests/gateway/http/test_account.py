@@ -90,16 +90,14 @@ def _close(expected: list[tuple[Share, Opened, str, int]], size: Callable[[int],
         del expected[at]
 
 
-async def test_late_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "late_answers", Bound(3, 2))
     accounts = Accounts()
     callers = [opened(accounts, address) for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.1")]
-    delays = [asyncio.ensure_future(share.delay(3600)) for share, _ in callers]
-    await asyncio.sleep(0)
-    assert [connection.is_aborted for _, connection in callers] == [True, False, False, False]
-    for delay in delays:
-        delay.cancel()
-    await asyncio.wait(delays)
+    with ExitStack() as stack:
+        for share, _ in callers:
+            stack.enter_context(share.answering_late())
+        assert [connection.is_aborted for _, connection in callers] == [True, False, False, False]
     assert [share.held[LATE_ANSWERS] for share, _ in callers] == [0] * 4
 
 
