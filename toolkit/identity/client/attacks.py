@@ -67,7 +67,7 @@ class AttackContext:
     def record_requests(self, *, by_attacker: bool = False) -> None:
         """Append the requests that were sent since the last call to `entries`."""
         # The second client never sends before the attacked client has finished, so the requests are in order.
-        steps = (*self.client.steps, *self.second_client.steps)
+        steps = (*self.client.recorder.steps, *self.second_client.recorder.steps)
         self.entries += [Entry(step, by_attacker) for step in steps[self._recorded :]]
         self._recorded = len(steps)
 
