@@ -46,6 +46,7 @@ def test_each_control_reruns_the_decisions(explorer: RewardsExplorer, control: s
     assert explorer.error is None
     assert f"{before['rewarded'].sum()} → {explorer.decisions['rewarded'].sum()} rewards" in explorer.status.value
     assert explorer.funnel_before["n"].iloc[1] > explorer.funnel["n"].iloc[1]
+    assert ("because the stock was used up" in explorer.status.value) == (control == "stock")
     explorer.reset.click()
     assert explorer.decisions["rewarded"].sum() == before["rewarded"].sum()
     assert explorer.plots.drawing == drawn

@@ -12,7 +12,7 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
-from toolkit.identity.client.attacks import ATTACKS, DemoGateway, Entry, Outcome, run_attack
+from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
 from toolkit.identity.demo_phones import DemoPhones
@@ -95,7 +95,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     def __init__(self, tk: ServiceConnection, *, preset: str = "happy") -> None:
         self._connection_client: IdentityClient = service_of(tk, "identity")
-        gateway: DemoGateway = tk.gateway or DemoPhones()
+        gateway: DemoPhones = tk.gateway or DemoPhones()
         if not gateway.presets:
             raise InvalidArgument("the walkthrough needs a gateway with the demo world: connect(Gateway.demo())")
         gateway.handset(preset)  # an unknown preset raises an error that lists all presets

@@ -161,17 +161,12 @@ def _welch_interval(first: _Arm, second: _Arm) -> Interval:
 
 def t_quantile(degrees: float) -> float:
     """Return the 97.5 % quantile of Student's t distribution with at least one degree of freedom."""
+    # The ratio of the gamma functions of (degrees + 1) / 2 and degrees / 2; with its series, because lgamma is inexact.
+    ratio = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2))
     if degrees > 1_000:
-        # Abramowitz and Stegun, 26.7.5: the terms that are left out are less than 1e-11.
-        z = Z_95
-        terms = (
-            (z**3 + z) / 4,
-            (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        )
-        return z + sum(term / degrees**power for power, term in enumerate(terms, 1))
-    # With t = sqrt(degrees) * tan(angle), the density of the angle is proportional to cos(angle) ** (degrees - 1).
-    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
+        ratio = math.sqrt(degrees / 2) * (1 - 1 / (4 * degrees) + 1 / (32 * degrees**2) + 5 / (128 * degrees**3))
+    # With t = sqrt(degrees) * tan(angle), the density of the angle is this scale times cos(angle) ** (degrees - 1).
+    scale = ratio / math.sqrt(math.pi)
     angle = math.atan(Z_95 / math.sqrt(degrees))
     for _ in range(50):
         # Newton's method; the probability is concave in the angle, so the steps never go past the solution.

@@ -140,9 +140,8 @@ def made_up_moments(
     devices: int,
     days: int,
     seed: int = 0,
-    count: int | None = None,
 ) -> pd.DataFrame:
-    """Return moments of made-up devices: a few are very active, most are not, and nights are quiet.
+    """Return about three moments a day for each made-up device: a few are very active, and nights are quiet.
 
     Parameters
     ----------
@@ -153,8 +152,6 @@ def made_up_moments(
         it has none, four of an invented app.
     devices, days, seed
         Numbers of devices and days; the same seed gives the same moments.
-    count
-        Number of moments; if None, about three per device and day.
 
     Returns
     -------
@@ -166,11 +163,11 @@ def made_up_moments(
     >>> made_up_moments(moments={"bought": 1, "looked": 9}, devices=10, days=7)["moment_id"].value_counts().idxmax()
     'looked'
     """
-    if devices < 1 or days < 1 or seed < 0 or (count is not None and count < 0):
-        raise InvalidArgument("devices and days are at least 1, seed and count at least 0")
+    if devices < 1 or days < 1 or seed < 0:
+        raise InvalidArgument("devices and days are at least 1, and the seed is at least 0")
     weights = _weights(moments if moments is not None else _switched_on(configuration) or _INVENTED_MOMENTS)
     generator = np.random.default_rng(seed)
-    total = generator.poisson(3 * devices * days) if count is None else count
+    total = generator.poisson(3 * devices * days)
     activity = generator.gamma(1.2, 1.0, devices) + 0.05
     indices = generator.choice(devices, total, p=activity / activity.sum())
     moment_ids = generator.choice(list(weights), total, p=list(weights.values()))

@@ -6,7 +6,6 @@ from toolkit.rewards.analysis.charts import short_name
 from toolkit.widgets.diagrams import Drawing, Tone
 
 STEP_LABELS = {
-    "session": "Opened the app",
     "moment": "Did something",
     "rewarded": "Got a reward",
     "shown": "Saw it",

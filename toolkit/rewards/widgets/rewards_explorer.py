@@ -231,7 +231,8 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}")
+        limit = analysis.stock_text(self.decisions)
+        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
     def _offer_reasons(self) -> None:
         """Offer the reasons that occur, and keep the selected reason if it is one of them."""
