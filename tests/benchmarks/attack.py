@@ -66,12 +66,11 @@ def suffered(checkout: Path, seconds: float) -> Suffered:
             assert attacker.stdout is not None
             attacker.stdout.readline()
             reading = thread.submit(latencies, peer, seconds)
-            most = start
-            while not reading.done():
+            reading.add_done_callback(lambda _: attacker.kill())
+            most, until = start, time.perf_counter() + seconds + SETTLE_SECONDS
+            while time.perf_counter() < until or not reading.done():
                 most = max(most, _megabytes(peer))
                 time.sleep(0.02)
-            attacker.kill()
-        time.sleep(SETTLE_SECONDS)
         found = sorted(reading.result())
         p99 = found[int(len(found) * 0.99)]
         return Suffered(p99, found[-1], len(found), start, most, _megabytes(peer) - start)
