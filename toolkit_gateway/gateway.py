@@ -94,7 +94,7 @@ class Gateway(PublicNames, Closable):
     >>> with Gateway() as gateway:
     ...     gateway.base_url.startswith("http://127.0.0.1:")
     True
-    >>> partner = {"gatewaykey": "key-of-acme", "company_token": "acme", "apps": ["app-of-acme"]}
+    >>> partner = {"gatewaykey": "partner-key-of-acme", "company_token": "acme", "apps": ["app-of-acme"]}
     >>> with Gateway(config={"dweets": {"keep": 20_000}, "rewards": {"partners": [partner]}}) as gateway:
     ...     sorted(gateway.credentials)
     ['ApiClientId', 'OtherApiClientId']

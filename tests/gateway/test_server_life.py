@@ -99,12 +99,12 @@ def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_folder_is_released_when_the_start_fails(tmp_path: Path) -> None:
     before = own_threads()
-    with Gateway(tmp_path, locks={"l": "key"}):
+    with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         pass
     with pytest.raises(Conflict, match="another master key"):
-        Gateway(tmp_path, locks={"l": "another key"})
+        Gateway(tmp_path, locks={"l": "another-key-of-the-lock"})
     assert own_threads() == before
-    with Gateway(tmp_path, locks={"l": "key"}):
+    with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         pass
 
 

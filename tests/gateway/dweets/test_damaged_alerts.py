@@ -18,8 +18,8 @@ from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.storage import encode_record
 
 THINGS = ["attic", "garage", "kitchen"]
-LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
-ALERT = "/alert/a@b.example/when/garage/return%20dweet?key=key"
+LOCKS = {f"{thing}-lock": "key-of-the-house" for thing in THINGS}
+ALERT = "/alert/a@b.example/when/garage/return%20dweet?key=key-of-the-house"
 
 
 def other(record: bytes, **fields: Any) -> bytes:
@@ -70,7 +70,7 @@ def set_alerts(place: Place) -> None:
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in THINGS:
-            call.get(f"/lock/{thing}?lock={thing}-lock&key=key")
+            call.get(f"/lock/{thing}?lock={thing}-lock&key=key-of-the-house")
             assert call.get(ALERT.replace("garage", thing))["this"] == "succeeded"
 
 
@@ -84,27 +84,31 @@ def test_a_damaged_alert_stops_no_other(place: Place, name: str, caplog: pytest.
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
         for thing in THINGS:
-            assert call.post(thing, "fire", "?key=key")["this"] == "succeeded"
+            assert call.post(thing, "fire", "?key=key-of-the-house")["this"] == "succeeded"
         damaged = "the record of this alert is damaged: remove the alert, or set it again"
         for _ in range(2):
-            assert call.get("/get/alert/for/garage?key=key") == {"this": "failed", "with": 409, "because": damaged}
-        assert call.get("/get/alert/for/kitchen?key=key")["with"]["status"]["open"]
+            assert call.get("/get/alert/for/garage?key=key-of-the-house") == {
+                "this": "failed",
+                "with": 409,
+                "because": damaged,
+            }
+        assert call.get("/get/alert/for/kitchen?key=key-of-the-house")["with"]["status"]["open"]
         eventually(lambda: len(server.mails) == 2)
         assert sorted(operator_of(gateway).outbox()["thing"]) == ["attic", "kitchen"]
         said = [text for text in complaints(caplog) if "alert of the thing 'garage' is damaged" in text]
         assert len(said) == 1
         assert call.get(ALERT)["this"] == "succeeded"
-        call.post("garage", "fire", "?key=key")
+        call.post("garage", "fire", "?key=key-of-the-house")
         eventually(lambda: len(server.mails) == 3)
-        assert call.get("/remove/alert/for/garage?key=key")["this"] == "succeeded"
+        assert call.get("/remove/alert/for/garage?key=key-of-the-house")["this"] == "succeeded"
 
 
 def test_a_damaged_alert_can_be_removed(place: Place) -> None:
     place.change({"alert:garage": b"{"})
     with place.gateway() as gateway:
         call = Caller(gateway)
-        assert call.get("/remove/alert/for/garage?key=key")["this"] == "succeeded"
-        assert call.get("/get/alert/for/garage?key=key")["with"] == 404
+        assert call.get("/remove/alert/for/garage?key=key-of-the-house")["this"] == "succeeded"
+        assert call.get("/get/alert/for/garage?key=key-of-the-house")["with"] == 404
 
 
 def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,8 +116,8 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: p
     place.change({"alert:garage": other(stored, who=["a@b.example", "=?utf-8?q?evil=40x.example?=@x..co"])})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
-        call.post("garage", "fire", "?key=key")
-        call.post("kitchen", "fire", "?key=key")
+        call.post("garage", "fire", "?key=key-of-the-house")
+        call.post("kitchen", "fire", "?key=key-of-the-house")
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
         assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
     assert any("is not an e-mail address" in complaint for complaint in complaints(caplog))

@@ -32,7 +32,7 @@ DAMAGED = {
     "because": "this lock is damaged: the operator of the gateway can remove it with `toolkit lock revoke`",
 }
 THING, LOCK = "thing:kitchen", "lock:kitchen-lock"
-LOCKS = {"kitchen-lock": "kitchen-key", "garage-lock": "garage-key"}
+LOCKS = {"kitchen-lock": "key-of-the-kitchen", "garage-lock": "key-of-the-garage"}
 
 
 def other(record: bytes, **fields: Any) -> bytes:
@@ -106,9 +106,9 @@ def lock_both(place: Place) -> None:
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in ("kitchen", "garage"):
-            assert call.get(f"/lock/{thing}?lock={thing}-lock&key={thing}-key")["this"] == "succeeded"
-            assert call.post(thing, 1, f"?key={thing}-key")["this"] == "succeeded"
-            assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?key={thing}-key")["this"] == "succeeded"
+            assert call.get(f"/lock/{thing}?lock={thing}-lock&key=key-of-the-{thing}")["this"] == "succeeded"
+            assert call.post(thing, 1, f"?key=key-of-the-{thing}")["this"] == "succeeded"
+            assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?key=key-of-the-{thing}")["this"] == "succeeded"
 
 
 def damage(place: Place, name: str) -> None:
@@ -131,18 +131,18 @@ def test_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, capl
     with place.gateway() as gateway:
         call = Caller(gateway)
         for method, target in CALLS:
-            for key in ("", "key=wrong", "key=kitchen-key"):
+            for key in ("", "key=wrong", "key=key-of-the-kitchen"):
                 assert json.loads(call(method, target + key, b"1").body) == DAMAGED, (method, target, key)
-        removed = call.get("/remove/lock/kitchen-lock?key=kitchen-key")
+        removed = call.get("/remove/lock/kitchen-lock?key=key-of-the-kitchen")
         assert removed["with"] == (404 if name == "lock: of no thing" else 403)
         assert call.get("/get/latest/dweet/for/garage?")["with"] == 403
-        assert call.get("/get/latest/dweet/for/garage?key=garage-key")["this"] == "succeeded"
-        assert call.post("garage", 2, "?key=garage-key")["this"] == "succeeded"
+        assert call.get("/get/latest/dweet/for/garage?key=key-of-the-garage")["this"] == "succeeded"
+        assert call.post("garage", 2, "?key=key-of-the-garage")["this"] == "succeeded"
         assert call.post("porch", 1)["this"] == "succeeded"
         assert [thing["thing"] for thing in call.get("/get/stats")["with"]["active_things"]] == ["porch"]
         call.locked("attic")
         assert call.post("attic", 1)["with"] == 403
-        assert call.get("/unlock/garage?key=garage-key")["this"] == "succeeded"
+        assert call.get("/unlock/garage?key=key-of-the-garage")["this"] == "succeeded"
         assert call.post("garage", 3)["this"] == "succeeded"
     logged = [text for text in complaints(caplog) if "kitchen" in text and "`toolkit lock revoke` removes it" in text]
     assert len(logged) == (0 if name in READABLE else 2 if name == "both" else 1)
@@ -172,7 +172,7 @@ def test_revoking_a_damaged_lock_unlocks_its_thing(place: Place, name: str, capl
         assert call.get("/get/latest/dweet/for/kitchen")["this"] == "succeeded"
         call.locked("kitchen")
         assert call.post("kitchen", 1)["with"] == 403
-        assert call.post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+        assert call.post("garage", 1, "?key=key-of-the-garage")["this"] == "succeeded"
     assert complaints(caplog) == []
     assert "there is no lock 'kitchen-lock'" in lock_command(place, "revoke", "kitchen-lock", code=1)
     assert "there is no lock 'kitchen'" in lock_command(place, "revoke", "kitchen", code=1)
@@ -182,20 +182,20 @@ def test_damaged_free_lock_is_revoked_and_issued_again(place: Place, caplog: pyt
     place.change({"lock:spare": b"{"})
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
-        assert call.get("/lock/cellar?lock=spare&key=k") == DAMAGED
-        assert call.post("kitchen", 1, "?key=kitchen-key")["this"] == "succeeded"
+        assert call.get("/lock/cellar?lock=spare&key=key-of-the-spare-lock") == DAMAGED
+        assert call.post("kitchen", 1, "?key=key-of-the-kitchen")["this"] == "succeeded"
     (logged,) = complaints(caplog)
     assert logged.startswith("the lock 'spare' is damaged")
     assert lock_command(place, "revoke", "spare") == "The lock 'spare' is removed.\n"
-    with place.gateway(locks={"spare": "k"}) as gateway:
-        assert Caller(gateway).get("/lock/cellar?lock=spare&key=k")["this"] == "succeeded"
+    with place.gateway(locks={"spare": "key-of-the-spare-lock"}) as gateway:
+        assert Caller(gateway).get("/lock/cellar?lock=spare&key=key-of-the-spare-lock")["this"] == "succeeded"
 
 
 def test_gateway_starts_with_a_damaged_lock_of_its_settings(place: Place) -> None:
     damage(place, "lock: no JSON")
     with place.gateway(locks=LOCKS) as gateway:
-        assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
-        assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+        assert Caller(gateway).post("kitchen", 1, "?key=key-of-the-kitchen") == DAMAGED
+        assert Caller(gateway).post("garage", 1, "?key=key-of-the-garage")["this"] == "succeeded"
 
 
 def test_running_gateway_unlocks_a_thing_whose_lock_is_revoked(place: Place) -> None:
@@ -211,10 +211,10 @@ def test_damage_ends_the_streams_of_a_running_gateway(name: str, tmp_path: Path)
     place = Place("redis", tmp_path)
     lock_both(place)
     with place.gateway() as gateway:
-        with Caller(gateway).stream("/listen/for/dweets/from/kitchen?key=kitchen-key") as stream:
+        with Caller(gateway).stream("/listen/for/dweets/from/kitchen?key=key-of-the-kitchen") as stream:
             damage(place, name)
             assert stream.chunk() == b"", "the stream ends properly"
-        assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
+        assert Caller(gateway).post("kitchen", 1, "?key=key-of-the-kitchen") == DAMAGED
 
 
 def test_redis_value_without_its_version_shuts_its_thing(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_redis_value_without_its_version_shuts_its_thing(tmp_path: Path) -> None
         for value in (b"", b"12", b"garbage", b"x:{}", b"12x:{}"):
             client.hset(key, THING, value)
             with place.gateway() as gateway:
-                assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED, value
-                assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+                assert Caller(gateway).post("kitchen", 1, "?key=key-of-the-kitchen") == DAMAGED, value
+                assert Caller(gateway).post("garage", 1, "?key=key-of-the-garage")["this"] == "succeeded"
     assert "The thing 'kitchen' is unlocked" in lock_command(place, "revoke", "kitchen-lock")
 
 
@@ -287,15 +287,15 @@ async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest
     locks = service.locks
     try:
         await service.open()
-        await locks.adopt("kitchen-lock", "kitchen-key")
-        await locks.adopt("garage-lock", "garage-key")
-        await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+        await locks.adopt("kitchen-lock", "key-of-the-kitchen")
+        await locks.adopt("garage-lock", "key-of-the-garage")
+        await locks.lock("kitchen", "kitchen-lock", "key-of-the-kitchen")
         monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
         for change in (
-            locks.lock("garage", "garage-lock", "garage-key"),
-            locks.unlock("kitchen", "kitchen-key"),
-            locks.remove("kitchen-lock", "kitchen-key"),
-            service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
+            locks.lock("garage", "garage-lock", "key-of-the-garage"),
+            locks.unlock("kitchen", "key-of-the-kitchen"),
+            locks.remove("kitchen-lock", "key-of-the-kitchen"),
+            service.alerts.set("a@b.c", "kitchen", "return true", "key-of-the-kitchen"),
         ):
             attempts = 0
             with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
