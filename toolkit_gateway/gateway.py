@@ -18,6 +18,7 @@ from toolkit.secret import Secret
 from toolkit.widgets.cell_runs import close_earlier
 from toolkit_gateway.configuration import Configuration, Source, configuration_of
 from toolkit_gateway.demo_world import DemoWorld
+from toolkit_gateway.dweets.storage import LOCKS
 from toolkit_gateway.http.server import ServerThread
 from toolkit_gateway.operator_folder import write_address
 from toolkit_gateway.routes.identity import SIMULATION_WARNING
@@ -211,7 +212,7 @@ class Gateway(PublicNames, Closable):
 def store_of(folder: Path | None, url: str | Secret | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
     """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
     if url is None:
-        return EmbeddedStore(folder, now)
+        return EmbeddedStore(folder, now, LOCKS)
     from toolkit_gateway.stores.redis.store import RedisStore  # redis-py loads slowly, and few gateways need it
 
     return RedisStore(Secret(url).reveal(), now)

@@ -37,7 +37,7 @@ from toolkit_gateway.stores.embedded import EmbeddedStore
 
 KEY = "correct-horse-battery"
 COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "tail", "write")
-KEPT_FILES = ["database", "gateway.lock", "operator.key"]
+KEPT_FILES = ["checkpoint.json", "database", "gateway.lock", "operator.key"]
 
 
 @contextmanager
