@@ -281,7 +281,12 @@ def test_collected_gateway_archives_and_closes_its_folder(tmp_path: Path) -> Non
     command = [sys.executable, "-c", program, str(folder), str(archive)]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (ended.stderr, ended.returncode) == ("", 0)
-    assert sorted(path.name for path in folder.iterdir()) == ["database", "gateway.lock", "operator.key"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoint.json",
+        "database",
+        "gateway.lock",
+        "operator.key",
+    ]
     assert len(list(archive.rglob("*.parquet"))) == 1
 
 
