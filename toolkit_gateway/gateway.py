@@ -59,7 +59,7 @@ class Gateway(PublicNames, Closable):
     host, port
         Where to listen; port 0 takes a free one.
     locks
-        Master keys by lock, issued at the start.
+        Master keys by lock, issued at the start; at least 16 characters, at least 8 of them different.
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in ``tk.operator.outbox()``, and as
         ``.eml`` files in ``folder/outbox``.
@@ -81,12 +81,12 @@ class Gateway(PublicNames, Closable):
     Raises
     ------
     InvalidArgument
-        A key or a value of the configuration is wrong; the host can be reached by other machines without `exposed`;
+        A value of the configuration is wrong, or a key might be guessed; the host can be reached by other machines without `exposed`;
         other machines may call with a key that is published with the toolkit.
     CannotServe
         The gateway cannot listen on the address.
     StoreUnavailable
-        The folder cannot be written, or another gateway has it open; the Redis cannot be reached.
+        The folder cannot be written, has lost data, or another gateway has it open; the Redis cannot be reached.
     ArchiveUnusable
         The archive cannot be written, or another process is writing to it.
 

@@ -108,12 +108,10 @@ def lock_all(place: Place) -> None:
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in THINGS:
-            assert call.get(f"/lock/{thing}?lock={thing}-lock&key=master-key-of-the-{thing}")["this"] == "succeeded"
-            assert call.post(thing, 1, f"?key=master-key-of-the-{thing}")["this"] == "succeeded"
-            assert (
-                call.get(f"/alert/a@b.c/when/{thing}/return%20true?key=master-key-of-the-{thing}")["this"]
-                == "succeeded"
-            )
+            key = f"key=master-key-of-the-{thing}"
+            assert call.get(f"/lock/{thing}?lock={thing}-lock&{key}")["this"] == "succeeded"
+            assert call.post(thing, 1, f"?{key}")["this"] == "succeeded"
+            assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?{key}")["this"] == "succeeded"
 
 
 def damage(place: Place, rooms: dict[str, str]) -> None:
