@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from toolkit.endpoint import is_loopback, parsed_address
 from toolkit.errors import InvalidArgument
@@ -107,10 +107,3 @@ def _forwarded_address(element: str) -> str:
         return ""
     hops = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
     return hops[0] if len(hops) == 1 else ""
-
-
-@lru_cache(1_024)
-def source_of(address: str) -> str:
-    """Return the address, of IPv6 only the first four groups: one subscriber has a whole /64."""
-    parsed = parsed_address(address)
-    return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address

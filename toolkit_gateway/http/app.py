@@ -31,7 +31,7 @@ from toolkit_gateway.http.exchange import (
     header_lines,
 )
 from toolkit_gateway.http.key_attempts import KeyAttempts
-from toolkit_gateway.rate_limit import LimitReached
+from toolkit_gateway.http.limits import LIMITS
 
 log = logging.getLogger("toolkit_gateway")
 
@@ -106,6 +106,14 @@ class Application:
             self._proxies.resolve(request)
         return max_body
 
+    def max_head(self, method: str, path: bytes) -> int:
+        """Return how many bytes the head of a request may have, of whose path perhaps only the first part has come."""
+        segments = path.split(b"/", self._longest_prefix)
+        prefixes = [b"/".join(segments[:count]) for count in range(1, len(segments) + 1)]
+        routes = [route for prefix in prefixes for _, route in self._by_prefix.get(prefix, ())]
+        is_long = any(route.has_long_query and method in route.methods for route in routes)
+        return LIMITS.long_head_bytes if is_long else LIMITS.head_bytes
+
     def _find_route(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
         for routes, route, values in self._routes_of_path(request.raw_path):
             if request.method in route.methods and (request.wants_page or not route.for_browsers):
@@ -133,10 +141,10 @@ class Application:
             return try_key(request, attempt)
 
         async def try_key(request: Request, attempt: KeyAttempt) -> Any:  # noqa: ANN401
-            try:
-                await keys.reserve(request.client)
-            except LimitReached:
-                return self.error_response(request, routes.too_many_keys)
+            if not keys.take(request.client):
+                with request.share.answering_late():
+                    if not await keys.wait(request.client):
+                        return self.error_response(request, routes.too_many_keys)
             is_right = None
             try:
                 answer = handler(request)

@@ -6,7 +6,7 @@ a call with a key                       what happens
 the key has worked from this address    it is answered at once
 its address has a try left              it is answered; only a wrong key uses up the try
 its address has no try left             it waits for a try, before anybody looks at its key
-it has waited too long, or many wait    it is refused, and nobody has looked at its key
+it has waited too long                  it is refused, and nobody has looked at its key
 ======================================  ===============================================================================
 
 So neither a wait nor a refusal tells a guesser anything. A try is reserved before the key is looked at, otherwise all
@@ -23,7 +23,7 @@ from secrets import token_bytes
 
 from cachetools import LRUCache
 
-from toolkit_gateway.http.access import source_of
+from toolkit_gateway.http.account import source_of
 from toolkit_gateway.http.exchange import KeyAttempt
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
 
@@ -31,8 +31,6 @@ log = logging.getLogger("toolkit_gateway")
 
 #: An address has so many tries at once, and then one in each `Timings.key_interval`.
 KEYS_AT_ONCE = 60
-#: So many calls of all addresses together may wait for a try.
-LATE_ANSWERS = 1_000
 # So many keys that have worked are remembered, each with its address and what it fits.
 _KNOWN_KEYS = 50_000
 _SECONDS_BETWEEN_WARNINGS = 60.0
@@ -47,7 +45,6 @@ class KeyAttempts:
         # Only for the log: if a lock made callers of other addresses wait, anybody could lock out its owner.
         self._by_target = RateLimit(KEYS_AT_ONCE, 1 / interval, seconds)
         self._warnings = RateLimit(1, 1 / _SECONDS_BETWEEN_WARNINGS, seconds)
-        self._late = 0
         self._salt = token_bytes(16)
         self._known: LRUCache[bytes, bool] = LRUCache(_KNOWN_KEYS)
 
@@ -64,25 +61,22 @@ class KeyAttempts:
         else:
             self._tries.give_back(source_of(address))
 
-    async def reserve(self, address: str) -> None:
-        """Reserve a try of an address, or wait for one; raise LimitReached after a while, or if too many wait."""
-        source = source_of(address)
-        with suppress(LimitReached):
-            self._tries.take(source)
-            return
-        if self._late >= LATE_ANSWERS:
-            raise LimitReached(1.0)
-        deadline = self._seconds() + self._longest_wait
-        self._late += 1
+    def take(self, address: str) -> bool:
+        """Reserve a try of an address, if it has one left."""
         try:
-            while (left := deadline - self._seconds()) > 0:
-                await asyncio.sleep(min(self._interval, left))
-                with suppress(LimitReached):
-                    self._tries.take(source)
-                    return
-        finally:
-            self._late -= 1
-        raise LimitReached(1.0)
+            self._tries.take(source_of(address))
+        except LimitReached:
+            return False
+        return True
+
+    async def wait(self, address: str) -> bool:
+        """Wait for a try of an address, and reserve it; return False after `longest_wait`."""
+        deadline = self._seconds() + self._longest_wait
+        while (left := deadline - self._seconds()) > 0:
+            await asyncio.sleep(min(self._interval, left))
+            if self.take(address):
+                return True
+        return False
 
     def _log_wrong_key(self, address: str, target: str) -> None:
         log.info("wrong key for %s from %s", target, address)
