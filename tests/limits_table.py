@@ -127,7 +127,7 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
         "cached dweets in memory",
         _size(things.CACHE_BYTES),
         "the oldest are dropped, and read again",
-        "the histories of 1,000 things with 130 bytes a dweet",
+        "with half of it for responses, the histories of 400 things with 500 dweets of 100 bytes",
     )
     yield "columns of a CSV", f"{wire.MAX_CSV_COLUMNS}", "400", "names of fields are free: a row may have thousands"
     yield (
