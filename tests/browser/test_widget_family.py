@@ -315,7 +315,7 @@ CASES = {
         handwriting_goes_wrong,
     ),
     "rewards-explorer": Case(
-        "toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration())",
+        "toolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
         rewards_by_mouse,
         rewards_by_keyboard,
         rewards_goes_wrong,

@@ -16,7 +16,7 @@ from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets
 from toolkit.dweets.widgets.live_readings import LiveReadings
-from toolkit.errors import InvalidArgument, KeyRejected, TimedOut
+from toolkit.errors import DataWarning, InvalidArgument, KeyRejected, TimedOut
 from toolkit.widgets.cell_runs import CellRun
 from toolkit_gateway import Gateway
 
@@ -33,7 +33,7 @@ def no_thread_left() -> Iterator[None]:
 
 
 def rows_of(live: LiveDweets) -> list[list[str]]:
-    return [_CELL.findall(row)[:-1] for row in live.readings.value.split("<tr>")[2:]]
+    return [_CELL.findall(row)[:-2] for row in live.readings.value.split("<tr>")[2:]]
 
 
 def drawings_of(live: LiveDweets, act: Callable[[], object] = lambda: None) -> list[str]:
@@ -282,19 +282,41 @@ def test_missing_time_column_is_reported(tk: toolkit.Connection) -> None:
     assert "The frame does not have the field &#x27;noon&#x27;" in live.status.value
 
 
-def test_the_rate_is_of_the_last_minute() -> None:
-    readings = LiveReadings()
+def test_age_and_rate_tell_what_comes() -> None:
+    readings, things = LiveReadings(), ["cellar", "roof"]
 
-    def rate(now: float) -> str:
-        return readings.html(["roof"], now).rpartition("<td>")[2].partition("</td>")[0]
+    def row(thing: str, now: float) -> list[str]:
+        html = readings.html(things, now)
+        return next(cells[-2:] for row in html.split("<tr>")[2:] if (cells := _CELL.findall(row))[0] == thing)
 
     for second in range(0, 600, 10):
         readings.add([{"thing": "roof", "content": 1}], float(second))
-        assert rate(second) == ("6.0 / min" if second else "–")
+        assert row("roof", second)[1] == ("6.0 / min" if second else "–")
     for tick in range(1, 601):
-        readings.add([{"thing": "roof", "content": 1}] * 5, 590 + tick / 10)
-    assert rate(650) == "50.0 / s"
-    assert rate(650 + 580).endswith("/ min")
+        readings.add([{"thing": "cellar", "content": 1}] * 5, 590 + tick / 10)
+    dot = '<span class="toolkit-good">●</span>'
+    assert row("cellar", 650) == [f"{dot} just now", "50.0 / s"]
+    assert row("roof", 615) == [f"{dot} 25 s ago", "3.7 / min"], "it posts every 10 seconds"
+    assert row("cellar", 662) == ["○ 12 s ago", "0 / s"]
+    assert row("roof", 800) == ["○ 3 min ago", "0 / s"]
+    assert readings.silent(things, 615) == []
+    assert readings.silent(things, 662) == ["cellar", "roof"]
+    assert readings.html(things, 700).index("cellar") < readings.html(things, 700).index("roof"), "in the given order"
+    assert "ago" not in readings.html(things, None)
+
+
+def test_a_name_that_no_thing_has_is_said(tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"n": 1})
+    with LiveDweets(tk, ["kitchn", "garden"], "n") as live:
+        eventually(lambda: "did you mean &#x27;kitchen&#x27;?" in live.status.value)
+        tk.dweets.post("kitchn", {"n": 2})
+        live.wait(1)
+        eventually(lambda: "Listening to kitchn and garden." in live.status.value)
+    with tk.dweets.listen("kitchem") as listener, tk.dweets.listen("garden") as garden:
+        threading.Timer(1, lambda: [tk.dweets.post(thing, 1) for thing in ("kitchem", "garden")]).start()
+        with pytest.warns(DataWarning, match="no dweet of the thing 'kitchem': did you mean 'kitchen'"):
+            next(listener)
+        next(garden)
 
 
 def test_many_new_names_do_not_fill_the_table() -> None:

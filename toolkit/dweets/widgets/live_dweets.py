@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns, drawable_columns
+from toolkit.charts.series import ChartMarks
+from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.time_axis import put_on_time_axis
 from toolkit.dweets.checked_values import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
@@ -38,6 +41,8 @@ _RATE_REFRESH_SECONDS = 1.0
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
 _CHART_PIXELS, _MOST_CHART_PIXELS = 260, 380
+#: A silence is a gap as in a history, if it is not only a short delay on the way.
+_GAP_FACTOR, _LEAST_GAP = 1.5, pd.Timedelta("2s")
 
 
 @checked_arguments
@@ -111,6 +116,8 @@ class LiveDweets(ServiceWidget):
         self._given_fields = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
         self._readings = LiveReadings()
+        #: By thing without a dweet: the sentence that a public thing has nearly its name.
+        self._misspelt: dict[str, str] = {}
         #: Whether the caller wants the widget to listen, also if it has stopped after an error or without a page.
         self._is_wanted = False
         self._make_controls(names, points, keep)
@@ -119,7 +126,9 @@ class LiveDweets(ServiceWidget):
 
     def _listener(self, thing: str, since: int | None) -> Listener:
         key = self._key.get(thing) if isinstance(self._key, Mapping) else self._key
-        return self._dweets.listen(thing, key=key, since=since)
+        listener = self._dweets.listen(thing, key=key, since=since)
+        listener.on_unknown = partial(self._misspelt.__setitem__, thing)
+        return listener
 
     def _make_controls(self, things: Sequence[str], points: int, keep: int) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
@@ -255,7 +264,7 @@ class LiveDweets(ServiceWidget):
         with self.showing_errors():
             if even_if_paused or not self.pause.value:
                 self._draw_chart()
-                self.readings.value = self._readings.html(self.things.value, monotonic())
+                self.readings.value = self._readings.html(self.things.value, monotonic() if self.running else None)
                 self.counter.value = counted(self.seen, "dweet")
             self._show_state()
 
@@ -268,11 +277,15 @@ class LiveDweets(ServiceWidget):
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, quiet=True)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
+        if len(things) > 1:  # in the order of things, not of whose dweet is the oldest: lines keep their places
+            timed = timed.sort_values("thing", key=lambda names: names.map(things.index), kind="stable")
         drawable = set(drawable_columns(timed))
         drawn, fields, self._left_out = chosen_columns(timed, [field for field in chosen if field in drawable])
         names = ", ".join(self._readings.fields)
         empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
-        self.chart.draw(drawn, fields, unit=self._unit, empty=empty)
+        gaps = find_gaps(drawn, _GAP_FACTOR)
+        marks = ChartMarks(gaps[gaps["length"] >= _LEAST_GAP])
+        self.chart.draw(drawn, fields, unit=self._unit, marks=marks, empty=empty)
 
     def _offer_fields(self) -> None:
         """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
@@ -298,8 +311,23 @@ class LiveDweets(ServiceWidget):
         elif self._reader.has_lost_connection:
             self.say("The connection is lost, reconnecting ...")
         else:
-            state = "Paused: what comes is kept." if self.pause.value else f"Listening to {names}."
-            self.say(" · ".join(filter(None, (state, self._left_out))))
+            self.say(" · ".join(filter(None, (self._listening_text(), self._left_out))))
+
+    def _listening_text(self) -> str:
+        """Return what comes and what does not, in words that stay the same while nothing changes."""
+        things = self.things.value
+        if self.pause.value:
+            return "Paused: what comes is kept."
+        seen = {record["thing"]: record["created"] for record in self._reader.last_records(things, 1)}
+        if misspelt := [text for thing, text in self._misspelt.items() if thing in things and thing not in seen]:
+            return f"{misspelt[0][:1].upper()}{misspelt[0][1:]}"
+        if not seen:
+            return f"Listening to {_listed_names(things)}. Nothing has come yet."
+        silent = self._readings.silent(things, monotonic())
+        if not silent:
+            return f"Listening to {_listed_names(things)}."
+        last = max(seen[thing] for thing in silent)[:19].replace("T", " ")
+        return f"Nothing comes from {_listed_names(silent)}: the last dweet is of {last} UTC."
 
     def summary(self) -> str:
         """Return which things and fields it follows."""
