@@ -26,7 +26,7 @@ from tests.browser.lab_page import (
     shut_down_kernels,
 )
 from tests.browser.widget_page import click
-from toolkit.charts.series import styles_of
+from toolkit.charts.look import PALETTE
 
 _SETUP = """
 import ipywidgets
@@ -101,7 +101,7 @@ def is_line_drawn(notebook: Path, words: str) -> bool:
     cells = json.loads(notebook.read_bytes())["cells"]
     (data,) = [out["data"] for cell in cells for out in cell["outputs"] if words in str(out["data"].get("text/plain"))]
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
-    colour = ImageColor.getrgb(styles_of(["celsius"], {})["celsius"].colour)
+    colour = ImageColor.getrgb(PALETTE[0])
     return colour in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
 
 

@@ -24,10 +24,17 @@ def widget_module() -> str:
 
 
 @cache
+def saved_module() -> str:
+    """Return the script of a saved page; it defines ``showSaved``, which ``static/saved.js`` documents."""
+    return _bundle((*_MODULES, "table.js", "saved.js"))
+
+
+@cache
 def chart_styles() -> str:
     return "".join((_STATIC / name).read_text("utf-8") for name in ("uplot/uPlot.css", "chart.css"))
 
 
 def _bundle(names: tuple[str, ...]) -> str:
     # Join the files into one module: anywidget resolves no relative imports.
-    return "".join(_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)
+    modules = [_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names]
+    return f"const LOOK = {(_STATIC / 'look.json').read_text('utf-8').strip()};\n{''.join(modules)}"

@@ -19,7 +19,7 @@ export function pictureOf(chart) {
   const ratio = devicePixelRatio, box = chart.plots.getBoundingClientRect(), canvas = document.createElement("canvas");
   const ctx = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
   ctx.font = font;
-  const items = chart.legend.hidden ? [] : legendRows(ctx, chart.visibleLines().filter(line => line.kind !== "text"), box.width);
+  const items = chart.legend.hidden ? [] : legendRows(ctx, chart.legendEntries().filter(([, [thing]]) => !chart.hidden.has(thing)), box.width);
   const top = items.length ? 18 * (items.at(-1).row + 1) + 6 : 6;
   canvas.width = box.width * ratio;
   canvas.height = (top + chart.plots.scrollHeight + 20) * ratio;
@@ -27,12 +27,13 @@ export function pictureOf(chart) {
   ctx.fillStyle = backgroundOf(chart.root);
   ctx.fillRect(0, 0, box.width, canvas.height);
   Object.assign(ctx, { font, textBaseline: "top" });
-  for (const { line, x, row } of items) {
-    Object.assign(ctx, { strokeStyle: line.colour, lineWidth: 3 });
-    ctx.setLineDash(line.dash.map(length => length / 2));
+  for (const { name, thing, x, row } of items) {
+    const { colour, dash } = chart.style(thing);
+    Object.assign(ctx, { strokeStyle: colour, lineWidth: 3 });
+    ctx.setLineDash(dash.map(length => length / 2));
     ctx.strokeRect(x, 6 + 18 * row + 6, 14, 0);
     ctx.fillStyle = chart.ink(1);
-    ctx.fillText(line.name, x + 19, 6 + 18 * row);
+    ctx.fillText(name, x + 19, 6 + 18 * row);
   }
   const topOf = element => element.getBoundingClientRect().top - box.top + chart.plots.scrollTop + top;
   ctx.fillStyle = chart.ink(1);
@@ -46,13 +47,13 @@ export function pictureOf(chart) {
   return canvas;
 }
 
-function legendRows(ctx, lines, width) {
+function legendRows(ctx, entries, width) {
   let x = 8, row = 0;
-  return lines.map(line => {
-    const entryWidth = ctx.measureText(line.name).width + 34; // with the swatch and the space around
+  return entries.map(([name, [thing]]) => {
+    const entryWidth = ctx.measureText(name).width + 34; // with the swatch and the space around
     if (x + entryWidth > width && x > 8) [x, row] = [8, row + 1];
     x += entryWidth;
-    return { line, x: x - entryWidth, row };
+    return { name, thing, x: x - entryWidth, row };
   });
 }
 
@@ -65,24 +66,32 @@ function backgroundOf(element) {
   return "white";
 }
 
+/** Yield {time, thing, cells} for each thing and time with a value; cells has {line, index} by field. */
+export function* rowsOf(lines, from, to) {
+  for (const thing of new Set(lines.map(line => line.thing))) {
+    const columns = lines.filter(line => line.thing === thing);
+    const next = columns.map(line => firstFrom(line.x, from)); // the index of the next point
+    for (;;) {
+      const time = Math.min(...columns.map((line, column) => line.x[next[column]] ?? Infinity));
+      if (!(time <= to)) break;
+      const cells = new Map();
+      columns.forEach((line, column) => {
+        if (line.x[next[column]] !== time) return;
+        const index = next[column]++;
+        if (!Number.isNaN(line.y[index])) cells.set(line.field, { line, index }); // otherwise it only interrupts its line
+      });
+      if (cells.size) yield { time, thing, cells };
+    }
+  }
+}
+
 /** Return CSV: a row for each thing and time with a value, a column for each field; formulas begin with an apostrophe. */
 export function csvOf(lines, from, to, timeName, naive) {
-  const fields = [...new Set(lines.map(line => line.field))], things = [...new Set(lines.map(line => line.thing))];
-  const named = things.some(Boolean), rows = [[timeName, ...(named ? ["thing"] : []), ...fields].map(csvName)];
-  for (const thing of things) {
-    const columns = fields.map(field => lines.find(line => line.thing === thing && line.field === field));
-    const next = columns.map(line => (line ? firstFrom(line.x, from) : 0)); // the index of the next point
-    for (;;) {
-      const time = Math.min(...columns.map((line, column) => line?.x[next[column]] ?? Infinity));
-      if (!(time <= to)) break;
-      let hasValue = false; // a point without a value only interrupts its line
-      const cells = columns.map((line, column) => {
-        if (line?.x[next[column]] !== time) return "";
-        hasValue ||= !Number.isNaN(line.y[next[column]]);
-        return csvValue(line, next[column]++);
-      });
-      if (hasValue) rows.push([isoText(time, naive), ...(named ? [csvName(thing)] : []), ...cells]);
-    }
+  const fields = [...new Set(lines.map(line => line.field))], isNamed = lines.some(line => line.thing);
+  const rows = [[timeName, ...(isNamed ? ["thing"] : []), ...fields].map(csvName)];
+  for (const { time, thing, cells } of rowsOf(lines, from, to)) {
+    const values = fields.map(field => (cells.has(field) ? csvValue(cells.get(field)) : ""));
+    rows.push([isoText(time, naive), ...(isNamed ? [csvName(thing)] : []), ...values]);
   }
   return rows.map(row => row.join(",")).join("\r\n") + "\r\n";
 }
@@ -90,7 +99,6 @@ export function csvOf(lines, from, to, timeName, naive) {
 const quoted = text => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 const csvName = text => quoted(/^[=+\-@\t\r\n]/.test(text) && !/^[+-]?\d+(\.\d+)?$/.test(text) ? `'${text}` : text);
 
-function csvValue(line, index) {
-  if (Number.isNaN(line.y[index])) return "";
+function csvValue({ line, index }) {
   return line.kind === "number" ? String(line.y[index]) : csvName(line.textOf(index));
 }

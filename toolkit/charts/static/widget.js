@@ -7,7 +7,7 @@ const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view
 
 function lineOf(message) {
   const { x, y, rings } = message;
-  const outliers = rings && { x: numbers(rings.x), y: numbers(rings.y), expected: numbers(rings.expected) };
+  const outliers = rings && Object.fromEntries(Object.entries(rings).map(([name, view]) => [name, numbers(view)]));
   return { ...message, x: numbers(x), y: numbers(y), rings: outliers };
 }
 
@@ -24,7 +24,7 @@ export default {
   },
 
   render({ model, el }) {
-    const askKernel = kind => () => model.send({ ask: kind, lines: chart.visibleLines().map(line => line.name) });
+    const askKernel = kind => () => model.send({ ask: kind, things: chart.visibleLines().map(line => line.thing) });
     let waiting;
     const chart = createChart(el, {
       ...model.get("_options"),
@@ -39,9 +39,9 @@ export default {
       },
     });
     const show = () => {
-      const { lines, gaps, empty, note, zone, timeName } = model.get("_data");
+      const { lines, zone, timeName, ...others } = model.get("_data");
       chart.setAxis(timeName, zone);
-      chart.setData(lines.map(lineOf), { gaps, empty, note });
+      chart.setData(lines.map(lineOf), others);
     };
     const follow = () => JSON.stringify(rangeOf(model)) !== JSON.stringify(chart.range) && chart.setRange(rangeOf(model));
     show();

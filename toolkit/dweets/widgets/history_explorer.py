@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Up to this many rows are read without asking; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
-_CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
+_CHART_HEIGHT = 225
 _LABEL, _SAVE = "5.8em", "Save on the server"
 #: Controls whose values are the attributes of a view with the same names.
 _CHOICES = ("time", "fields", "start", "end", "rule", "how")
@@ -179,7 +179,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             ipywidgets.dlink((switch, "value"), (control, "disabled"), operator.not_)
 
     def _make_results(self) -> None:
-        self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
+        self.chart = Chart(height=_CHART_HEIGHT, file_name="history")
         words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
         self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
         self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)

@@ -40,7 +40,7 @@ _RATE_REFRESH_SECONDS = 1.0
 #: A widget that no page shows stops after this many seconds; a cell that is moved disappears for some milliseconds.
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
-_CHART_PIXELS, _MOST_CHART_PIXELS = 260, 380
+_CHART_PIXELS = 260
 #: A silence is a gap as in a history, if it is not only a short delay on the way.
 _GAP_FACTOR, _LEAST_GAP = 1.5, pd.Timedelta("2s")
 
@@ -143,7 +143,7 @@ class LiveDweets(ServiceWidget):
         self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
         self.fields = CheckList("Fields", self._given_fields, rows=7)
         self.fields.value = self._given_fields
-        self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
+        self.chart = Chart(height=_CHART_PIXELS, file_name=" ".join(things))
         self.counter = ipywidgets.Label()
         self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
         self._lay_out()
