@@ -20,7 +20,8 @@
 //                           keeps its colour as long as the chart lives;
 //                           gaps: [[thing, from, to], ...]; shifts: [[thing, from, to, field, why], ...];
 //                           note is a text beside the name of the time axis
-//   chart.append(x, y, keep)  add points to the first line, and keep its last `keep` points; paint at most 15 times
+//   chart.append(x, y, keep, gaps)  add points (and gaps: [[from, to], ...]) to the first line, and keep its last `keep`
+//                           points; paint at most 15 times
 //                           per second
 //   chart.setRange([from, to])  or null for everything; does not call onRange
 //   chart.setAxis(timeName, zone)
@@ -161,8 +162,10 @@ class Chart {
     return !this.hidden.has(line.thing);
   }
 
-  append(x, y, keep = Infinity) {
-    this.lines[0].append(x, y, keep);
+  append(x, y, keep = Infinity, gaps = []) {
+    const [line] = this.lines;
+    line.append(x, y, keep);
+    this.gaps.set(line.thing, [...this.gapsOf(line.thing), ...gaps].filter(([, end]) => end >= line.x[0]));
     this.waiting ??= setTimeout(() => {
       this.waiting = null;
       this.paint();
