@@ -209,7 +209,7 @@ def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
 
 def test_an_observer_of_another_widget_may_stop_it(tk: toolkit.Connection) -> None:
     live = LiveDweets(tk, "roof", "n")
-    explorer = HistoryExplorer(frame=pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])))
+    explorer = HistoryExplorer(pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])))
     explorer.observe(lambda _change: live.stop(), "frame")
     explorer.rule.value = "1D"  # while the explorer works, no other widget does
     assert not live.running

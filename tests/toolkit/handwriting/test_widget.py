@@ -167,9 +167,9 @@ def test_the_wall_gets_pictures_of_what_is_seen(explorer: HandwritingExplorer) -
     for text, snippet in shown.items():
         explorer.text.value = text
         assert wall.snippet == snippet, "whole words, and only what the chosen hand can write"
-    wall.snippet = "नमस्ते"
-    for titles, snippet in (["Tilak", "Molly"], "नमस्ते"), (["Molly"], "an earlier one"):
-        asked = {"method": "custom", "content": {"titles": titles, "snippet": snippet}}
+    for title, wanted, snippet in ("Tilak", "Hi", "Hi"), ("Molly", "an earlier one", "Hi"), ("Molly", "क", "क"):
+        wall.snippet = snippet
+        asked = {"method": "custom", "content": {"titles": [title], "snippet": wanted}}
         wall.comm.handle_msg({"content": {"data": asked}, "buffers": []})
     found = [(title, bool(problem), picture) for title, problem, picture in sent]
     assert found == [("Tilak", False, b"\x89PNG"), ("Molly", True, b"")]
