@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 
 
@@ -36,6 +37,7 @@ class SystemClock:
     tick = now  # real time advances without steps
 
 
+@checked_arguments
 class SteppedClock:
     """A frozen clock that advances one step per tick."""
 
@@ -56,11 +58,11 @@ class SteppedClock:
     def advance(self, *, seconds: float) -> datetime:
         """Advance the clock by `seconds` and return the new time (UTC)."""
         if seconds < 0:
-            raise ValueError("time only goes forward: give seconds >= 0")
+            raise InvalidArgument("time only goes forward: give seconds >= 0")
         try:
             later = datetime.fromtimestamp(self._now / 1000 + seconds, UTC)
         except (ValueError, OverflowError, OSError):  # the class depends on the number
-            raise ValueError("the clock ends with the year 9999: advance it by fewer seconds") from None
+            raise InvalidArgument("the clock ends with the year 9999: advance it by fewer seconds") from None
         self._now += round(seconds * 1000)
         return later
 

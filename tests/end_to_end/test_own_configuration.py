@@ -78,7 +78,7 @@ except toolkit.errors.KeyRejected:
 mail, = tk.operator.outbox().itertuples()
 print("mail to", mail.to, "-", mail.subject, "-", "31" in mail.text)"""
 
-LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", height="auto", random_seed=7)
+LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", random_seed=7)
 print("letter", letter.lines, letter.overflow)
 letter"""
 

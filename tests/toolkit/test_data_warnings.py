@@ -103,11 +103,11 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: w.dweets.history("wide", columns=["c1", "x"]),
         "no dweet has the field 'x'; known: 'c0'",
     ),
-    "handwriting/client/handwriting.py, letters": (
+    "handwriting/client/mail_merge.py": (
         write_letters,
         "2 of 3 letters could not be written, such as that of row 1",
     ),
-    "handwriting/client/single_page.py": (
+    "handwriting/client/handwriting.py": (
         lambda w: w.hands.png(LONG, "Molly", height=200),
         "some ink was cut off, from the line 'too much' on",
     ),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from toolkit.argument_checks import described
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure
 from toolkit.charts.saved import SavedFigure, output_html, save_page
@@ -27,6 +27,7 @@ _DECIMALS = 6  # of seconds
 TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
 
+@checked_arguments
 class Chart(anywidget.AnyWidget):
     """An interactive chart of columns over time: point to read values, drag to zoom, double-click to show everything.
 

@@ -208,7 +208,7 @@ class OperatorClient(PublicNames):
         Timestamp('2026-01-01 09:05:00+0000', tz='UTC')
         """
         if not 0 <= seconds < float("inf"):
-            raise InvalidArgument("seconds must be 0 or more: a clock only goes forward")
+            raise InvalidArgument(f"seconds must be 0 or more, not {seconds}: a clock only goes forward")
         return self._call_for_time(wire.ADVANCE_CLOCK, msgspec.json.encode({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------

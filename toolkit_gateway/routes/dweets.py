@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from toolkit.dweets import wire
-from toolkit.dweets.content import checked_batch, checked_content, content_names, content_of_form, content_of_pairs
+from toolkit.dweets.content import checked_content
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit_gateway.dweets import replies
+from toolkit_gateway.dweets import refusals, replies
+from toolkit_gateway.dweets.contents import checked_batch, content_names, content_of_form, content_of_pairs
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.dweets.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit_gateway.dweets.things import BATCH_BYTES, CachedThing
@@ -29,7 +30,7 @@ _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 class DweetRoutes(Routes):
     first_segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
-    too_many_keys = RateLimited(wire.RATE_EXCEEDED)
+    too_many_keys = RateLimited(refusals.RATE_EXCEEDED)
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:
         self._service = service
@@ -71,7 +72,7 @@ class DweetRoutes(Routes):
         return _as_script(callback, response) if request.method == "GET" and replies.is_callback(callback) else response
 
     def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
+        if error.message not in (refusals.KEY_WRONG, refusals.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
             return None
         kind, name = next(iter(request.values.items()), ("thing", ""))
         # The log and the limits keep the name, and no lock has a longer one.
@@ -104,7 +105,7 @@ class DweetRoutes(Routes):
         def respond(thing: CachedThing) -> Response:
             body = body_of(thing)
             if body is None:
-                raise NotFound(wire.NOT_FOUND)
+                raise NotFound(refusals.NOT_FOUND)
             return Response(200, body)
 
         return _jsonp(Route(endpoint, read_or_load, respond=respond))

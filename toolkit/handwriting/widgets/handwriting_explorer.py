@@ -14,8 +14,7 @@ from PIL import Image
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, InvalidParameters, counted
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
-from toolkit.handwriting.client.letter import LETTER_HANDWRITING_SIZE, letter_style
-from toolkit.handwriting.client.style import InkStyle, Style
+from toolkit.handwriting.client.style import PageStyle, Style, letter_style
 from toolkit.handwriting.client.sweeping import contact_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.desk import SCREEN_DPI, Settings, Sheet, desk_html
@@ -117,7 +116,7 @@ class HandwritingExplorer(ServiceWidget):
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
         # The value is None for a moment when the options change.
-        self.kind.observe(lambda change: change["new"] and self._attempt(self._show), "value")
+        self.kind.observe(lambda change: self._attempt(self._show) if change["new"] else None, "value")
         self.fit.observe(lambda _: self._attempt(self._show), "value")
 
     def _make_controls(self, text: str, handwriting: str) -> None:
@@ -168,7 +167,7 @@ class HandwritingExplorer(ServiceWidget):
         """Return the picture on the screen, and the kept one if there is one, as a PNG."""
         writings = [writing for writing in (self.kept, self.result) if writing is not None]
         if len(writings) == 2:
-            return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image)
+            return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image())
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:
@@ -224,10 +223,9 @@ class HandwritingExplorer(ServiceWidget):
     def _render(self, settings: Settings, kind: FileKind, page: int, dpi: int) -> Handwritten:
         renderer, (text, hand, style) = renderer_of(self._client), settings
         if not settings.is_letter:
-            return renderer.render(text, hand, kind, cast("Style", style))
-        ink = cast("InkStyle", {name: value for name, value in style.items() if name in InkStyle.__annotations__})
-        margin, size = style.get("margin", "2cm"), style.get("handwriting_size", LETTER_HANDWRITING_SIZE)
-        letter = letter_style(ink, style["page"], margin, style.get("align"), size)
+            return renderer.render(text, hand, kind, cast("PageStyle", style))
+        options = cast("Style", {name: value for name, value in style.items() if name in Style.__annotations__})
+        letter = letter_style(None, options, style["page"], style["random_seed"])
         return renderer.render_letter(text, hand, kind, letter, page_number=page, dpi=dpi)
 
     @in_turn

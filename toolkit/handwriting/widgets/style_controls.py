@@ -8,8 +8,7 @@ from typing import Any
 import ipywidgets
 from PIL import ImageColor
 
-from toolkit.handwriting.client.letter import LETTER_HANDWRITING_SIZE
-from toolkit.handwriting.client.style import PAGE_SIZES, PRESETS
+from toolkit.handwriting.client.style import LETTER_DEFAULTS, PAGE_SIZES, PRESETS
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
 from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
@@ -18,7 +17,12 @@ HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look li
 _VARIANCE_TOOLTIP = "Largest relative change; green, up to {:g}: as a person writes"
 _NO_PAGE = "one picture, as large as below"
 #: The values of the controls that are the defaults of a letter, and of a picture; 57 px are 2 cm.
-_LETTER_DEFAULTS = {"page": "A4", "handwriting_size": LETTER_HANDWRITING_SIZE, "margin": 57, "natural": True}
+_LETTER_DEFAULTS = {
+    "page": "A4",
+    "handwriting_size": LETTER_DEFAULTS["handwriting_size"],
+    "margin": 57,
+    "natural": True,
+}
 _PICTURE_DEFAULTS = {"handwriting_size": 20, "margin": 0, "natural": False}
 
 
@@ -125,9 +129,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         values = {name: control.value for name, control in self.parameters.items()}
         values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
         values["height"] = "auto" if self.height_auto.value else values["height"]
-        defaults = self._defaults | (_LETTER_DEFAULTS if self.is_letter else _PICTURE_DEFAULTS)
-        # The height of a picture always, because an animation has another default.
-        always = ("page", "random_seed") if self.is_letter else ("height", "random_seed")
+        defaults = self._defaults | {"height": "auto"} | (_LETTER_DEFAULTS if self.is_letter else _PICTURE_DEFAULTS)
+        always = ("page", "random_seed") if self.is_letter else ("random_seed",)
         unknown = ("width", "height", "min_padding") if self.is_letter else ("page",)
         return {
             name: value

@@ -11,6 +11,7 @@ import secrets
 from datetime import datetime
 from typing import NoReturn
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import SessionClosed
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
@@ -101,6 +102,7 @@ class AuthenticatedUser(SecretHolder):
         self.mobile_number, self.mobile_country_code, self.mobile_operator_name = phone
         self.challenge_id: str | None = None
 
+    @checked_arguments
     def seconds_left(self, now: int) -> float:
         """Return the seconds until the code expires, at least 0; `now` is in milliseconds since the epoch."""
         return max(0.0, (self.expires_at.timestamp() * 1000 - now) / 1000)
