@@ -46,7 +46,8 @@ def test_each_control_reruns_the_decisions(explorer: RewardsExplorer, control: s
     assert texts(explorer) != texts_of(drawn)
     assert explorer.error is None
     assert f"{before['rewarded'].sum()} → {explorer.decisions['rewarded'].sum()} rewards" in explorer.status.value
-    assert explorer.funnel_before["n"].iloc[2] > explorer.funnel["n"].iloc[2]
+    assert explorer.funnel_before["n"].iloc[1] > explorer.funnel["n"].iloc[1]
+    assert ("because the stock was used up" in explorer.status.value) == (control == "stock")
     explorer.reset.click()
     assert explorer.decisions["rewarded"].sum() == before["rewarded"].sum()
     assert explorer.plots.drawing == drawn
@@ -92,27 +93,31 @@ def test_slider_hint_names_moments_it_does_not_change(explorer: RewardsExplorer)
     shown.close()
 
 
-def test_both_are_drawn_on_axes_that_fit(explorer: RewardsExplorer) -> None:
-    def axis() -> list[str]:
-        return [text for text in texts(explorer) if re.fullmatch(r"\d+ %", text)]
-
-    explorer.p.value = 0.35
-    before, after = (table["n"].iloc[2] for table in (explorer.funnel_before, explorer.funnel))
+@pytest.mark.parametrize("p", [0.35, 0.02])
+def test_both_are_drawn_on_axes_that_fit(p: float) -> None:
+    explorer = RewardsExplorer(EVENTS, configuration={"default": {"p": p}})
+    explorer.p.value = p + 0.02
+    before, after = (table.set_index("step")["n"]["rewarded"] for table in (explorer.funnel_before, explorer.funnel))
     place = texts(explorer).index("Got a reward") + 1
-    numbers = f"{before:,}", f"{after:,}", f"{100 * (after / before - 1):+.0f} %"
+    numbers = f"{before:,}", f"{after:,}", f"{100 * (after / before - 1):+.0f} %" if after != before else "–"
     assert tuple(texts(explorer)[place : place + 3]) == numbers
-    assert axis() == ["0 %", "15 %", "30 %", "45 %", "60 %"]
     bars = [shape for shape in explorer.plots.drawing["shapes"] if shape["kind"] == "box"]
-    assert {bar["corner"][0] for bar in bars} == {112.0}
-    explorer = RewardsExplorer(EVENTS, configuration={"default": {"p": 0.02}})
-    assert int(axis()[-1].removesuffix(" %")) < 60
+    assert {bar["corner"][0] for bar in bars} == {112.0}, "one on the other"
+    ticks = [int(text.removesuffix(" %")) for text in texts(explorer) if re.fullmatch(r"\d+ %", text)]
+    highest = 100 * max(explorer.rates["high"].max(), explorer.rates_before["high"].max())
+    assert highest <= ticks[-1] <= 2.5 * highest
+    assert ticks == [ticks[-1] * quarter // 4 for quarter in range(5)]
 
 
 @pytest.mark.parametrize(
     ("control", "value", "said"),
-    [("stock", 5, "The stock is"), ("per_device", 0, "The cap of a device is"), ("p", 0.1, "")],
+    [
+        ("per_device", 0, "The cap of a device is"),
+        ("per_moment", 0, "The cap of a device and a moment is"),
+        ("p", 0.1, ""),
+    ],
 )
-def test_what_refuses_most_is_named(explorer: RewardsExplorer, control: str, value: float, said: str) -> None:
+def test_a_cap_that_refuses_most_is_named(explorer: RewardsExplorer, control: str, value: float, said: str) -> None:
     getattr(explorer, control).value = value
     assert said in explorer.limit.value
     assert ("is the limit" in explorer.limit.value) == bool(said)
@@ -122,7 +127,7 @@ def test_what_refuses_most_is_named(explorer: RewardsExplorer, control: str, val
 def test_the_code_gives_what_is_shown(events: pd.DataFrame | None) -> None:
     moments = {"run": {"enabled": False}, "opened_app": {"p": 0.2, "arms": {"a": {"p": 0.5}}}}
     shown = RewardsExplorer(events, configuration={"moments": moments, "pacing": None})
-    shown.stock.value, shown.p.value = 77, 0.9
+    shown.stock.value, shown.p.value = 5_000, 0.9
     names = {"toolkit": toolkit, "events": events}
     exec(shown.code(), names)
     assert names["decisions"].equals(shown.decisions)
@@ -156,9 +161,9 @@ def test_arms_by_moment_or_device() -> None:
 
 
 def test_figures_are_readable(explorer: RewardsExplorer) -> None:
-    assert list(explorer.funnel["step"]) == ["session", "moment", "rewarded", "shown", "claimed"]
+    assert list(explorer.funnel["step"]) == ["moment", "rewarded", "shown", "claimed"]
     rewarded = explorer.decisions[explorer.decisions["rewarded"]]
-    assert explorer.funnel["n"].iloc[2] == rewarded["session_id"].nunique()
+    assert explorer.funnel["n"].iloc[1] == rewarded["session_id"].nunique()
     assert explorer.rates["rewarded"].sum() == len(rewarded)
     assert f"{len(EVENTS):,} moments: " in explorer.status.value
 

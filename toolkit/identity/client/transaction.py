@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import SessionClosed
-from toolkit.identity.flow import State
+from toolkit.identity.flow import State, in_words
 from toolkit.secret import Secret
 
 SESSION_CLOSED = "this session is over and its secrets are forgotten; begin a new one"
@@ -44,7 +44,7 @@ class SecretHolder:
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
-        return " or ".join(sorted(self.states))
+        return in_words(self.states)
 
     def secret(self, name: str) -> Secret:
         """Return a secret by name; raise SessionClosed after `forget`."""

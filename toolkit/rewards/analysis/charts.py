@@ -34,7 +34,7 @@ def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
 
 @checked_arguments
 def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
-    """Draw a funnel as bars, or a comparison of `ab` as differences with their intervals.
+    """Draw a funnel as bars, or a comparison of `ab` as differences, both with their 95 % intervals.
 
     Parameters
     ----------
@@ -75,7 +75,11 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    bars = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
+    # The interval of a share of the step before is an interval of the number; the first step is only counted.
+    before = funnel["n"].shift()
+    distances = [funnel["n"] - funnel["low"] * before, funnel["high"] * before - funnel["n"]]
+    style = {"ecolor": "0.35", "capsize": 3}
+    bars = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT, xerr=distances, error_kw=style)
     of_previous = ["" if index == 0 else f" · {share:.1%}" for index, share in enumerate(funnel["of_previous"])]
     labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
     axes.bar_label(bars, labels, padding=4)

@@ -68,9 +68,8 @@ _NOTHING_COMPARED = {"min_gap": "the first", "pacing": "none"}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
-#: What refuses moments, other than luck, by the reason of the decision.
+#: What refuses moments, other than luck and the stock, by the reason of the decision.
 _LIMITS = {
-    "NO_INVENTORY": "The stock",
     "DEVICE_CAP": "The cap of a device",
     "MOMENT_CAP": "The cap of a device and a moment",
     "MIN_GAP": "The time between two rewards",
@@ -90,8 +89,8 @@ class RewardsExplorer(ServiceWidget):
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id; or ``tk.rewards``, which
         adds a button that shows a real reward page.
     events
-        The moments, if `source` is ``tk.rewards``. Without moments, two weeks of 100 made-up devices. InvalidArgument
-        if the frame is empty or lacks a column.
+        The moments, if `source` is ``tk.rewards``. Without moments, two weeks of 100 made-up devices that send the
+        moments of the rules. InvalidArgument if the frame is empty or lacks a column.
     configuration
         The rules before the change: the initial values of the controls, and all settings without a control. If None,
         the default configuration.
@@ -130,7 +129,7 @@ class RewardsExplorer(ServiceWidget):
         given = source if isinstance(source, pd.DataFrame) else events
         self._rules_before = Configuration.parse(configuration or {})
         self._are_made_up = given is None
-        self._moments = made_up_moments(**_MADE_UP) if given is None else given
+        self._moments = made_up_moments(self._rules_before, **_MADE_UP) if given is None else given
         decided = self._decide(self._rules_before)
         super().__init__()
         self._is_resetting = False
@@ -158,9 +157,12 @@ class RewardsExplorer(ServiceWidget):
 
     def code(self) -> str:
         """Return the Python code that decides the moments by the changed rules, and draws the funnel."""
-        given = ", ".join(f"{name}={value}" for name, value in _MADE_UP.items())
+        defaults = Configuration().table()
+        before, rules = (_without_defaults(each.table(), defaults) for each in (self._rules_before, self.configuration))
+        given = ", ".join(
+            [*([repr(before)] if before else []), *(f"{name}={value}" for name, value in _MADE_UP.items())]
+        )
         events = f"events = toolkit.rewards.made_up_moments({given})\n" if self._are_made_up else ""
-        rules = _without_defaults(self.configuration.table(), Configuration().table())
         return (
             f"{events}decisions = toolkit.rewards.simulate({rules!r}, events, shown={_SHOWN}, claimed={_CLAIMED})\n"
             "toolkit.rewards.plot(toolkit.rewards.funnel(decisions))"
@@ -272,7 +274,8 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}")
+        limit = analysis.stock_text(self.decisions)
+        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
     def _offer_reasons(self) -> None:
         """Offer the reasons that occur, and keep the selected reason if it is one of them."""
@@ -308,7 +311,7 @@ class RewardsExplorer(ServiceWidget):
 
 
 def _limit_text(decisions: pd.DataFrame) -> str:
-    """Say if stock or a rule, and not the draw, refuses most moments: then a higher chance changes little."""
+    """Say if a cap, and not the draw, refuses most moments: then a higher chance changes little."""
     refused = decisions.loc[~decisions["rewarded"], "reason"].value_counts()
     if not len(refused) or refused.index[0] not in _LIMITS:
         return ""
