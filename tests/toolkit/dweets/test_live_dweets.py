@@ -275,6 +275,21 @@ def test_content_without_the_field_is_reported(tk: toolkit.Connection) -> None:
     assert "&lt;img" in live.readings.value
 
 
+def test_a_condition_is_tried_on_what_is_shown(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "celsius", points=3, condition="dweet.celsius > 30 || 5 >= dweet['air']") as live:
+        tk.dweets.post_frame("roof", pd.DataFrame({"celsius": [31, 29, 32, 33]}), progress=False)
+        live.wait(4)
+        eventually(lambda: "is met by 2 of the 3 dweets" in live.status.value)
+        assert live.chart.get_state("_data")["_data"]["thresholds"] == {"celsius": [30.0]}
+        live.condition.value = "dweet.celsius >"
+        assert "The condition: " in live.status.value
+        live.condition.value = "-1.5 < dweet.air.celsius"
+        assert "the condition failed at 3 of 3 dweets: TypeError" in live.status.value
+        assert live.chart.get_state("_data")["_data"]["thresholds"] == {"air.celsius": [-1.5]}
+        live.condition.value = ""
+        assert "condition" not in live.status.value
+
+
 def test_missing_time_column_is_reported(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n", time="noon") as live:
         tk.dweets.post("roof", {"n": 1})
