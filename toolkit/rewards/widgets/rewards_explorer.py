@@ -75,7 +75,7 @@ _LIMITS = {
     "MIN_GAP": "The time between two rewards",
     "PACING": "The campaign's plan",
 }
-_MADE_UP = {"devices": 100, "days": 14, "seed": 2026}
+_MADE_UP: dict[str, Any] = {"devices": 100, "days": 14, "seed": 2026}
 _ASSUMED = f"“Saw it” and “Claimed it” are assumed: {percent(_SHOWN)} look, and {percent(_CLAIMED)} of these claim."
 
 
