@@ -22,7 +22,7 @@ from sphinx.util.inventory import InventoryFile
 
 import toolkit
 import toolkit_gateway
-from tests.browser.lab_page import CHROMIUM_FLAGS
+from tests.browser.lab_page import CHROMIUM, CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
 from toolkit.endpoint import Endpoint
@@ -101,7 +101,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 @pytest.mark.browser
 def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
-    program = required_program("chromium", "chromium-browser", "google-chrome")
+    program = required_program(*CHROMIUM)
     pages = ("gallery/index", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)

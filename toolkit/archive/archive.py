@@ -26,7 +26,7 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.field_names import CREATED
-from toolkit.dweets.frame_time import TimeSelection, timed_rows
+from toolkit.dweets.frame_time import TimedRows, TimeSelection, timed_rows
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_range
 from toolkit.system.nearest_name import missing_names
@@ -276,7 +276,9 @@ class Archive:
                     count += running.pop(thing).result()
                 elif len(running) > _THREADS:
                     count += running.pop(next(iter(running))).result()
-                running[thing] = threads.submit(_add_frame, writer, thing, frame, time, if_exists)
+                rows = timed_rows(frame, time, keeps_created=True)
+                warn_caller(*rows.notes)  # here, because a thread has no caller
+                running[thing] = threads.submit(_add_rows, writer, thing, rows, if_exists)
             return count + sum(future.result() for future in running.values())
 
     def compact(self) -> pd.DataFrame:
@@ -323,12 +325,7 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     }
 
 
-def _add_frame(
-    writer: ArchiveWriter, thing: str, frame: pd.DataFrame, time_field: str | None, if_exists: IfExists
-) -> int:
-    rows = timed_rows(frame, time_field, keeps_created=True)
-    if rows.notes:
-        warn_caller("; ".join(rows.notes))
+def _add_rows(writer: ArchiveWriter, thing: str, rows: TimedRows, if_exists: IfExists) -> int:
     fields, utc = rows.fields, pd.to_datetime(checked_times(rows.times), utc=True)
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")

@@ -88,5 +88,8 @@ def checked_count(n: int) -> int:
 
 def checked_times(times: pd.DatetimeIndex | None) -> pd.DatetimeIndex:
     if times is None or not times.is_monotonic_increasing or times.hasnans:
-        raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try pd.to_datetime and sort_index")
+        raise InvalidArgument(
+            "a frame needs a DatetimeIndex in ascending order: try pd.to_datetime and sort_index; local times of "
+            "clocks that are set back need frame.tz_localize('Europe/Berlin', ambiguous='infer') before they are sorted"
+        )
     return times

@@ -269,6 +269,10 @@ def test_ab_without_variance_has_no_interval() -> None:
     constant = ab(MANY_ROWS.assign(visits=3), "visits").iloc[0]
     for line in (by_arm, constant):
         assert line[["low", "high"]].isna().all()
+    # Arms without a row are left out; a share of one unit has an interval all the same.
+    one = ab(TWO_ARMS.iloc[79:81].assign(arm=pd.Categorical(["A", "B"], categories=["A", "B", "C"]))).iloc[0]
+    assert (one["n_a"], one["n_b"], one["difference"]) == (1, 1, 1.0)
+    assert -1 < one["low"] < 0 < one["high"] <= 1
 
 
 def test_ab_compares_every_pair_of_arms() -> None:

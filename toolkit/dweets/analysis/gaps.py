@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.columns import NUMBERS, drawable_columns
 from toolkit.dweets.analysis.time_axis import warn_if_backfilled
 from toolkit.dweets.frame_time import DEFAULT_FIELD
 from toolkit.errors import InvalidArgument, counted, warn_caller
@@ -54,7 +55,7 @@ def gaps(
     Warns
     -----
     DataWarning
-        Some rows have no time; values are missing and `field` is None, so they do not count as gaps; or the dweets
+        Some rows have no time; numbers are missing and `field` is None, so they do not count as gaps; or the dweets
         arrived within a moment, and another column has times that span much longer.
 
     Examples
@@ -71,7 +72,7 @@ def gaps(
     warn_if_backfilled(frame)
     if without := int(pd.isna(frame.index).sum()):
         warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
-    values = frame.drop(columns="thing", errors="ignore").isna().sum()
+    values = frame[drawable_columns(frame, NUMBERS)].isna().sum()
     if field is None and (missing := int(values.sum())):
         first = str(values.idxmax())
         warn_caller(

@@ -156,8 +156,13 @@ class DweetClient(PublicNames):
         checked_name(thing)
         return Playback(frame, time, speed, lambda contents: self._calls.post_rows(thing, contents, key))
 
-    def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
-        """Return the newest dweet as in `history`; no row without a dweet: ``GET /get/latest/dweet/for/{thing}``."""
+    def latest(self, thing: str, *, time: str = CREATED, columns: Columns = None, key: Key = None) -> pd.DataFrame:
+        """Return the newest dweet as in `history`; no row without a dweet: ``GET /get/latest/dweet/for/{thing}``.
+
+        With `time`, the dweet that is the newest by this field, for which `history` reads all that the gateway keeps.
+        """
+        if time != CREATED:
+            return self.history(thing, n=1, time=time, columns=columns, key=key, progress=False)
         return history_frame(self._calls.records(wire.GET_LATEST, thing, key), columns)
 
     def history(

@@ -20,6 +20,7 @@ from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.shifts import find_all_shifts
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
+from toolkit.dweets.field_names import CREATED
 from toolkit.errors import InvalidArgument, counted
 from toolkit.widgets.base import is_connection
 
@@ -56,9 +57,14 @@ class ArchiveReader(Protocol):
 
 
 class HistorySource:
-    """Reads histories of things from a connection, an archive or a frame; `key` is for locked things."""
+    """Reads histories of things from a connection, an archive or a frame; `key` is for locked things.
 
-    def __init__(self, source: ServiceConnection | ArchiveReader | pd.DataFrame, key: Key) -> None:
+    Without a day, the last 500 dweets of a connection are those by the field `time`, if one is given.
+    """
+
+    def __init__(
+        self, source: ServiceConnection | ArchiveReader | pd.DataFrame, key: Key, time: str | None = None
+    ) -> None:
         self._frame = source if isinstance(source, pd.DataFrame) else pd.DataFrame()
         # `tk.dweets` has things() and history() too, but no sql().
         self.is_live, self._is_archive = not isinstance(source, pd.DataFrame), hasattr(type(source), "sql")
@@ -66,6 +72,7 @@ class HistorySource:
             raise InvalidArgument(f"give a connection, an archive or a frame, not {described(source)}")
         self._client: Any = source if self._is_archive else getattr(source, "dweets", None)
         self._key = {} if self._is_archive else {"key": key}
+        self._time = {} if time in (None, CREATED) else {"time": time}
 
     def names(self) -> list[str]:
         """Return the names of things; from a connection or an archive, those that were active last, newest first."""
@@ -108,7 +115,7 @@ class HistorySource:
         """Return the arguments of the history that `read` reads, except a key."""
         named = things[0] if len(things) == 1 else list(things)
         if not day:
-            return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
+            return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH, **self._time}
         until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}"
         return named, {"since": day, "until": until}
 

@@ -68,7 +68,8 @@ class HistoryExplorer(ServiceWidget):
     tz
         A time zone, such as ``"Europe/Berlin"``, for the time axis, *From* and *To*; None leaves times as they are.
     day
-        A day (UTC) of arrival to read instead of the last 500 dweets (of an archive: instead of all dweets).
+        A day (UTC) of arrival to read instead of the last 500 dweets (of an archive: instead of all dweets). With
+        `time`, the last 500 are the newest by that field.
     key
         The key of locked things.
 
@@ -111,7 +112,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         day: str = "",
         key: Key = None,
     ) -> None:
-        self._source = HistorySource(source, key)
+        self._source = HistorySource(source, key, time)
         self._given_things = None if things is None else list(things)
         self._unit, self._tz = unit, tz
         super().__init__()

@@ -5,15 +5,15 @@ They affect the current flow only if its phone is no_challenge, prepaid or no_ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from toolkit.errors import ServiceError
+from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.identity import IdentityClient
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.client.transaction import AuthenticatedUser, Flow, PhoneProof
-from toolkit.identity.demo_phones import DemoPhones
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
@@ -29,11 +29,11 @@ class Entry(NamedTuple):
 class AttackContext:
     """The attacked client, a second client, and the demo phones; `entries` are the requests so far."""
 
-    def __init__(self, client: IdentityClient, gateway: DemoPhones, advance: Callable[[int], object]) -> None:
-        keys = gateway.credentials
+    def __init__(self, client: IdentityClient, gateway: Any, advance: Callable[[int], object]) -> None:  # noqa: ANN401
+        keys: Mapping[str, Secret] = gateway.credentials
         self.client = client.called_by(keys["ApiClientId"])
         self.second_client = client.called_by(keys["OtherApiClientId"])
-        self.handset = gateway.handset
+        self.handset: Callable[[str], Handset] = gateway.handset
         self._advance = advance
         self.entries: list[Entry] = []
         self._recorded = 0
@@ -203,7 +203,10 @@ ATTACKS = {
 
 
 def run_attack(
-    name: str, client: IdentityClient, gateway: DemoPhones, advance: Callable[[int], object]
+    name: str,
+    client: IdentityClient,
+    gateway: Any,  # noqa: ANN401 - a `toolkit.Gateway` with the demo world, or `DemoPhones`
+    advance: Callable[[int], object],
 ) -> tuple[Outcome, list[Entry]]:
     """Run one of `ATTACKS` on clients of the demo world; return the result, and the requests in order.
 

@@ -183,7 +183,7 @@ def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint, sent: Mapp
         value = msgspec.json.decode(reply.body, type=dict[str, Any])
     except (ValueError, RecursionError):
         raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object") from None
-    step.response = redacted(value, secrets=[each for each in sent.values() if isinstance(each, Secret) and each])
+    step.response = redacted(value, secrets=[each for each in sent.values() if isinstance(each, Secret)])
     return value
 
 
@@ -243,5 +243,5 @@ def redacted(value: Any, name: str = "", secrets: Sequence[Secret] = ()) -> Any:
         return [redacted(inner, "", secrets) for inner in value]
     if isinstance(value, str):
         for secret in secrets:
-            value = value.replace(secret.reveal(), repr(secret))
+            value = secret.masked_in(value)
     return value

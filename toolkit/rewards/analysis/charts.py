@@ -49,14 +49,15 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 
     Examples
     --------
-    >>> result = pd.DataFrame({"step": ["moment", "rewarded"], "n": [20, 5], "of_previous": [1.0, 0.25]})
-    >>> plot(result, title="All moments").get_title(loc="left")
+    >>> from toolkit.rewards import funnel
+    >>> decisions = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [True, True, False]})
+    >>> plot(funnel(decisions), title="All moments").get_title(loc="left")
     'All moments'
     """
     from matplotlib import pyplot
 
     is_comparison = {"a", "b", "difference", "low", "high"} <= {*result}
-    is_funnel = {"step", "n", "of_previous"} <= {*result} and result["step"].is_unique
+    is_funnel = {"step", "n", "of_previous", "low", "high"} <= {*result} and result["step"].is_unique
     if not (is_funnel or is_comparison):
         raise InvalidArgument("plot draws the result of funnel or ab; this frame is neither, or has several funnels")
     axes = pyplot.subplots(figsize=(6.0, 2.6), layout="constrained")[1] if ax is None else ax
