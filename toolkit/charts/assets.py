@@ -6,7 +6,10 @@ from pathlib import Path
 
 _STATIC = Path(__file__).parent / "static"
 #: Ordered: a module imports only from earlier modules.
-_MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "files.js", "panel.js", "chart.js")
+_MODULES = (
+    "uplot/uPlot.js", "elements.js", "numerals.js", "lines.js", "files.js", "panel.js", "legend.js", "tip.js",
+    "chart.js",
+)  # fmt: skip
 _IMPORT_LINE = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT_KEYWORD = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
 

@@ -10,6 +10,7 @@ import anywidget
 import numpy as np
 import pandas as pd
 import traitlets
+from PIL import Image
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.assets import chart_styles, widget_module
@@ -173,7 +174,12 @@ class Chart(anywidget.AnyWidget):
         shown = self._figure.of_things(things)
         figure = chart_figure(shown, visible_range=self.visible_range, empty=self._empty)
         file = BytesIO()
-        figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
+        if kind == "svg":
+            figure.savefig(file, format="svg", metadata={"Date": None})
+        else:  # in a palette, a picture has a third of the bytes
+            drawn = BytesIO()
+            figure.savefig(drawn, format="png", dpi=96)
+            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, "PNG")
         return file.getvalue()
 
     def save(self, path: str | Path) -> None:
@@ -183,8 +189,10 @@ class Chart(anywidget.AnyWidget):
 
         Examples
         --------
+        >>> from tempfile import TemporaryDirectory
         >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
-        >>> pd.DataFrame({"celsius": range(48)}, index=times).dweets.chart().save("week.html")
+        >>> with TemporaryDirectory() as folder:
+        ...     pd.DataFrame({"celsius": range(48)}, index=times).dweets.chart().save(f"{folder}/week.html")
         """
         save_page(path, self.saved(), title=Path(path).stem)
 
@@ -192,6 +200,10 @@ class Chart(anywidget.AnyWidget):
         """Return what a saved page shows; with tables, also the rows below the chart."""
         options = self._options | {"empty": self._empty}
         return SavedFigure(self._figure, options, self.visible_range, tables)
+
+    def saved_html(self, picture: bytes, summary: str = "", tables: Mapping[str, pd.DataFrame] | None = None) -> str:
+        """Return the saved chart as the output of a notebook, with this picture for pages without scripts."""
+        return output_html(self.saved(tables), picture, summary or repr(self))
 
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._figure.lines)) if hasattr(self, "_figure") else ""
@@ -201,9 +213,9 @@ class Chart(anywidget.AnyWidget):
         """Return the widget; for pages without a kernel the saved chart, a picture and a text."""
         data, metadata = super()._repr_mimebundle_() or ({}, {})
         picture = self.png()
-        html = output_html(self.saved(), picture, repr(self))
         encoded = base64.b64encode(picture).decode("ascii")
-        return data | {"text/html": html, "image/png": encoded, "text/plain": repr(self)}, metadata
+        shown = {"text/html": self.saved_html(picture), "image/png": encoded, "text/plain": repr(self)}
+        return data | shown, metadata
 
 
 def _line_message(line: Line, pieces: int | None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def series_axes(
     from matplotlib import pyplot
 
     if axes is None:
-        panel_axes = _draw_panels(pyplot.figure(), data)
+        panel_axes = _draw_panels(pyplot.figure(layout="constrained"), data)
     else:
         if len(data.panels) > 1:
             data = _with_fields_as_things(data)
@@ -66,7 +66,7 @@ def chart_figure(
     """Return a figure outside of pyplot, with the panels of a chart, or with the text `empty` if there are no lines."""
     from matplotlib.figure import Figure
 
-    figure = Figure()
+    figure = Figure(layout="constrained")
     first, *_ = _draw_panels(figure, data)
     if not data.lines:  # axes without data would show the year 1970
         first.set_axis_off()

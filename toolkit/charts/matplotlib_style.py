@@ -29,7 +29,6 @@ _SETTINGS: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
-    "figure.constrained_layout.use": True,
     "figure.dpi": 100,
     "figure.figsize": (7.5, 2.9),
     "figure.titlesize": 11,
@@ -81,9 +80,16 @@ def styled(draw: Callable[P, ResultT]) -> Callable[P, ResultT]:
 
     @wraps(draw)
     def drawn(*args: P.args, **options: P.kwargs) -> ResultT:
-        import matplotlib
+        from matplotlib import rcParams
 
-        with _settings_lock, matplotlib.rc_context(_settings()):
-            return draw(*args, **options)
+        settings = _settings()
+        with _settings_lock:
+            # Not rc_context: it would also undo what the first import of pyplot sets, and IPython would show nothing.
+            before = {name: rcParams[name] for name in settings}
+            rcParams.update(settings)
+            try:
+                return draw(*args, **options)
+            finally:
+                rcParams.update(before)
 
     return drawn

@@ -22,12 +22,12 @@ import pandas as pd
 
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, saved_module
+from toolkit.charts.look import LOOK
 from toolkit.charts.series import FigureData, Line, seconds_of, thinned
 from toolkit.errors import InvalidArgument
 
-#: How many points a file holds, and a saved notebook: more are thinned, without losing a spike.
-_MOST_IN_FILE, _MOST_IN_OUTPUT = 500_000, 40_000
-_MOST_ON_LINE_OF_OUTPUT = 5_000
+#: How many points a file holds: more are thinned, without losing a spike.
+_MOST_IN_FILE = 500_000
 _STYLES = """:root { color-scheme: light dark; }
 body { background: Canvas; color: CanvasText; font: 14px system-ui, sans-serif; margin: 16px; }
 h1 { font-size: 18px; margin: 0 0 8px; overflow-wrap: anywhere; }
@@ -100,7 +100,7 @@ def page_html(saved: SavedFigure, title: str) -> str:
 def output_html(saved: SavedFigure, picture: bytes, summary: str) -> str:
     """Return the HTML of an output: the picture, and a script that replaces it by the chart."""
     version, module = _packed_module()
-    data = saved.data(_MOST_IN_OUTPUT, _MOST_ON_LINE_OF_OUTPUT)
+    data = saved.data(LOOK["saved"]["mostPoints"], LOOK["saved"]["mostOnLine"])
     packed = orjson.dumps({"version": version, "module": module, "page": _packed(data)}).decode("ascii")
     encoded = base64.b64encode(picture).decode("ascii")
     return _OUTPUT.substitute(summary=escape(summary), picture=encoded, data=packed, script=_LOADER)

@@ -18,6 +18,7 @@ from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns
 from toolkit.charts.figure import chart_figure, legend_entries, series_axes
 from toolkit.charts.look import LOOK, PALETTE, style_at
+from toolkit.charts.matplotlib_style import styled
 from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import ChartMarks, figure_data, thinned
 from toolkit.dweets.analysis.accessor import DweetAccessor
@@ -248,6 +249,20 @@ def test_many_points_are_drawn_as_a_mean_in_their_span() -> None:
     assert len(line.get_ydata()) < 1_000
     assert np.median(line.get_ydata()) == pytest.approx(5, abs=1)
     assert span.get_paths()[0].vertices[:, 1].max() == 99, "no spike is lost"
+
+
+def test_a_picture_changes_no_setting_of_matplotlib() -> None:
+    import matplotlib
+
+    @styled
+    def draw() -> object:
+        matplotlib.rcParams["interactive"] = True  # as the first import of pyplot does in a notebook
+        return matplotlib.rcParams["axes.titlelocation"]
+
+    before = dict(matplotlib.rcParams)
+    assert draw() == "left"
+    assert {name for name, value in before.items() if matplotlib.rcParams[name] != value} == {"interactive"}
+    matplotlib.rcParams["interactive"] = before["interactive"]
 
 
 STEEP = np.arange(60) / 59

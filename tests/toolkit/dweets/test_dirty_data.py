@@ -102,9 +102,9 @@ def test_only_finite_numbers_count(name: str) -> None:
         warnings.simplefilter("always")
         if count is None:
             with pytest.raises(InvalidArgument, match="v holds no numbers"):
-                frame.dweets.statistics("v")
+                frame.dweets.resample("1D", "count", "v")
         else:
-            assert frame.dweets.statistics("v")["count"].tolist() == [count]
+            assert frame.dweets.resample("1D", "count", "v")["v"].sum() == count
     assert len(warned) == bool(warning)
     if warning:
         assert re.match(warning, str(warned[0].message))
@@ -113,7 +113,7 @@ def test_only_finite_numbers_count(name: str) -> None:
 def test_several_dirty_columns_make_one_warning() -> None:
     frame = pd.DataFrame({"a": [1, 2, "x"], "b": [1, "y", "z"], "c": [1, 2, 3]}, index=TIMES[:3])
     with pytest.warns(DataWarning, match=r"^a: 1 of 3 .*; b: 2 of 3 ") as warned:
-        frame.dweets.statistics(["a", "b", "c"])
+        frame.dweets.resample("1D", "mean", ["a", "b", "c"])
     assert len(warned) == 1
 
 

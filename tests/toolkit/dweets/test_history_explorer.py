@@ -149,7 +149,9 @@ def test_millions_of_rows_are_read_on_reload_only(
 def test_booleans_and_texts_are_shown(weather: pd.DataFrame) -> None:
     explorer = HistoryExplorer(weather.assign(dry=weather["precipitation"] == 0), fields=["weather", "dry", "wind"])
     assert repr(explorer.chart) == "<Chart: 4,383 points of wind, dry, weather>"
-    assert explorer.statistics["field"].tolist() == ["wind"]
+    assert explorer.statistics["field"].tolist() == ["wind", "dry", "weather"]
+    assert explorer.statistics["most_frequent"].tolist()[1:] == ["true", "sun"]
+    assert explorer.statistics["share_true"].notna().tolist() == [False, True, False]
     explorer.rule.value = "1MS"
     assert explorer.frame.columns.tolist() == ["wind"]
     assert "no mean of dry, weather" in explorer.status.value
@@ -162,6 +164,20 @@ def test_generated_code_reproduces_the_view(explorer: HistoryExplorer, tk: toolk
     pd.testing.assert_frame_equal(names["shown"], explorer.frame.sort_index(kind="stable"), check_freq=False)
     explorer.copy_button.click()
     assert "resample(&#x27;1W&#x27;" in explorer.table.value
+
+
+def test_level_shifts_are_marked_if_wanted() -> None:
+    values = 20 + 0.3 * (np.arange(200) % 3)
+    values[100:130] = values[100:130] * 1.8 + 32
+    frame = pd.DataFrame({"celsius": values}, pd.date_range("2026-01-01", periods=200, freq="h"))
+    explorer = HistoryExplorer(frame, unit="°C")
+    assert explorer.shifts.empty
+    explorer.mark_shifts.value = True
+    assert "1 level shift" in explorer.status.value
+    assert explorer.shifts["explained_by"].tolist() == ["x 1.8 + 32"]
+    ((_, start, _, field, why),) = explorer.chart.get_state()["_data"]["shifts"]
+    assert (start, field, why) == (pd.Timestamp("2026-01-05 04:00").timestamp(), "celsius", "x 1.8 + 32")
+    assert explorer.code().endswith("shown.dweets.chart(['celsius'], unit='°C')")
 
 
 def test_rows_are_sorted_filtered_and_paged(explorer: HistoryExplorer) -> None:
@@ -429,21 +445,6 @@ def test_the_code_has_the_unit_and_the_zone() -> None:
     assert explorer.code().endswith("shown.dweets.chart(['celsius'], unit={'celsius': '°C'})")
     explorer.mark_gaps.value = explorer.mark_outliers.value = False
     assert explorer.code().endswith(", mark=False)")
-
-
-def test_level_shifts_are_found_and_listed() -> None:
-    frame = pd.DataFrame(
-        {"celsius": [20.0 + 0.3 * (hour % 3) + (60 if 30 <= hour < 40 else 0) for hour in range(60)]},
-        pd.date_range("2026-01-01", periods=60, freq="h", name="created"),
-    )
-    explorer = HistoryExplorer(frame)
-    assert explorer.shifts.empty
-    explorer.mark_shifts.value, explorer.shown_table.value = True, "Shifts"
-    assert explorer.shifts["start"].tolist() == [frame.index[30]]
-    assert ", 1 level shift" in explorer.status.value
-    assert "2026-01-02 06:00" in explorer.table.value
-    explorer.start.value = "2026-01-03"
-    assert explorer.shifts.empty
 
 
 def test_numeric_thing_names_are_reported(weather: pd.DataFrame) -> None:

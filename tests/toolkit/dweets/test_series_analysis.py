@@ -254,6 +254,14 @@ def test_statistics_count_missing_values() -> None:
     assert found.iloc[0][["count", "missing", "mean", "50%"]].tolist() == [2, 1, 2.0, 2.0]
 
 
+def test_statistics_of_truth_values_and_texts() -> None:
+    frame = pd.DataFrame({"on": [True, True, None, False], "mode": ["a", "b", "b", None]}, index=hours(0, 1, 2, 3))
+    found = statistics(frame.astype({"on": "boolean"}), ["on", "mode"]).set_index("field")
+    assert found[["count", "missing", "most_frequent"]].to_numpy().tolist() == [[3, 1, "true"], [3, 1, "b"]]
+    assert found.loc["on", "share_true"] == pytest.approx(2 / 3)
+    assert found[["mean", "max"]].isna().all(axis=None)
+
+
 # -- axes -------------------------------------------------------------------------------------------------
 
 

@@ -33,10 +33,13 @@
 // zoom, shift-arrows pan, Home shows everything, Escape hides the crosshair.
 
 import LOOK from "./look.json";
-import { csvOf, download, pictureOf } from "./files.js";
+import { savePicture, saveTable, snapshotOf } from "./files.js";
+import { make } from "./elements.js";
+import { Legend } from "./legend.js";
 import { Line, firstFrom, styleAt } from "./lines.js";
-import { dateIn, lengthText, readable, timeText } from "./numerals.js";
+import { dateIn } from "./numerals.js";
 import { Panel } from "./panel.js";
+import { Tip, summaryOf } from "./tip.js";
 
 const PAINT_MS = 1000 / 15, LEAST_SPAN_SECONDS = 0.01, HEADING = 24; // the heading of a panel, in pixels
 const LONGEST_LABELLED_SECONDS = 500 * 365 * 86400; // of more years, uPlot labels few or none
@@ -48,14 +51,6 @@ export function createChart(element, options = {}) {
   return new Chart(element, { ...DEFAULTS, ...options });
 }
 
-export function make(tag, className, parent, text = "") {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  parent?.append(made);
-  return made;
-}
-
 class Chart {
   constructor(element, options) {
     Object.assign(this, {
@@ -63,7 +58,7 @@ class Chart {
       extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, aborter: new AbortController(), lastPaint: 0,
     });
     this.root = make("div", "toolkit-chart", element);
-    this.legend = make("div", "toolkit-chart-legend", this.root);
+    this.legend = new Legend(this);
     this.plots = make("div", "toolkit-chart-plots", this.root);
     Object.assign(this.plots, { tabIndex: 0, role: "group" });
     this.plots.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take the arrows for its cells
@@ -72,8 +67,7 @@ class Chart {
     this.axisName = make("span", "toolkit-chart-axis", this.foot);
     this.setAxis(options.timeName, options.zone);
     this.makeButtons();
-    this.tip = make("div", "toolkit-chart-tip", this.root);
-    this.tip.hidden = true;
+    this.tip = new Tip(this);
     this.announcement = make("div", "toolkit-chart-said", this.root);
     this.announcement.setAttribute("aria-live", "polite");
     this.addListeners();
@@ -88,17 +82,13 @@ class Chart {
       return made;
     };
     this.home = button("All", "Show the whole time (Home, or double click)", () => this.reset());
-    this.larger = button("Larger", "Show the chart on the whole screen", () => this.makeLarger());
+    this.larger = button("Larger", "Show the chart on the whole screen", () =>
+      (document.fullscreenElement === this.root ? document.exitFullscreen() : this.root.requestFullscreen()));
     this.larger.hidden = !document.fullscreenEnabled;
-    button("PNG", "Download what is shown as a picture", () => this.savePicture());
-    const files = { csv: () => this.saveTable(), ...this.options.files };
+    button("PNG", "Download what is shown as a picture", () => savePicture(this));
+    const files = { csv: () => saveTable(this), ...this.options.files };
     for (const [kind, save] of Object.entries(files))
       button(kind.toUpperCase(), kind === "csv" ? "Download what is shown as a table" : `Download what is shown as ${kind.toUpperCase()}`, save);
-  }
-
-  makeLarger() {
-    if (document.fullscreenElement === this.root) document.exitFullscreen();
-    else this.root.requestFullscreen();
   }
 
   addListeners() {
@@ -108,8 +98,8 @@ class Chart {
     on(this.plots, "wheel", event => this.onWheel(event), { passive: false });
     on(this.plots, "mouseleave", () => this.hidePointer());
     on(this.plots, "blur", () => this.hidePointer());
-    // For code that stores a picture of the chart, such as the code that saves a notebook.
-    on(this.root, "toolkit-picture", ({ detail }) => (detail.picture = pictureOf(this).toDataURL()));
+    // For the code that saves a notebook.
+    on(this.root, "toolkit-snapshot", ({ detail }) => Object.assign(detail, snapshotOf(this)));
     on(document, "fullscreenchange", () => {
       this.larger.textContent = document.fullscreenElement === this.root ? "Smaller" : "Larger";
       this.paint();
@@ -188,7 +178,7 @@ class Chart {
     for (const panel of before.values()) panel.destroy();
     this.plots.append(...this.panels.map(panel => panel.element));
     if (before.size) this.axisWidth = 40;
-    this.showLegend();
+    this.legend.show();
     this.paint();
   }
 
@@ -234,7 +224,7 @@ class Chart {
   /** Return the height of all plots together, if their panels do not need more. */
   room() {
     if (document.fullscreenElement !== this.root) return this.options.height;
-    return innerHeight - this.legend.offsetHeight - this.foot.offsetHeight - 2 * HEADING - 40; // 40: the time axis
+    return innerHeight - this.legend.element.offsetHeight - this.foot.offsetHeight - 2 * HEADING - 40; // 40: the time axis
   }
 
   alignPanels() {
@@ -347,7 +337,7 @@ class Chart {
     const time = direction > 0 ? Math.min(...inside) : Math.max(...inside);
     for (const { plot } of this.panels) plot.setCursor({ left: plot.valToPos(time, "x"), top: -10 }, false);
     const box = this.panels[0].plot.over.getBoundingClientRect();
-    this.announcement.textContent = this.showTip(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
+    this.announcement.textContent = this.point(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
   }
 
   /** Handle a move of the pointer over a panel: show the crosshair in all panels, and the values at its time. */
@@ -359,7 +349,14 @@ class Chart {
     for (const other of this.panels) if (other !== panel) other.plot.setCursor({ left, top: -10 }, false);
     this.isPointing = false;
     const box = plot.over.getBoundingClientRect();
-    this.showTip(plot.posToVal(left, "x"), box.left + left, box.top + top, panel, plot.posToVal(top, "y"));
+    this.point(plot.posToVal(left, "x"), box.left + left, box.top + top, panel, plot.posToVal(top, "y"));
+  }
+
+  /** Show the values at a time, and return them as a text. */
+  point(...place) {
+    const { text, time } = this.tip.show(...place);
+    this.pointerTime = time;
+    return text;
   }
 
   hidePointer() {
@@ -368,39 +365,7 @@ class Chart {
     for (const { plot } of this.panels) plot?.setCursor({ left: -10, top: -10 }, false);
     this.isPointing = false;
     this.pointerTime = null;
-    this.tip.hidden = true;
-  }
-
-  /** Show the values of visible lines at a time and return them as a text; of many lines, those nearest to the pointer. */
-  showTip(time, clientX, clientY, panel = null, height = 0) {
-    const found = [], reach = Math.max(24 * this.secondsPerPixel(), 1e-6); // as far as 24 pixels
-    for (const line of this.visibleLines()) {
-      const index = line.kind === "number" ? line.nearestIndex(time) : line.indexAt(time);
-      const isNear = index >= 0 && (line.kind !== "number" || Math.abs(line.x[index] - time) <= reach);
-      if (isNear && !Number.isNaN(line.y[index])) found.push({ line, index });
-    }
-    const numbers = found.filter(({ line }) => line.kind === "number");
-    const nearest = numbers.map(({ line, index }) => line.x[index])
-      .sort((a, b) => Math.abs(a - time) - Math.abs(b - time))[0];
-    this.pointerTime = nearest ?? time;
-    const zone = this.options.zone ? ` ${this.options.zone}` : "";
-    const head = timeText(this.pointerTime, this.toDate, this.extent[1] - this.extent[0]) + zone;
-    const distance = ({ line, index }) => (panel?.lines.includes(line) ? Math.abs(line.y[index] - height) : Infinity);
-    const inOrder = [...this.marksAt(time), ...found.map(hit => ({ ...hit, name: this.nameOf(hit.line), text: this.valueText(hit) }))];
-    const byDistance = [...inOrder].sort((a, b) => (a.line ? distance(a) : -1) - (b.line ? distance(b) : -1));
-    this.fillTip(head, inOrder, byDistance);
-    this.placeTip(clientX, clientY);
-    return `${head}: ${inOrder.map(({ name, text }) => `${name} ${text}`).join(", ")}`;
-  }
-
-  /** Return the gaps and level shifts at a time, as rows of the tooltip. */
-  marksAt(time) {
-    const seen = [...new Set(this.visibleLines().map(line => line.thing))];
-    const gaps = seen.flatMap(thing => this.gapsOf(thing).filter(([start, end]) => start < time && time < end)
-      .map(([start, end]) => ({ thing, name: `${thing} gap`.trim(), text: lengthText(end - start) })));
-    const shifts = this.shifts.filter(([thing, start, end]) => seen.includes(thing) && start <= time && time <= end)
-      .map(([thing, , , field, why]) => ({ thing, name: `${thing} ${field}`.trim(), text: `level shift${why ? `: ${why}` : ""}` }));
-    return [...gaps, ...shifts];
+    this.tip.hide();
   }
 
   /** Return the name of a line: its thing, its field, or both, as it takes to tell it from the others. */
@@ -409,75 +374,11 @@ class Chart {
     return this.panels.length > 1 ? `${thing} ${field}` : thing;
   }
 
-  valueText({ line, index }) {
-    if (line.kind !== "number") return line.textOf(index);
-    const [least, greatest] = (line.bounds ??= line.extremes());
-    const text = readable(line.y[index], greatest - least) + (line.unit ? ` ${line.unit}` : "");
-    const ring = line.rings ? [...line.rings.x].indexOf(line.x[index]) : -1;
-    if (ring < 0) return text;
-    return `${text} – outlier, usual is ${readable(line.rings.expected[ring], greatest - least)}`;
-  }
-
-  /** Fill the tooltip with rows in order; if it covers more than a third of the chart, only with the nearest ones. */
-  fillTip(head, inOrder, byDistance) {
-    const box = this.root.getBoundingClientRect(), most = (box.width * Math.min(box.height, innerHeight)) / 3;
-    this.tip.hidden = false;
-    for (let count = inOrder.length; ; count--) {
-      const kept = new Set(byDistance.slice(0, count));
-      this.tip.replaceChildren(make("div", "toolkit-chart-tip-time", null, head));
-      for (const { line, thing = line.thing, name, text } of inOrder.filter(one => kept.has(one))) {
-        const row = make("div", "toolkit-chart-tip-row", this.tip);
-        make("i", "", row).style.background = swatch(this.style(thing));
-        make("span", "", row, name);
-        make("b", "", row, text);
-      }
-      if (count < inOrder.length) make("div", "", this.tip, `and ${inOrder.length - count} more`);
-      if (!inOrder.length) make("div", "", this.tip, "nothing here");
-      if (count <= 1) return;
-      const { offsetWidth, offsetHeight } = this.tip, share = (offsetWidth * offsetHeight) / most;
-      if (share <= 1) return;
-      count = Math.min(count, Math.ceil(count / share)); // then one row less, until it fits
-    }
-  }
-
-  placeTip(clientX, clientY) {
-    const box = this.root.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = this.tip;
-    const x = clientX - box.left, y = clientY - box.top;
-    const isLeft = x > box.width / 2, left = isLeft ? Math.max(0, x - 16 - width) : Math.min(x + 16, box.width - width);
-    this.tip.style.left = `${left}px`;
-    this.tip.style.top = `${Math.max(0, Math.min(y + 12, box.height - height))}px`;
-  }
-
-  // -- legend -----------------------------------------------------------------------------------------------
-
-  /** Return the entries of the legend: [name, things]; the things that have no colour of their own are one. */
-  legendEntries() {
-    const drawn = new Set(this.lines.map(line => line.thing)), things = [...this.things.keys()].filter(thing => drawn.has(thing));
-    const rest = things.filter(thing => !this.style(thing).isDistinct);
-    const named = things.filter(thing => !rest.includes(thing)).map(thing => [thing, [thing]]);
-    return rest.length ? [...named, [`and ${rest.length} more`, rest]] : named;
-  }
-
-  showLegend() {
-    const entries = this.legendEntries();
-    this.legend.replaceChildren();
-    this.legend.hidden = entries.length < 2;
-    for (const [name, things] of entries) {
-      const item = make("button", "toolkit-chart-item", this.legend);
-      Object.assign(item, { type: "button", title: `${name}: click to hide or show, shift-click to show it alone` });
-      make("i", "", item).style.background = swatch(this.style(things[0]));
-      make("span", "", item, name);
-      item.setAttribute("aria-pressed", String(!this.hidden.has(things[0])));
-      item.addEventListener("click", event => this.toggle(things, event.shiftKey));
-    }
-  }
-
   toggle(things, isAlone) {
     const isHidden = this.hidden.has(things[0]);
     if (isAlone) this.hidden = new Set([...this.things.keys()].filter(other => !things.includes(other)));
     else for (const thing of things) isHidden ? this.hidden.delete(thing) : this.hidden.add(thing);
-    this.legendEntries().forEach(([, [first]], index) =>
-      this.legend.children[index].setAttribute("aria-pressed", String(!this.hidden.has(first))));
+    this.legend.showHidden();
     this.hidePointer();
     this.paint();
     this.options.onView();
@@ -486,27 +387,7 @@ class Chart {
   // -- summary and files ------------------------------------------------------------------------------------
 
   summary() {
-    if (this.isEmpty) return `Chart: ${this.message.textContent}`;
-    const time = seconds => timeText(seconds, this.toDate, this.extent[1] - this.extent[0]);
-    const sentences = this.lines.slice(0, 6).map(line => {
-      const [least, greatest] = (line.bounds = line.extremes()), last = line.nearestIndex(Infinity);
-      if (line.kind !== "number" || last < 0) return `${this.nameOf(line)}: last ${last < 0 ? "nothing" : line.textOf(last)}`;
-      const [low, high, end] = [least, greatest, line.y[last]].map(value => readable(value, greatest - least));
-      return `${this.nameOf(line)}${line.unit ? ` in ${line.unit}` : ""}: from ${low} to ${high}, last ${end}`;
-    });
-    const more = this.lines.length > 6 ? ` And ${this.lines.length - 6} more lines.` : "";
-    return `Chart over ${this.axisName.textContent} from ${time(this.view.min)} to ${time(this.view.max)}. ` +
-      `${sentences.join(". ")}.${more} Arrow keys read the values.`;
-  }
-
-  saveTable() {
-    const { min, max } = this.view;
-    const text = csvOf(this.visibleLines(), min, max, this.options.timeName, !this.options.zone);
-    download(`${this.options.fileName}.csv`, new Blob([text], { type: "text/csv" }));
-  }
-
-  savePicture() {
-    pictureOf(this).toBlob(blob => download(`${this.options.fileName}.png`, blob));
+    return summaryOf(this);
   }
 
   destroy() {
@@ -517,11 +398,4 @@ class Chart {
     for (const panel of this.panels) panel.destroy();
     this.root.remove();
   }
-}
-
-/** The CSS background of a legend entry, which looks like a short piece of its line. */
-function swatch({ colour, dash }) {
-  if (!dash.length) return colour;
-  const [on, off] = [dash[0] / 2, (dash[0] + dash[1]) / 2];
-  return `repeating-linear-gradient(90deg, ${colour} 0 ${on}px, transparent ${on}px ${off}px)`;
 }

@@ -1,5 +1,6 @@
-// The downloads of a chart: a picture and a table.
+// The downloads of a chart, a picture and a table, and the data of a saved notebook.
 
+import LOOK from "./look.json";
 import { firstFrom } from "./lines.js";
 import { isoText } from "./numerals.js";
 
@@ -14,12 +15,22 @@ export function download(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
+export function savePicture(chart) {
+  pictureOf(chart).toBlob(blob => download(`${chart.options.fileName}.png`, blob));
+}
+
+export function saveTable(chart) {
+  const { timeName, zone, fileName } = chart.options;
+  const text = csvOf(chart.visibleLines(), chart.view.min, chart.view.max, timeName, !zone);
+  download(`${fileName}.csv`, new Blob([text], { type: "text/csv" }));
+}
+
 /** Return a canvas with the legend, headings, panels and the name of the time axis of a chart. */
-export function pictureOf(chart) {
+function pictureOf(chart) {
   const ratio = devicePixelRatio, box = chart.plots.getBoundingClientRect(), canvas = document.createElement("canvas");
   const ctx = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
   ctx.font = font;
-  const items = chart.legend.hidden ? [] : legendRows(ctx, chart.legendEntries().filter(([, [thing]]) => !chart.hidden.has(thing)), box.width);
+  const items = chart.legend.element.hidden ? [] : legendRows(ctx, chart.legend.entries().filter(([, [thing]]) => !chart.hidden.has(thing)), box.width);
   const top = items.length ? 18 * (items.at(-1).row + 1) + 6 : 6;
   canvas.width = box.width * ratio;
   canvas.height = (top + chart.plots.scrollHeight + 20) * ratio;
@@ -45,6 +56,44 @@ export function pictureOf(chart) {
   }
   ctx.fillText(chart.isEmpty ? chart.message.textContent : chart.axisName.textContent, chart.axisWidth, canvas.height / ratio - 18);
   return canvas;
+}
+
+/** Return what saved.js shows: the range and the figure, thinned to what a saved notebook holds. */
+export function snapshotOf(chart) {
+  const { mostPoints, mostOnLine } = LOOK.saved, { timeName, zone } = chart.options;
+  const most = Math.min(mostOnLine, Math.floor(mostPoints / Math.max(1, chart.lines.length)));
+  const lines = chart.lines.map(line => {
+    const kept = thinned(line.y, most), { thing, field, kind, unit, states, rings } = line;
+    const shown = { thing, field, kind, unit, states, x: differences(kept.map(index => line.x[index])), y: kept.map(index => orNull(line.y[index])) };
+    if (!rings) return shown;
+    const texts = Object.fromEntries(Object.entries(rings).map(([name, values]) => [name, [...values]]));
+    return { ...shown, rings: { ...texts, x: differences(texts.x) } };
+  });
+  const gaps = [...chart.gaps].flatMap(([thing, ends]) => ends.map(each => [thing, ...each]));
+  const { shifts, note, range } = chart, things = [...chart.things.keys()];
+  return { range, figure: { lines, things, gaps, shifts, note, zone, timeName } };
+}
+
+const orNull = value => (Number.isFinite(value) ? value : null);
+
+function differences(seconds) {
+  const micros = seconds.map(time => Math.round(time * 1e6));
+  return micros.map((time, place) => (place ? time - micros[place - 1] : time));
+}
+
+/** Return the indices of at most `most` values: of more, the least and the greatest of each piece. */
+function thinned(values, most) {
+  if (values.length <= most) return Array.from(values, (_value, index) => index);
+  const length = Math.ceil(values.length / Math.floor(most / 2)), kept = [];
+  for (let start = 0; start < values.length; start += length) {
+    let [least, greatest] = [start, start];
+    for (let at = start; at < Math.min(start + length, values.length); at++) {
+      if (values[at] < values[least] || Number.isNaN(values[least])) least = at;
+      if (values[at] > values[greatest] || Number.isNaN(values[greatest])) greatest = at;
+    }
+    kept.push(...new Set([Math.min(least, greatest), Math.max(least, greatest)]));
+  }
+  return kept;
 }
 
 function legendRows(ctx, entries, width) {
@@ -86,7 +135,7 @@ export function* rowsOf(lines, from, to) {
 }
 
 /** Return CSV: a row for each thing and time with a value, a column for each field; formulas begin with an apostrophe. */
-export function csvOf(lines, from, to, timeName, naive) {
+function csvOf(lines, from, to, timeName, naive) {
   const fields = [...new Set(lines.map(line => line.field))], isNamed = lines.some(line => line.thing);
   const rows = [[timeName, ...(isNamed ? ["thing"] : []), ...fields].map(csvName)];
   for (const { time, thing, cells } of rowsOf(lines, from, to)) {

@@ -7,7 +7,8 @@
 //     rows               whether a table shows the rows below the chart
 //     tables             {name: {columns: [text, ...], rows: [[text, ...], ...]}} below the rows
 
-import { createChart, make } from "./chart.js";
+import { createChart } from "./chart.js";
+import { make } from "./elements.js";
 import { RowsTable } from "./table.js";
 
 function secondsOf(differences) {

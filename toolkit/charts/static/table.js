@@ -1,6 +1,6 @@
 // The rows of a saved explorer: those in the visible range of the chart, to filter and to sort.
 
-import { make } from "./chart.js";
+import { make } from "./elements.js";
 import { rowsOf } from "./files.js";
 import { isoText, readable } from "./numerals.js";
 
@@ -14,7 +14,7 @@ const COMPARE = {
 export class RowsTable {
   constructor(parent, chart) {
     Object.assign(this, { chart, page: 0, sortedBy: 0, isDescending: false });
-    const controls = make("div", "toolkit-table-controls toolkit-chart", parent);
+    const controls = make("div", "toolkit-table-controls", parent);
     const label = make("label", "", controls, "Filter ");
     this.filter = make("input", "", label);
     Object.assign(this.filter, { type: "search", placeholder: "celsius > 20, or a word" });

@@ -1,7 +1,7 @@
 // The chart as an anywidget: the kernel sends lines as buffers, and the browser reports the visible range.
 
 import { createChart } from "./chart.js";
-import { download } from "./files.js";
+import { download, saveTable } from "./files.js";
 
 const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 
@@ -28,7 +28,7 @@ export default {
     const chart = createChart(el, {
       ...model.get("_options"),
       // If the data was thinned, only the kernel has all of it.
-      files: { csv: () => (model.get("_data").isThinned ? askKernel("csv")() : chart.saveTable()), svg: askKernel("svg") },
+      files: { csv: () => (model.get("_data").isThinned ? askKernel("csv")() : saveTable(chart)), svg: askKernel("svg") },
       onRange: range => {
         clearTimeout(waiting);
         waiting = setTimeout(() => {

@@ -99,12 +99,8 @@ def shifts(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd
     0 2026-01-02 06:00:00 2026-01-02 15:00:00   x 1.8 + 32
     """
     chosen = chosen_numbers(frame, fields)
-    return find_all_shifts(chosen.frame, chosen.names)
-
-
-def find_all_shifts(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
-    """Do what `shifts` does, for columns of numbers."""
-    return analyse_each_thing(frame, lambda rows: _shifts_of_one(rows, fields)).reset_index(drop=True)
+    found = analyse_each_thing(chosen.frame, lambda rows: _shifts_of_one(rows, chosen.names))
+    return found.reset_index(drop=True)
 
 
 def _shifts_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:

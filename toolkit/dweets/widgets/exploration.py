@@ -17,7 +17,7 @@ from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
-from toolkit.dweets.analysis.shifts import find_all_shifts
+from toolkit.dweets.analysis.shifts import shifts as find_shifts
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.dweets.field_names import CREATED
@@ -136,7 +136,7 @@ class View:
     how: Aggregation = "mean"
     gap_factor: float = 1.5
     threshold: float | None = None
-    marks_shifts: bool = False
+    shifts: bool = False
     #: The zone of the time axis, and of `start` and `end`; None leaves times as they are.
     tz: str | None = None
 
@@ -210,7 +210,7 @@ class Findings(NamedTuple):
         if self.frame.empty:
             return _reason_for_no_rows(self, things, day)
         results = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
-        if self.view.marks_shifts:
+        if self.view.shifts:
             results += f", {counted(len(self.shifts), 'level shift')}"
         if self.without_time:
             results += f" · {counted(self.without_time, 'row')} without a time left out"
@@ -233,12 +233,12 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     start, end = view.range_in(timed.index)
     gaps = find_gaps(measured, view.gap_factor)
     outliers = find_outliers(whole, numbers, threshold=view.threshold)
-    shifts = find_all_shifts(whole, numbers if view.marks_shifts else [])
+    shifts = find_shifts(whole if view.shifts else whole.iloc[:0], numbers)
     # Rows of several things are not in order of time, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
-        series.statistics(frame, numbers),
+        series.statistics(frame, [name for name in fields if name in frame.columns]),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
         shifts[(shifts["end"] >= start) & (shifts["start"] <= end)],

@@ -16,11 +16,12 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
+from toolkit.charts.saved import save_page
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
 from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
-from toolkit.dweets.widgets.tables import ResultTables
+from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
 from toolkit.widgets.base import (
@@ -49,7 +50,7 @@ _CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
 @checked_arguments
 class HistoryExplorer(ServiceWidget):
-    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
+    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps, outliers and level shifts.
 
     A zoom of the chart sets *From* and *To*, and *From* and *To* zoom the chart.
 
@@ -141,7 +142,7 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
             threshold=self._threshold if self.mark_outliers.value else math.inf,
-            marks_shifts=self.mark_shifts.value,
+            shifts=self.mark_shifts.value,
             tz=self._tz,
         )
 
@@ -367,9 +368,28 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self.shown_table.value = "Code"
         return self.code()
 
+    def save(self, path: str | Path) -> None:
+        """Write what is shown to an HTML file that works without a kernel and without a network: chart, rows, tables.
+
+        Its rows are those in the visible range of the chart, to filter and to sort.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+        >>> explorer = HistoryExplorer(pd.DataFrame({"celsius": range(48)}, index=times))
+        >>> with TemporaryDirectory() as folder:
+        ...     explorer.save(f"{folder}/week.html")
+        """
+        save_page(path, self.chart.saved(saved_tables(self._findings)), title=Path(path).stem)
+
     def picture(self) -> bytes:
         """Return the chart as PNG."""
         return self.chart.png()
+
+    def saved_html(self, picture: bytes) -> str:
+        """Return the saved explorer as the output of a notebook."""
+        return self.chart.saved_html(picture, self.summary(), saved_tables(self._findings))
 
     def summary(self) -> str:
         """Return a text with the number of rows and the chosen fields."""
