@@ -22,6 +22,7 @@ from sphinx.util.inventory import InventoryFile
 
 import toolkit
 import toolkit_gateway
+from tests import limits_table
 from tests.browser.lab_page import CHROMIUM, CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
@@ -125,6 +126,10 @@ def test_endpoint_examples_give_the_recorded_answers(demo: toolkit.Gateway) -> N
         if recorded.get(service, {}).get(name) != printed
     }
     assert not different, "python -m tests.endpoint_examples records the answers"
+
+
+def test_security_has_the_limits_of_the_code() -> None:
+    assert limits_table.PAGE.read_text("utf-8") == limits_table.page_with_table(), "python -m tests.limits_table"
 
 
 @pytest.mark.parametrize("service", SERVICES)

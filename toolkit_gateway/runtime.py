@@ -37,10 +37,10 @@ class SystemClock:
     tick = now  # real time advances without steps
 
 
-@checked_arguments
 class SteppedClock:
     """A frozen clock that advances one step per tick."""
 
+    @checked_arguments
     def __init__(self, start: datetime, step: timedelta) -> None:
         self._now = round(start.timestamp() * 1000)
         self._step = round(step.total_seconds() * 1000)
@@ -55,6 +55,7 @@ class SteppedClock:
         self._now += self._step
         return self._now
 
+    @checked_arguments
     def advance(self, *, seconds: float) -> datetime:
         """Advance the clock by `seconds` and return the new time (UTC)."""
         if seconds < 0:

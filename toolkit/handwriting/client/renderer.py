@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import NotRequired, TypeAlias, TypedDict
 
 import msgspec
 
@@ -20,7 +20,6 @@ from toolkit.system.nearest_name import nearest_names
 
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
 Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
-DecodedT = TypeVar("DecodedT")
 
 
 class HandwritingRow(TypedDict):
@@ -59,8 +58,7 @@ class Renderer:
         """Return the complete list: request parts of it until one has no new handwriting."""
         rows: dict[str, HandwritingRow] = {}
         while True:
-            part_query = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))}
-            part = self._get_json(list[HandwritingRow], wire.GET_LISTING, part_query)
+            part = self._listing_part({**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))})
             new_rows = {row["id"]: row for row in part}
             if new_rows.keys() <= rows.keys():
                 return list(rows.values())
@@ -112,14 +110,14 @@ class Renderer:
         milliseconds = (time.perf_counter() - began) * 1000
         return rendering_of(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
-    def _get_json(self, type_: type[DecodedT], endpoint: Endpoint, query: Query) -> DecodedT:
-        """Return the body of a response as an object of this type; raise UnexpectedReply for another body."""
+    def _listing_part(self, query: Query) -> list[HandwritingRow]:
+        """Return a part of the list; raise UnexpectedReply for a body of another form."""
         try:
-            return msgspec.json.decode(self._call(endpoint, {}, query).body, type=type_)
+            return msgspec.json.decode(self._call(wire.GET_LISTING, {}, query).body, type=list[HandwritingRow])
         except msgspec.ValidationError as error:
-            raise UnexpectedReply(f"the response to {endpoint} has an unexpected form: {error}") from None
+            raise UnexpectedReply(f"the response to {wire.GET_LISTING} has an unexpected form: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
+            raise UnexpectedReply(f"the response to {wire.GET_LISTING} is not JSON") from None
 
     def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Json | None = None) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
