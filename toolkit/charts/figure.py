@@ -162,7 +162,7 @@ def _draw_numbers(axes: Axes, lines: Sequence[Line], data: FigureData) -> None:
                 line.outliers.index, line.outliers["value"], _ring_areas(line.outliers["score"]), "none",
                 edgecolors=_RING_COLOUR, zorder=3,
             )  # fmt: skip
-    for limit in data.marks.thresholds.get(lines[0].field, ()):
+    for limit in data.marks.thresholds.get(lines[0].field, ()) if lines else ():
         axes.axhline(limit, color=_RING_COLOUR, linestyle="--", linewidth=0.8)
     axes.margins(y=0.08)
     axes.yaxis.set_major_locator(MaxNLocator(LOOK["mostTicks"] - 1, min_n_ticks=2))
