@@ -209,7 +209,8 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
         self.download_button = button("Download", "download", words, self._download)
         words = "Write what is shown where the kernel runs"
         self.save_button = button(_SAVE, "save", words, self._save)
-        self.copy_button = copy_button(self._code_to_copy, self)
+        self.copy_button = copy_button(self.code, self)
+        self.copy_button.on_click(lambda _button: self.shown_table.set_trait("value", "Code"))
 
     def _lay_out(self) -> None:
         for control in (self.day, self.reload_button):
@@ -363,10 +364,6 @@ shown_table, rows, file, reload_button, download_button, save_button, copy_butto
             path.write_bytes(content)
             self.save_button.description = _SAVE
             self.say(f"Wrote {counted(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
-
-    def _code_to_copy(self) -> str:
-        self.shown_table.value = "Code"
-        return self.code()
 
     def save(self, path: str | Path) -> None:
         """Write what is shown to an HTML file that works without a kernel and without a network: chart, rows, tables.
