@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from tests.benchmarks.load import reply_to
 from tests.benchmarks.peers import Peer, gateway_with, get, seconds_and_rounds
 from tests.conftest import ROOT
 
-SETTLE_SECONDS, MEGABYTE = 6, 2**20
+SETTLE_SECONDS, LONGEST_SECONDS, MEGABYTE = 60, 30, 2**20
 MASTER_KEY = "kV7mQ2xT9bLw4RzN"
 
 
@@ -37,16 +38,17 @@ class Suffered(NamedTuple):
 
 
 def latencies(peer: Peer, seconds: float) -> list[float]:
-    """Return the milliseconds of each read of the latest dweet, one after the other."""
+    """Return the milliseconds of each read of the latest dweet, one after the other, until one takes too long."""
     request, found = peer.latest("hall"), []  # type: ignore[misc]
-    with socket.create_connection(("127.0.0.1", peer.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", peer.port), timeout=LONGEST_SECONDS) as connection:
         end = time.perf_counter() + seconds
         while (began := time.perf_counter()) < end:
             connection.sendall(request)
-            reply = connection.recv(65536)
-            if b"200 OK" not in reply:
-                raise RuntimeError(reply)
+            with suppress(TimeoutError):
+                connection.recv(65536)
             found.append((time.perf_counter() - began) * 1000)
+            if found[-1] > LONGEST_SECONDS * 1000:
+                break
             time.sleep(0.002)
     return found
 
@@ -64,12 +66,11 @@ def suffered(checkout: Path, seconds: float) -> Suffered:
             assert attacker.stdout is not None
             attacker.stdout.readline()
             reading = thread.submit(latencies, peer, seconds)
-            most = start
-            while not reading.done():
+            reading.add_done_callback(lambda _: attacker.kill())
+            most, until = start, time.perf_counter() + seconds + SETTLE_SECONDS
+            while time.perf_counter() < until or not reading.done():
                 most = max(most, _megabytes(peer))
                 time.sleep(0.02)
-            attacker.kill()
-        time.sleep(SETTLE_SECONDS)
         found = sorted(reading.result())
         p99 = found[int(len(found) * 0.99)]
         return Suffered(p99, found[-1], len(found), start, most, _megabytes(peer) - start)

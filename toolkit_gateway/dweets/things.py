@@ -18,7 +18,7 @@ from toolkit_gateway.stores import Entry, Journals
 # How many bytes a thing, a dweet and a bytes object take in CPython besides their text; a test measures them.
 _THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 50, 40
 #: Above this size the cache drops the least recently used things.
-CACHE_BYTES = 128 * 1024 * 1024
+CACHE_BYTES = 64 * 1024 * 1024
 # The most reads of several dweets at the same time: each of them may hold some megabytes.
 READS_AT_ONCE = 4
 # The first batch of a read has at most 2 dweets, and each later one at most twice the one before, up to this number.

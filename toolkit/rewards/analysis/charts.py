@@ -80,14 +80,13 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    numbers = funnel["n"]
-    bars = axes.barh(range(len(funnel)), numbers, color=PALETTE[0])
-    if {"low", "high"} <= {*funnel}:  # shares of the step before
-        before = numbers.shift()
-        spread = [(numbers - funnel["low"] * before).clip(lower=0), (funnel["high"] * before - numbers).clip(lower=0)]
-        axes.errorbar(numbers, range(len(funnel)), xerr=spread, fmt="none", ecolor="0.2", capsize=3, linewidth=1)
+    # The interval of a share of the step before is an interval of the number; the first step is only counted.
+    before = funnel["n"].shift()
+    distances = [funnel["n"] - funnel["low"] * before, funnel["high"] * before - funnel["n"]]
+    style = {"ecolor": "0.35", "capsize": 3}
+    bars = axes.barh(range(len(funnel)), funnel["n"], color=PALETTE[0], xerr=distances, error_kw=style)
     of_previous = ["" if index == 0 else f" · {share:.1%}" for index, share in enumerate(funnel["of_previous"])]
-    labels = [f"{n:,}{share}" for n, share in zip(numbers, of_previous, strict=True)]
+    labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
     axes.bar_label(bars, labels, padding=8)
     axes.margins(x=0.3)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
