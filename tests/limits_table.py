@@ -12,7 +12,7 @@ from toolkit.dweets import condition_engine, conditions, wire
 from toolkit.handwriting.wire import MAX_TEXT_LENGTH
 from toolkit.identity.wire import MAX_BODY_BYTES
 from toolkit_gateway import rate_limit
-from toolkit_gateway.dweets import things
+from toolkit_gateway.dweets import stored_days, things
 from toolkit_gateway.dweets.dweets import DweetSettings
 from toolkit_gateway.handwriting import handwriting, query, render_worker
 from toolkit_gateway.http import access
@@ -129,7 +129,7 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
         "the oldest are dropped, and read again",
         "with half of it for responses, the histories of 400 things with 500 dweets of 100 bytes",
     )
-    yield "columns of a CSV", f"{wire.MAX_CSV_COLUMNS}", "400", "names of fields are free: a row may have thousands"
+    yield "columns of a CSV", f"{stored_days.MAX_CSV_COLUMNS}", "400", "every dweet may have other names"
     yield (
         "dweets kept of a thing",
         f"{settings.keep:,} (`--keep`)",
