@@ -17,7 +17,6 @@ from toolkit_gateway.ink.shaping import ShapedWord, Shaper
 # Amplitudes and lattice widths of noise, in cap heights; sizes as shares, angles as slopes (rise over run).
 BASELINE_SLOPE = 0.0035  # standard deviation
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
-MARGIN_WANDER = 0.1
 WORD_BASELINE, WORD_SIZE, WORD_TILT = 0.022, 0.012, 0.0087
 WORD_BEND, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012

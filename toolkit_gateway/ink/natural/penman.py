@@ -33,7 +33,7 @@ class ChosenLetter(NamedTuple):
     """A letter of the page, with the form that was chosen for it."""
 
     form: Letterform
-    word: int  # number of the word on the page
+    word: int  # number of the word in the text
     x: float  # of the origin of the letter in the word
     y: float
     junction: Junction  # with the letter before; strokes are cut and joined only if `joins`
@@ -55,7 +55,7 @@ class _Piece(NamedTuple):
 class Draft:
     """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
 
-    def __init__(self, choices: list[ChosenLetter], word_width: list[float]) -> None:
+    def __init__(self, choices: list[ChosenLetter], first_word: int) -> None:
         self.choices = choices
         pieces = list(_pieces(choices))
         letter, new, flags, delayed = (
@@ -68,8 +68,7 @@ class Draft:
         x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
         self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
         _blend(self.strokes, (np.cumsum(count) - count)[~new])
-        self.word_width = np.array(word_width, np.float64)  # (words,)
-        self.word_of_letter = np.array([choice.word for choice in choices], np.int64)  # (letters,)
+        self.word_of_letter = np.array([choice.word - first_word for choice in choices], np.int64)  # (letters,)
         self.word_of_stroke = self.word_of_letter[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
         self.letter_of_point = np.repeat(letter, count)  # (points,)
@@ -141,14 +140,13 @@ class Penman:
         both_letters = first.character.isalpha() and second.character.isalpha()
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
-    def draft(self, words: list[ShapedWord], noise: RandomStreams) -> Draft:
-        """Choose a form for each letter of a page, and whether it is joined to the letter before."""
+    def choose(self, words: list[ShapedWord], noise: RandomStreams) -> list[ChosenLetter]:
+        """Choose a form for each letter of a text, and whether it is joined to the letter before."""
         count = sum(len(word.glyphs) for word in words)
         form_chance = iter(unit(noise.hashes("form", count)).tolist())
         join_chance = iter(unit(noise.hashes("join", count)).tolist())
         last_forms: dict[str, int] = {}
         choices: list[ChosenLetter] = []
-        word_width = []
         for number, word in enumerate(words):
             begin, shift, run = len(choices), 0.0, 0
             origin = word.origin_x.tolist()
@@ -169,8 +167,7 @@ class Penman:
                 x, spacing = origin[n] + shift, ends[n] - origin[n]
                 choices.append(ChosenLetter(form, number, x, y, junction, joins, "", spacing))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
-            word_width.append(word.width + shift)
-        return Draft(choices, word_width)
+        return choices
 
     def _keeps_pen_down(self, pair: str, run: int, chance: float) -> bool:  # `run`: letters since a lift
         if self.joined:
