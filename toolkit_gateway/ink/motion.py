@@ -110,12 +110,16 @@ def _move_words(
     return moved_x + layout.x[word], moved_y
 
 
-def round_corners(strokes: Strokes, rounds: int) -> Strokes:
-    """Smooth the corners in place, `rounds` times, as a fast hand does; the ends of strokes do not move."""
+def round_corners(strokes: Strokes, rounds: int, weight: Floats | None = None) -> Strokes:
+    """Smooth the corners in place, `rounds` times, as a fast hand does; the ends of strokes do not move.
+
+    With `weight`, from 0 to 1 for each point, a point is smoothed by this share.
+    """
     first, last = strokes.ends()
     is_contour = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
-    inner = np.nonzero(~(first | last | is_contour))[0]
+    inner = np.nonzero(~(first | last | is_contour) & (True if weight is None else weight > 0))[0]
+    share = 0.5 if weight is None else 0.5 * weight[inner]
     for _ in range(rounds):
         for values in (strokes.x, strokes.y):
-            values[inner] = 0.5 * values[inner] + 0.25 * (values[inner - 1] + values[inner + 1])
+            values[inner] += share * (0.5 * (values[inner - 1] + values[inner + 1]) - values[inner])
     return strokes

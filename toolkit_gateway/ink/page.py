@@ -61,6 +61,12 @@ class Page:
         area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1]))[inside[1:]].sum())
         return min(1.0, area / (self.width * self.height))
 
+    def scaled(self, factor: float) -> Page:
+        """Return the page with its size and its strokes multiplied by `factor`, to draw it."""
+        s = self.strokes
+        strokes = replace(s, x=s.x * factor, y=s.y * factor, radius=s.radius * factor)
+        return replace(self, strokes=strokes, width=self.width * factor, height=self.height * factor)
+
     def visible(self) -> Page:
         """Return the page with only the strokes that have ink on it."""
         s = self.strokes
@@ -122,7 +128,8 @@ def _line_shift(parameters: Parameters, layout: Layout, ink: tuple[Floats, Float
     start: Floats = layout.start * parameters.handwriting_size
     if parameters.width is not None:
         start = np.maximum(np.minimum(start, parameters.text_width - (last - first)), 0.0)
-    return start - first
+    shift: Floats = start - first
+    return shift
 
 
 def _fit_page(

@@ -1,5 +1,6 @@
 """Render a text as a file; the worker processes call `render`."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -55,16 +56,28 @@ def render(parameters: Parameters) -> Handwritten:
     share = sum(shares) / len(shares) if covered is None or parameters.is_multipage else covered
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
-        share, any(are_cut), cut=next(filter(None, cuts), ""), pages=count,
+        share, any(are_cut), cut=next(filter(None, cuts), ""), pages=count, missing="".join(_missing(parameters)),
     )  # fmt: skip
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end; raise InvalidParameters if no hand can write a character."""
+    """Return the text in NFC with LF as line end, without the characters that no hand can write.
+
+    Raise InvalidParameters for such characters if `missing` is "error".
+    """
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper_of(parameters.handwriting, parameters.natural).missing(text):
-        raise InvalidParameters([Problem("text", _MISSING_CHARACTERS, missing)])
+    if missing := _missing(parameters):
+        if parameters.missing == "error":
+            raise InvalidParameters([Problem("text", _MISSING_CHARACTERS, missing)])
+        flag = "[\U0001f1e6-\U0001f1ff]{2}"  # two characters, one picture
+        text = re.sub(f"{flag}|[{re.escape(''.join(missing))}]", {"replace": "?", "skip": ""}[parameters.missing], text)
     return text.rstrip() if parameters.is_multipage else text
+
+
+def _missing(parameters: Parameters) -> tuple[str, ...]:
+    """Return the characters of the text that no hand can write."""
+    text = unicodedata.normalize("NFC", parameters.text).replace("\r", "\n")
+    return _shaper_of(parameters.handwriting, parameters.natural).missing(text)
 
 
 def write_pages(parameters: Parameters) -> tuple[int, Iterator[Page]]:

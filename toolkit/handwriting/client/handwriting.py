@@ -63,7 +63,7 @@ class HandwritingClient(SinglePageClient):
             Distance between two baselines as a multiple of `handwriting_size`. None: 1.5, or more if lines would touch.
         natural
             True (default): vary as a person does. False: the regular writing that is the default of `png`.
-        handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper
+        handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, missing
             As in `png`, but `line_spacing_variance` only increases line spacings.
 
         Returns
@@ -92,6 +92,8 @@ class HandwritingClient(SinglePageClient):
         if letter.pdf.overflow:
             cut = letter.pdf.cut
             warn_caller(f"some ink was cut off, from the line {cut!r} on: use smaller letters, or a larger page")
+        if letter.pdf.missing:
+            warn_caller(f"no hand has these characters of the text: {letter.pdf.missing}")
         return letter
 
     def letters(

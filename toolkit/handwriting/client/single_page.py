@@ -119,12 +119,15 @@ class SinglePageClient(PublicNames):
             The same seed gives the same writing in every kind of file; 0 is a seed too. None: each call differs.
         pen
             ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Only gateways of this
-            toolkit know `pen`, `natural`, `paper`, `margin` and `align`.
+            toolkit know `pen`, `natural`, `paper`, `missing`, `margin` and `align`.
         natural
             Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. Default False:
             each letter has one form, and lines are almost straight.
         paper
             ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
+        missing
+            What happens to characters that no hand has: ``"error"`` (default), ``"replace"`` by a question mark, or
+            ``"skip"``.
         margin
             One distance, or four: top, right, bottom, left. The text begins at the margins.
         align
@@ -200,4 +203,6 @@ class SinglePageClient(PublicNames):
         if rendering.overflow:
             where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
             warn_caller(f"the text does not fit, and some ink was cut off{where}: use height='auto', or letter()")
+        if rendering.missing:
+            warn_caller(f"no hand has these characters of the text: {rendering.missing}")
         return rendering

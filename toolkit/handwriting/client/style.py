@@ -11,7 +11,7 @@ import numpy as np
 from PIL import ImageColor
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Paper, Pen, points_of
+from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Missing, Paper, Pen, points_of
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels; a pixel is a point, 72 per inch.
 Distance: TypeAlias = float | str
@@ -34,6 +34,7 @@ class InkStyle(TypedDict, total=False):
     pen: Pen | None
     natural: bool | None
     paper: Paper | None
+    missing: Missing | None
 
 
 class PlacedStyle(InkStyle, total=False):

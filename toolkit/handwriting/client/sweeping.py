@@ -24,7 +24,7 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.client.renderer import Renderer
 from toolkit.handwriting.client.style import Distance, Style
 from toolkit.handwriting.handwritten import Handwritten, png_bytes, save_file
-from toolkit.handwriting.wire import Align, FileKind, Paper, Pen
+from toolkit.handwriting.wire import Align, FileKind, Missing, Paper, Pen
 
 Value = TypeVar("Value")
 #: One value, or a list of values.
@@ -45,6 +45,7 @@ class SweptStyle(TypedDict, total=False):
     pen: OneOrMore[Pen] | None
     natural: OneOrMore[bool] | None
     paper: OneOrMore[Paper] | None
+    missing: OneOrMore[Missing] | None
     margin: OneOrMore[Distance] | None
     align: OneOrMore[Align] | None
 

@@ -164,8 +164,7 @@ def bands_of(y: Floats) -> np.ndarray:
 
 def heights_of_bands() -> Floats:
     """Return the height of the middle of each band."""
-    heights: Floats = _LOWEST + _BAND * (np.arange(BAND_COUNT) + 0.5)
-    return heights
+    return np.linspace(_LOWEST + _BAND / 2, _LOWEST + _BAND * (BAND_COUNT - 0.5), BAND_COUNT)
 
 
 def widen_bands(left: Floats, right: Floats) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ import numpy as np
 from toolkit_gateway.ink import motion
 from toolkit_gateway.ink.layout import Layout
 from toolkit_gateway.ink.motion import PenPath
-from toolkit_gateway.ink.natural.letters import MARK
+from toolkit_gateway.ink.natural.letters import BAR, MARK
 from toolkit_gateway.ink.natural.penman import Draft, Penman
 from toolkit_gateway.ink.natural.writing import Writing, exponential
 from toolkit_gateway.ink.random_streams import Floats, RandomStreams, unit
@@ -17,6 +17,7 @@ BAR_SPREAD, BAR_TURN = 0.25, 0.06  # standard deviations of length and slope of 
 MISPLACED_BARS, MISPLACEMENT = 0.05, 0.3  # share of misplaced bars; they move right by this share of their length
 MAX_BAR_LENGTH = 0.7  # cap heights; a bar may also be as long as in the font
 DOT_SPREAD, DOT_RISE, MAX_DOT_SHIFT = 0.10, 0.06, 0.4  # x-heights; a dot moves left by at most half of MAX_DOT_SHIFT
+HASTY_PASSES = 4  # rounds of smoothing of letters that are written in haste
 _WORD_DISTANCE = 8.0  # cap heights between words, while all words are on one axis
 
 
@@ -38,6 +39,7 @@ def natural_pen_path(layout: Layout, writing: Writing, noise: RandomStreams) -> 
     x, y = x + dx * (shake * motion.WORD_BEND), y + dy * (shake * motion.WORD_BEND) + x * tilt[of_word]
     strokes = replace(draft.strokes, x=x + layout.x[of_word], y=y, radius=draft.strokes.radius * size)
     strokes = motion.round_corners(strokes, penman.shaper.writer.smoothing_passes)
+    strokes = motion.round_corners(strokes, HASTY_PASSES, writing.hasty[letters][draft.letter_of_point])
     return PenPath(strokes, draft.word_of_stroke, draft.letter_of_point[strokes.start], begin, end)
 
 
@@ -83,8 +85,12 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, factor: float, sl
     """Multiply the length of a bar, give the bar a slope, and move it right by the share `shift` of its length."""
     choice, word = draft.choices[letter], draft.word_of_letter
     left, right = float(x.min()), float(x.max())
+    if choice.bar:  # of two letters: it may only become longer, or it would miss one of them
+        factor, shift = max(factor, 1.0), 0.0
     if choice.bar == "left":
-        left -= draft.choices[letter - 1].spacing
+        first = draft.choices[letter - 1]
+        bars = [part for part, kind in zip(first.form.parts, first.form.delayed, strict=True) if kind == BAR]
+        left = min(left, *(first.x + float(bar[:, 0].min()) for bar in bars))
     elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would cross out the next letter
         right += 0.8 * choice.spacing
     length = min((right - left) * factor, max(right - left, MAX_BAR_LENGTH))

@@ -17,11 +17,25 @@ WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
 MIN_WORD_GAP, USUAL_EXTRA_GAP = 0.28, 0.32  # between words: smallest gap; a usual gap has at least so much more
 GAP_SPREAD, GAP_MEMORY = 0.32, 0.8  # gaps between words: standard deviation of their logarithm, autocorrelation
-MIN_GAP_FACTOR, MAX_GAP_FACTOR = 0.75, 1.9  # on the usual gap between words
+MIN_GAP_FACTOR, MAX_GAP_FACTOR = 0.85, 1.9  # on the usual gap between words
 GAP_FACTOR_AFTER = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}
 # By how much a gap is wider at other heights than at its narrowest point: largest value that counts, usual mean.
 MAX_EXTRA_WHITE, USUAL_EXTRA_WHITE = 0.3, 0.15
 SIGNATURE_SIZE = 1.18  # factor on the size of a signature below a letter
+# -- haste: 0 for a word that is written with care, 1 for a long, frequent or late word ------------------------
+LONG_WORD, LATE_WORDS = 9, 150  # letters of a long word; words after which the hand writes as fast as it will
+LENGTH_SHARE, FREQUENT_SHARE, LATE_SHARE = 0.5, 0.4, 0.3  # parts of haste
+CAREFUL_LETTERS = 2  # at the beginning of a word, which are written with care
+FLATTER, WIDER, SMALLER_GAP = (
+    0.13,
+    0.04,
+    0.15,
+)  # in haste, letters are so much lower and wider, and the next gap smaller
+RUN_OUT = 0.12  # share of its width by which the last letter of a hasty word runs out
+_FREQUENT = frozenset((
+    "the", "and", "that", "with", "have", "this", "from", "they", "were", "you", "for", "are", "not", "but", "had",
+    "her", "his", "was", "all", "our", "will",
+))  # fmt: skip
 
 
 class Writing:
@@ -47,11 +61,18 @@ class Writing:
             both: Floats = spread * (word_spread * of_word + letter_spread * of_letter)
             return both
 
-        self.added = self.span * (exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[self.word] - 1)
+        self.haste = self._haste(noise)
+        hasty = self.haste[self.word] * np.clip((np.arange(count) - self.first[self.word] - CAREFUL_LETTERS) / 3, 0, 1)
+        self.hasty = hasty  # how much each letter is written in haste
+        is_last = np.append(self.word[1:] != self.word[:-1], True)[:count]
+        wider = 1 + WIDER * hasty + RUN_OUT * hasty * is_last
+        self.added = self.span * (
+            wider * exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[self.word] - 1
+        )
         until = np.cumsum(self.added)
         start = (until - self.added)[np.minimum(self.first[:-1], max(count - 1, 0))] if count else np.zeros(len(words))
         self.shift = until - self.added - start[self.word]  # by which the letter moves right, as those before it grow
-        self.size = (1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[self.word]
+        self.size = (1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[self.word] * (1 - FLATTER * hasty)
         self.rise = drifting("rise", WORD_RISE, LETTER_RISE)
         self.slant = drifting("slant", WORD_SLANT, LETTER_SLANT)
         last = np.maximum(self.first[1:] - 1, 0)
@@ -67,6 +88,16 @@ class Writing:
         #: (words,) from the origin of the word before to the origin of the word, if both are on one line, and the
         #: smallest such distance.
         self.step, self.least_step = self._steps(left, right, variance, noise)
+
+    def _haste(self, noise: RandomStreams) -> Floats:
+        """Return the haste of each word."""
+        words = self._words
+        length = np.clip((np.array([len(word.text) for word in words], np.float64) - 3) / (LONG_WORD - 3), 0, 1)
+        frequent = np.array([word.text.lower().strip(".,;:!?") in _FREQUENT for word in words], np.float64)
+        late = np.minimum(np.arange(len(words)) / LATE_WORDS, 1)
+        own = 0.2 * noise.uniform("haste", len(words))
+        haste: Floats = np.clip(LENGTH_SHARE * length + FREQUENT_SHARE * frequent + LATE_SHARE * late + own, 0, 1)
+        return haste
 
     def _sides(self) -> tuple[Floats, Floats]:
         """Return the left and the right side of the ink of each word in bands of height, (words, BAND_COUNT)."""
@@ -103,6 +134,7 @@ class Writing:
         usual = np.maximum(penman.habits.gap * nominal, smallest + USUAL_EXTRA_GAP)
         change = exponential(GAP_SPREAD * noise.series("natural gap", max(len(words) - 1, 0), GAP_MEMORY))
         change = change * [GAP_FACTOR_AFTER.get(word.text[-1:], 1.0) for word in words[:-1]]
+        change = change * (1 - SMALLER_GAP * self.haste[:-1])
         gap = usual * np.minimum(np.maximum(change, MIN_GAP_FACTOR), MAX_GAP_FACTOR)
         gap = np.maximum(gap - 0.5 * (extra_white - USUAL_EXTRA_WHITE), np.where(stops, usual, smallest))
         wanted, least = (np.concatenate([[0.0], space - narrowest]) for space in (gap, smallest))
