@@ -27,6 +27,7 @@ from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes
 from toolkit_gateway.ink.shaping import Shaper
 
 GROUPS = string.ascii_lowercase, string.digits, string.ascii_uppercase  # letters are compared within their group
+CAPITAL_HANDS = frozenset(["flint"])  # have capitals instead of small letters, and lend nothing
 MAX_BORROWED, MAX_FORMS = 2, 4  # of a letter: forms from other hands; all forms, with the hand's own
 _FIRST_FROM_OTHERS = frozenset("rksfgt47")  # letters of which all writers but the first prefer a borrowed form
 _JOINED_PAIRS = (  # in print hands, no other pairs are joined
@@ -36,17 +37,15 @@ _JOINED_PAIRS = (  # in print hands, no other pairs are joined
 _MAX_MORE_ALIKE, _ALIKE = 0.02, 0.8  # a join may make a pair so much more similar to one letter, or if it is not above
 #: Changes of each letter, and by how much they change its counters.
 _CHANGES = {
-    "a": ("-open bowl", "-change foot"), "d": ("-open bowl", "-close loop", "-change foot"),
-    "f": ("-raise bar", "-lower bar", "-close loop"), "g": ("-open bowl", "-open tail", "-looped tail"),
-    "h": ("-close loop", "-retrace stem", "-change foot"), "i": ("-change foot",),
-    "j": ("-straight tail", "-open tail", "-looped tail"), "k": ("-close loop", "-retrace stem", "-change foot"),
-    "l": ("-close loop", "-change foot"), "m": ("-retrace stem", "-change foot"),
-    "n": ("-retrace stem", "-change foot"), "o": ("-open bowl",), "p": ("-retrace stem",), "q": ("-straight tail",),
-    "r": ("-retrace stem",), "t": ("-raise bar", "-lower bar", "-change foot"), "u": ("-change foot",),
-    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",), "1": ("-change flag",),
-    "4": ("-open bowl",), "9": ("-open bowl",),
+    "a": ("-open bowl",), "d": ("-open bowl", "-close loop"), "f": ("-raise bar", "-lower bar", "-close loop"),
+    "g": ("-open bowl", "-open tail", "-looped tail"), "h": ("-close loop", "-retrace stem"),
+    "j": ("-straight tail", "-open tail", "-looped tail"), "k": ("-close loop", "-retrace stem"), "l": ("-close loop",),
+    "m": ("-retrace stem",), "n": ("-retrace stem",), "o": ("-open bowl",), "p": ("-retrace stem",),
+    "q": ("-straight tail",), "r": ("-retrace stem",), "t": ("-raise bar", "-lower bar"),
+    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",), "4": ("-open bowl",),
+    "9": ("-open bowl",),
 }  # fmt: skip
-_PRINT_ONLY = ("-change foot", "-looped tail")  # these do not suit joined hands
+_PRINT_ONLY = "-looped tail"  # it does not suit joined hands
 _COUNTERS_ADDED = {
     "-open bowl": -1, "-straight tail": -1, "-open tail": -1, "-close loop": -1, "-looped tail": 1
 }  # fmt: skip
@@ -63,7 +62,7 @@ def choose(script: str, scripts: Iterable[str]) -> Allographs:
     shaper = Shaper(script, writer_of(script, 0, natural=True))
     penman = Penman(shaper, Allographs())
     measures = [load_hand(name).measures for name in scripts if name != script]
-    lenders = [other.name for other in measures if other.joined == penman.joined]
+    lenders = [other.name for other in measures if other.joined == penman.joined and other.name not in CAPITAL_HANDS]
     borrowed, changed = _legible_forms(penman, lenders)
     forms = tuple(_forms_of_writer(script, number, borrowed, changed) for number in range(len(WRITERS)))
     if penman.joined:
@@ -116,15 +115,16 @@ def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[str]) -> li
     """Return the letter of each other hand, fitted to this hand.
 
     The small letters of joined hands are not exchanged: their first and last strokes fit the letters of their own hand.
+    A hand that writes capitals instead of small letters takes no small letters.
     """
-    if penman.joined and letter.islower():
+    if letter.islower() and (penman.joined or penman.writes_capitals):
         return []
     offers = [(lender, penman.shaper.borrow(own, letter, lender)) for lender in lenders]
     return [(lender, strokes) for lender, strokes in offers if strokes is not None and len(strokes.length)]
 
 
 def _changes(letter: str, drawn: Strokes, penman: Penman) -> list[tuple[str, Strokes]]:
-    names = [name for name in _CHANGES.get(letter, ()) if not (penman.joined and name in _PRINT_ONLY)]
+    names = [name for name in _CHANGES.get(letter, ()) if not (penman.joined and name == _PRINT_ONLY)]
     edited = [(name, EDITS[name[1:]](parts_of(drawn), penman.x_height)) for name in names]
     return [(name, strokes_of(parts)) for name, parts in edited if parts is not None]
 

@@ -114,8 +114,6 @@ MANY_M = {"text": "M" * 9000, **HUGE}
 EMOJI = {"text": "é\N{SLIGHTLY SMILING FACE}" * 4500, "height": "auto"}
 WORST = [
     ("png", {"text": "x", **HUGE, "handwriting_size": "9000px"}),
-    ("png", {**MANY_M, "handwriting_size": "300px", "line_spacing": "0"}),
-    ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
     ("png", {"text": "ab " * 3000, "handwriting_size": "0.01px", "width": "1px"}),
     ("pdf", {"text": "x" * 9000, "height": "auto"}),
     ("pdf", {"text": "ab " * 3000, "width": "100in", "height": "100in", "handwriting_size": "100in"}),
@@ -130,6 +128,8 @@ WORST_AND_LONG = [
     ("png", {"text": "x" * 9000, **HUGE, "handwriting_size": "60px"}),
     ("png", {"text": "MW" * 4500, **HUGE, "line_spacing": "0"}),
     ("png", MANY_M),
+    ("png", {**MANY_M, "handwriting_size": "300px", "line_spacing": "0"}),
+    ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
     ("png", {**MANY_M, "handwriting_size": "9000px", "line_spacing": "0"}),
     ("png", {**MANY_M, "handwriting_size": "9000px", "line_spacing": "0", "pen": "pencil", "paper": "grid"}),
     ("png", {"text": "\N{NOTEBOOK}" * 9000, **HUGE}),  # its PDF takes as long

@@ -44,8 +44,8 @@ def test_every_hand_has_several_forms_of_usual_letters():
             [(hand, glyph, _)] = penman.shaper.word(character).glyphs
             counts.append(len(penman.forms(hand, glyph, character)))
         # Joined hands borrow no small letters, whose ends would not fit.
-        assert np.mean(counts) > (1.5 if penman.joined else 2.6), script
-        assert penman.joined or sum(count < 2 for count in counts) <= 2, script
+        assert np.mean(counts) > (1.7 if penman.joined else 2.4), script
+        assert penman.joined or sum(count < 2 for count in counts) <= 4, script
 
 
 def test_a_letter_never_has_the_form_it_had_last(penman):

@@ -75,24 +75,6 @@ def change_tail(parts: Parts, x_height: float, shape: Literal["straight", "open"
     return parts
 
 
-def change_foot(parts: Parts, x_height: float) -> Parts | None:
-    """Add a hook at the foot of the stroke that ends farthest to the right, or remove this hook."""
-    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
-    part = parts[n]
-    if (n, True) in _contacts(parts):
-        return None
-    if abs(part[-1, 1]) < 0.13 and direction(part, True)[1] < -0.6:
-        parts[n] = extend(part, [(0.08, -0.03), (0.22, 0.1)], True)
-        return parts
-    low = len(part) - 1 - int(part[::-1, 1].argmin())
-    rise = arc_lengths(part)[-1] - arc_lengths(part)[low]
-    rises_right = 0.1 < rise < 0.4 and part[-1, 0] > part[low, 0] and part[-1, 1] < 0.5 * x_height
-    if rises_right and abs(part[low, 1]) < 0.13 and low > len(part) // 3:
-        parts[n] = part[: low + 1]
-        return parts
-    return None
-
-
 def _highest_point(parts: Parts) -> tuple[int, int]:
     """Return the number of the part with the highest point, and the index of this point."""
     n = max(range(len(parts)), key=lambda n: parts[n][:, 1].max())
@@ -160,23 +142,9 @@ def bar_of(parts: Parts) -> int | None:
     return None
 
 
-def change_flag(parts: Parts, x_height: float) -> Parts | None:
-    """Add a short upstroke at the start of a 1, or remove this upstroke."""
-    n, top = _highest_point(parts)
-    if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
-        parts[n] = extend(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
-        return parts
-    if top < len(parts[n]) // 2:
-        parts[n] = parts[n][top:]
-        return parts
-    return None
-
-
 EDITS: Mapping[str, Callable[[Parts, float], Parts | None]] = {  # the second argument is the x-height
     "open bowl": open_bowl,
     "close loop": close_loop,
-    "change foot": change_foot,
-    "change flag": change_flag,
     "retrace stem": retrace_stem,
     "raise bar": partial(move_bar, by=0.25),
     "lower bar": partial(move_bar, by=-0.15),
