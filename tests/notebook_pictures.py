@@ -22,7 +22,16 @@ from PIL import Image, ImageChops
 from playwright.sync_api import Locator, Page, sync_playwright
 
 from tests import strip_notebooks
-from tests.browser.lab_page import CHROMIUM_FLAGS, EXPOSED, RunningLab, open_notebook, run_opened, running_lab, save
+from tests.browser.lab_page import (
+    CHROMIUM,
+    CHROMIUM_FLAGS,
+    EXPOSED,
+    RunningLab,
+    open_notebook,
+    run_opened,
+    running_lab,
+    save,
+)
 
 #: Wide enough for controls beside a chart, and read without zooming on a page of 900 pixels.
 _WINDOW = {"width": 1040, "height": 800}
@@ -34,7 +43,7 @@ _SETTLED = """() => !document.querySelector('.toolkit-busy')
 
 
 def chromium_program() -> str:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if program is None:
         raise click.ClickException("Chromium is not installed. On Debian: apt-get install chromium")
     return program

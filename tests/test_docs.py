@@ -22,7 +22,8 @@ from sphinx.util.inventory import InventoryFile
 
 import toolkit
 import toolkit_gateway
-from tests.browser.lab_page import CHROMIUM_FLAGS
+from tests import limits_table
+from tests.browser.lab_page import CHROMIUM, CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
 from toolkit.endpoint import Endpoint
@@ -101,7 +102,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 @pytest.mark.browser
 def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
-    program = required_program("chromium", "chromium-browser", "google-chrome")
+    program = required_program(*CHROMIUM)
     pages = ("gallery/index", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
@@ -125,6 +126,10 @@ def test_endpoint_examples_give_the_recorded_answers(demo: toolkit.Gateway) -> N
         if recorded.get(service, {}).get(name) != printed
     }
     assert not different, "python -m tests.endpoint_examples records the answers"
+
+
+def test_security_has_the_limits_of_the_code() -> None:
+    assert limits_table.PAGE.read_text("utf-8") == limits_table.page_with_table(), "python -m tests.limits_table"
 
 
 @pytest.mark.parametrize("service", SERVICES)

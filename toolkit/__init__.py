@@ -10,6 +10,7 @@ The import loads neither pandas nor matplotlib nor ipywidgets: the first use of 
 on every DataFrame has ``.dweets``, whether pandas was imported before or is imported afterwards.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from toolkit import dweets, errors, handwriting, identity, rewards
@@ -58,5 +59,10 @@ __all__ = [
     "rewards",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)
+__getattr__, _names = lazy_names(__name__, _MODULE_OF_NAME)
 register_accessor()
+
+
+def __dir__() -> list[str]:
+    # help() gets every name that it sees, and `Gateway` cannot be had without a library of its extra.
+    return [name for name in _names() if name != "Gateway" or find_spec("rocksdict") is not None]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.argument_checks import checked_keywords
+from toolkit.argument_checks import checked_arguments, checked_keywords
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.public_api import Closable, PublicNames
@@ -177,6 +177,7 @@ class Gateway(PublicNames, Closable):
         """The result of a flow with each simulated phone of the demo world, by preset."""
         return self._demo.presets
 
+    @checked_arguments
     def handset(self, preset: str = "happy") -> Handset:
         """Return a simulated phone of the demo world.
 

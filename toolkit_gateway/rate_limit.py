@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-_MOST_BUCKETS = 50_000
+MOST_BUCKETS = 50_000
 
 
 class Allowance(NamedTuple):
@@ -36,7 +36,7 @@ class RateLimit:
         self._seconds = seconds
         self._latest = -math.inf
         # Each bucket has 0 tokens at this time, and fills from then on. Bounded, because callers choose the keys.
-        self._empty_at: LRUCache[Hashable, float] = LRUCache(_MOST_BUCKETS)
+        self._empty_at: LRUCache[Hashable, float] = LRUCache(MOST_BUCKETS)
 
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
         """Count calls and return what is left, or raise LimitReached and count nothing.

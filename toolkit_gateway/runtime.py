@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 
 
@@ -39,6 +40,7 @@ class SystemClock:
 class SteppedClock:
     """A frozen clock that advances one step per tick."""
 
+    @checked_arguments
     def __init__(self, start: datetime, step: timedelta) -> None:
         self._now = round(start.timestamp() * 1000)
         self._step = round(step.total_seconds() * 1000)
@@ -53,14 +55,15 @@ class SteppedClock:
         self._now += self._step
         return self._now
 
+    @checked_arguments
     def advance(self, *, seconds: float) -> datetime:
         """Advance the clock by `seconds` and return the new time (UTC)."""
         if seconds < 0:
-            raise ValueError("time only goes forward: give seconds >= 0")
+            raise InvalidArgument("time only goes forward: give seconds >= 0")
         try:
             later = datetime.fromtimestamp(self._now / 1000 + seconds, UTC)
         except (ValueError, OverflowError, OSError):  # the class depends on the number
-            raise ValueError("the clock ends with the year 9999: advance it by fewer seconds") from None
+            raise InvalidArgument("the clock ends with the year 9999: advance it by fewer seconds") from None
         self._now += round(seconds * 1000)
         return later
 

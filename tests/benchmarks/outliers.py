@@ -1,6 +1,9 @@
 """How many planted shifts `shifts` finds, and how many shifts and outliers are false, over 200 seeds; prints only.
 
 python -m tests.benchmarks.outliers
+
+The last lines say how many shifts of 6 times the noise can be placed at all, by the most likely place of a shift whose
+size and sign, number and approximate place are known: where that is below 95 %, no method of this kind finds 95 %.
 """
 
 from __future__ import annotations
@@ -8,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from tests.toolkit.dweets.planted_shifts import hits, planted, series
+from tests.toolkit.dweets.planted_shifts import hits, noise_of, planted, series
 from toolkit.dweets.analysis.outliers import outliers
-from toolkit.dweets.analysis.shifts import find_shifts
+from toolkit.dweets.analysis.shifts import find_shifts, steps_of
 
 #: Fixed before the first run.
 SEEDS = range(200)
@@ -49,6 +52,28 @@ def measure_shifts(name: str, least: float, most: float) -> str:
     return f"{name:50} {least:>2g} to {most:<2g} times the noise: {figures} in 10,000"
 
 
+def measure_most_likely_places(name: str, size: float = 6.0) -> str:
+    """Return one line: the share of planted shifts that lie at the most likely place within 60 readings of them."""
+    hit, wanted = 0, 0
+    noise = noise_of(series(name, 0))
+    for seed in SEEDS:
+        with_shifts = planted(series(name, seed), seed, size, size)
+        steps, seen = steps_of(with_shifts.values)
+        for first, last in with_shifts.shifts:
+            sign = 1 if steps[first] > steps[last + 1] else -1
+            likelihood = {}
+            for length in range(5, 61):
+                starts = np.arange(max(5, first - 60), min(len(steps) - 5 - length, first + 61))
+                shared = seen[length] if length < len(seen) else 0.0
+                places = sign * (steps[starts] - steps[starts + length]) - size * noise * (1 - shared)
+                likelihood[length] = (places.max(), starts[places.argmax()])
+            length = max(likelihood, key=lambda length: likelihood[length][0])
+            start = likelihood[length][1]
+            hit += abs(start - first) <= 1 and abs(start + length - 1 - last) <= 1
+            wanted += 1
+    return f"{name:50} {size:g} times the noise: {hit / wanted:.1%} lie at the most likely place"
+
+
 def measure_outliers(length: int) -> str:
     """Return one line: false outliers in a series of faultless noise, and in 20,000 values of it."""
     found = 0
@@ -66,6 +91,8 @@ def main() -> None:
     for least, most in SIZES:
         for name in SERIES:
             print(measure_shifts(name, least, most), flush=True)
+    for name in SERIES[-3:]:
+        print(measure_most_likely_places(name), flush=True)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def simulate_seconds(events: int) -> float:
     """Return the seconds that a what-if of so many moments takes."""
     from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
-    moments = made_up_moments(devices=1 + events // 100, days=14, seed=1, count=events)
+    moments = made_up_moments(devices=1 + events // 40, days=14, seed=1).head(events)
     started = time.perf_counter()
     simulate(SETTINGS["rules"], moments)
     return time.perf_counter() - started

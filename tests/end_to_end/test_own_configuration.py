@@ -78,7 +78,7 @@ except toolkit.errors.KeyRejected:
 mail, = tk.operator.outbox().itertuples()
 print("mail to", mail.to, "-", mail.subject, "-", "31" in mail.text)"""
 
-LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", height="auto", random_seed=7)
+LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", random_seed=7)
 print("letter", letter.lines, letter.overflow)
 letter"""
 
@@ -89,7 +89,7 @@ REWARDS = """for client, company, moments in ((tk, "acme", 3), (umbra, "umbra", 
         client.rewards.moment(device, "finished_run")
 decisions = tk.operator.decisions()
 print("reasons", *decisions["reason"])
-funnel = toolkit.rewards.funnel(decisions).set_index("step")["n"]
+funnel = toolkit.rewards.funnel(decisions, tk.operator.reward_sessions()).set_index("step")["n"]
 print("funnel", funnel.loc[["session", "moment", "rewarded"]].to_dict())"""
 
 IDENTITY = """phone = toolkit.identity.Handset("mine", address="198.51.100.7", device_ip="198.51.100.7")

@@ -26,7 +26,7 @@ from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.checked_values import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.field_names import CREATED
-from toolkit.dweets.frame_time import TimeSelection, timed_rows
+from toolkit.dweets.frame_time import TimedRows, TimeSelection, timed_rows
 from toolkit.errors import ArchiveUnusable, InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike, declared_frame, utc_range
 from toolkit.system.nearest_name import missing_names
@@ -40,8 +40,8 @@ IfExists = Literal["error", "skip", "append"]
 _INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
 _THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
 _THINGS |= dict.fromkeys(("dweets", "missing", "files", "bytes"), _INTEGER)
-_GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
-_GAPS |= {"after": _DAY, "before": _DAY}
+_DELETED = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
+_DELETED |= {"after": _DAY, "before": _DAY}
 _TIME = pa.timestamp("us", "UTC")
 _HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
 # A writer may merge files while they are read. Then reading starts again, for at most this many seconds.
@@ -83,7 +83,7 @@ class Archive:
     [2.0, 2.5]
     >>> archive.sql("SELECT thing, max(celsius) AS most FROM dweets GROUP BY thing ORDER BY thing")["most"].tolist()
     [2.5, nan, nan]
-    >>> int(archive.dask()["n"].sum().compute()), len(archive.things()), len(archive.gaps())
+    >>> int(archive.dask()["n"].sum().compute()), len(archive.things()), len(archive.deleted())
     (6, 3, 0)
     >>> folder.cleanup()
     """
@@ -117,14 +117,14 @@ class Archive:
         by_thing = groupby(self._retry(self._read_footers), key=lambda footer: footer.file.thing)
         return declared_frame([_thing_row(thing, list(footers)) for thing, footers in by_thing], _THINGS)
 
-    def gaps(self) -> pd.DataFrame:
-        """Return the gaps: dweets that the server had deleted before they were archived.
+    def deleted(self) -> pd.DataFrame:
+        """Return the dweets that the server had deleted before they were archived.
 
         Returns
         -------
         pandas.DataFrame
-            One row per gap: thing, epoch (1, plus 1 for each restart of the server's numbers), first, last (the missing
-            numbers), missing (how many), after, before (days in UTC of the dweets around the gap; NaT at the start).
+            One row per run: thing, epoch (1, plus 1 for each restart of the server's numbers), first, last (the missing
+            numbers), missing (how many), after, before (days in UTC of the dweets around them; NaT at the start).
         """
         rows = [
             (
@@ -139,7 +139,7 @@ class Archive:
             for thing, files in all_files(self.folder).items()
             for gap in gaps_of(files)
         ]
-        return pd.DataFrame(rows, columns=list(_GAPS)).astype(_GAPS)
+        return pd.DataFrame(rows, columns=list(_DELETED)).astype(_DELETED)
 
     def history(
         self,
@@ -276,7 +276,9 @@ class Archive:
                     count += running.pop(thing).result()
                 elif len(running) > _THREADS:
                     count += running.pop(next(iter(running))).result()
-                running[thing] = threads.submit(_add_frame, writer, thing, frame, time, if_exists)
+                rows = timed_rows(frame, time, keeps_created=True)
+                warn_caller(*rows.notes)  # here, because a thread has no caller
+                running[thing] = threads.submit(_add_rows, writer, thing, rows, if_exists)
             return count + sum(future.result() for future in running.values())
 
     def compact(self) -> pd.DataFrame:
@@ -323,12 +325,7 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     }
 
 
-def _add_frame(
-    writer: ArchiveWriter, thing: str, frame: pd.DataFrame, time_field: str | None, if_exists: IfExists
-) -> int:
-    rows = timed_rows(frame, time_field, keeps_created=True)
-    if rows.notes:
-        warn_caller("; ".join(rows.notes))
+def _add_rows(writer: ArchiveWriter, thing: str, rows: TimedRows, if_exists: IfExists) -> int:
     fields, utc = rows.fields, pd.to_datetime(checked_times(rows.times), utc=True)
     if len(utc) and not (utc[0].year >= 1 and utc[-1].year <= 9999):
         raise InvalidArgument(f"a dweet has a time in the years 1 to 9999 (UTC), not {utc[0]} to {utc[-1]}")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import traitlets
 
-from toolkit.argument_checks import described
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.assets import chart_styles, widget_module
 from toolkit.charts.figure import chart_figure, noted
 from toolkit.charts.series import ChartMarks, Line, Style, Unit, lines_of, panels_of, seconds_of, styles_of, thinned
@@ -25,6 +25,7 @@ _DECIMALS = 6  # of seconds
 TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
 
+@checked_arguments
 class Chart(anywidget.AnyWidget):
     """An interactive chart of columns over time: point to read values, drag to zoom, double-click to show everything.
 

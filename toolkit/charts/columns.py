@@ -95,13 +95,15 @@ def chosen_columns(
     else:
         names = [fields] if isinstance(fields, str) else list(dict.fromkeys(fields))
         if missing := [name for name in names if name not in frame.columns]:
-            known = drawable_columns(frame, kinds)
+            known = list(dict.fromkeys([*drawable_columns(frame, kinds), *frame.columns]))
             raise InvalidArgument(missing_names("the frame does not have", "field", missing, len(names), known))
         if wrong := [name for name in names if not _is_of_kinds(frame.get(name), kinds)]:
             drawable = "cannot be drawn; numbers, truth values and texts"
             problem = "holds no numbers; numbers" if kinds == NUMBERS else drawable
             offered = ", ".join(drawable_columns(frame, kinds)) or "no column"
-            raise InvalidArgument(f"{', '.join(wrong)} {problem} are in {offered}")
+            texts = [name for name in wrong if kinds == NUMBERS and kind_of(frame[name]) == "text"]
+            advice = f"; frame.dweets.numeric({texts[0]!r}) converts texts that mean numbers" if texts else ""
+            raise InvalidArgument(f"{', '.join(wrong)} {problem} are in {offered}{advice}")
     kind_of_name = {name: (kinds == NUMBERS and "number") or kind_of(frame[name]) or "number" for name in names}
     values = {name: values_of(frame[name], kind) for name, kind in kind_of_name.items()}
     texts = [left_out_text(frame[name], values[name], kind) for name, kind in kind_of_name.items()]

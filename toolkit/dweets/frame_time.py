@@ -173,6 +173,11 @@ class TimeSelection(NamedTuple):
         things = np.array([records[position]["thing"] for position in kept.tolist()], dtype="object")
         if late := int((moments < moments.groupby(things).cummax()).sum()):
             notes.append(f"{counted(late, 'dweet')} arrived after a later one: sorted by {self.time!r}")
+            if times.tz is None:
+                notes.append(
+                    "for local times of clocks that were set back, read without time= and use "
+                    f".on({self.time!r}, tz=...), which looks at the order of arrival"
+                )
         order = np.argsort(moments.to_numpy(), kind="stable")
         if self.n is not None:
             sorted_things = pd.Series(things[order], dtype="object")

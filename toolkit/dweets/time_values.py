@@ -34,8 +34,8 @@ def read_times(
         times = pd.DatetimeIndex(column)
     elif pd.api.types.is_numeric_dtype(column.dtype) or _all_numbers(column):
         raise InvalidArgument(
-            f"{column.name!r} holds numbers: for Unix times say unit='s', as in .on({column.name!r}, unit='s') of a "
-            "frame that was read without time="
+            f"{column.name!r} holds numbers: for Unix times say unit='s', as in frame.dweets.on({column.name!r}, "
+            "unit='s'), with a frame that was read without time="
         )
     else:
         times, notes = _iso_times(column, tz)
@@ -62,7 +62,10 @@ def _iso_times(column: pd.Series[Any], tz: str | tzinfo | None) -> tuple[pd.Date
     found = ~missing_times(utc)
     if not found.any():
         if present.any():
-            raise InvalidArgument(f"{column.name!r} is not a time axis: no value of it is an ISO 8601 time")
+            raise InvalidArgument(
+                f"{column.name!r} is not a time axis: no value of it is an ISO 8601 time "
+                f"({_example(values, present)}); pd.to_datetime(frame[{column.name!r}], dayfirst=True) may read them"
+            )
         return utc, []
     notes = []
     if (lost := present & ~found).any():

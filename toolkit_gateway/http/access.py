@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from toolkit.endpoint import is_loopback, parsed_address
 from toolkit.errors import InvalidArgument
+from toolkit_gateway.http.account import source_of
 from toolkit_gateway.http.exchange import HOST, Request
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
 
@@ -101,7 +102,7 @@ class WrongKeys:
 
     def is_too_many(self, address: str, target: str) -> bool:
         """Count and log a wrong key, and return whether it is above the limit."""
-        source = _source(address)
+        source = source_of(address)
         log.info("wrong key for %s from %s", target, address)
         try:
             self._by_address.take(source)
@@ -147,9 +148,3 @@ def _forwarded_address(element: str) -> str:
         return ""
     hops = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
     return hops[0] if len(hops) == 1 else ""
-
-
-def _source(address: str) -> str:
-    """Return the address, of IPv6 only the first four groups: one subscriber has a whole /64."""
-    parsed = parsed_address(address)
-    return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address

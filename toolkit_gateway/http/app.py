@@ -19,6 +19,7 @@ from toolkit.errors import (
 )
 from toolkit_gateway.http.access import Hosts, Proxies, WrongKeys
 from toolkit_gateway.http.exchange import Header, Request, Response, Route, Routes, header_lines
+from toolkit_gateway.http.limits import LIMITS
 
 log = logging.getLogger("toolkit_gateway")
 
@@ -92,6 +93,14 @@ class Application:
             self._proxies.resolve(request)
         return max_body
 
+    def max_head(self, method: str, path: bytes) -> int:
+        """Return how many bytes the head of a request may have, of whose path perhaps only the first part has come."""
+        segments = path.split(b"/", self._longest_prefix)
+        prefixes = [b"/".join(segments[:count]) for count in range(1, len(segments) + 1)]
+        routes = [route for prefix in prefixes for _, route in self._by_prefix.get(prefix, ())]
+        is_long = any(route.has_long_query and method in route.methods for route in routes)
+        return LIMITS.long_head_bytes if is_long else LIMITS.head_bytes
+
     def _find_route(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
         for routes, route, values in self._routes_of_path(request.raw_path):
             if request.method in route.methods and (request.wants_page or not route.for_browsers):
@@ -113,8 +122,13 @@ class Application:
             assert request.routes is not None, "only a handler raises KeyRejected"
             target = request.routes.wrong_key_target(error, request)
             if target is not None and self._wrong_keys.is_too_many(request.client, target):
-                return asyncio.sleep(self._wrong_key_delay, self.error_response(request, request.routes.too_many_keys))
+                return self._answer_late(request, self.error_response(request, request.routes.too_many_keys))
         return self.error_response(request, error)
+
+    async def _answer_late(self, request: Request, response: Response) -> Response:
+        with request.share.answering_late():
+            await asyncio.sleep(self._wrong_key_delay)
+        return response
 
     def error_response(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""

@@ -78,10 +78,10 @@ class Ledger:
 
         return self._requests.add_to_next_batch(LedgerRequest(_device_key(app, device), apply)).future
 
-    def decide(self, moment: Moment, base_url: str) -> asyncio.Future[RewardResponse]:
-        """Decide a moment; the future is done when the decision is durable."""
+    def decide(self, moment: Moment, base_url: str, *, show_arm: bool = False) -> asyncio.Future[RewardResponse]:
+        """Decide a moment; the future is done when the decision is durable. `show_arm` adds the arm to the response."""
         device = _device_key(moment.app, moment.device)
-        request = LedgerRequest(device, lambda batch: self._decide(batch, device, moment, base_url))
+        request = LedgerRequest(device, lambda batch: self._decide(batch, device, moment, base_url, show_arm))
         return self._requests.add_to_next_batch(request).future
 
     async def decisions(self) -> list[Record]:
@@ -110,7 +110,7 @@ class Ledger:
                 return
         raise refusal("too_busy", seconds=1)
 
-    def _decide(self, batch: Batch, device: str, moment: Moment, base_url: str) -> RewardResponse:
+    def _decide(self, batch: Batch, device: str, moment: Moment, base_url: str, show_arm: bool) -> RewardResponse:
         session, at = batch.live_session(device, moment.at), moment.at
         if session is not None:
             moment = replace(moment, session_age_s=session.age_s(at))
@@ -128,6 +128,8 @@ class Ledger:
         record |= {"trace": decision.trace, "view_id": view and view.id}
         batch.append(DECISIONS_JOURNAL, at, decision_id, record)
         header = f"{decision_id}; reason={decision.reason}"
+        if show_arm:
+            header += f"{wire.ARM}{quote(decision.arm or '', safe='')}"
         if near := self._nearest_moment(moment.moment_id):
             header += f"{wire.NEAREST_MOMENT}{quote(near)}"
         return RewardResponse(_response_body(at, view, base_url), header)

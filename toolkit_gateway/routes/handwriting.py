@@ -35,7 +35,10 @@ class HandwritingRoutes(Routes):
         self.table = [
             Route(wire.GET_LISTING, self._for_callers(self._listing)),
             Route(wire.GET_HANDWRITING, self._for_callers(self._handwriting)),
-            *(Route(endpoint, self._for_callers(render), cancellable=True) for endpoint, render in renderers.items()),
+            *(
+                Route(endpoint, self._for_callers(render), cancellable=True, has_long_query=True)
+                for endpoint, render in renderers.items()
+            ),
             Route(wire.POST_LETTER, self._for_callers(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
         ]
 

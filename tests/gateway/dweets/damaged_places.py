@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
-
-import pytest
 
 from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
@@ -19,12 +17,6 @@ from toolkit_gateway.stores import Records
 
 T = TypeVar("T")
 Changes = Mapping[str, bytes | None]
-
-
-def in_places(damages: Iterable[str], in_redis: Iterable[str]) -> pytest.MarkDecorator:
-    """Return each damage in a folder, and some of them in a Redis: the code that reads a record knows no store."""
-    cases = [("folder", name) for name in damages] + [("redis", name) for name in in_redis]
-    return pytest.mark.parametrize(("place", "name"), cases, indirect=["place"])
 
 
 def filled_place(kind: str, folder: Path, template: Path, fill: Callable[[Place], None]) -> Place:

@@ -12,14 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import Caller, operator_of
-from tests.gateway.dweets.damaged_places import Place, filled_place, in_places
+from tests.gateway.dweets.damaged_places import Place, filled_place
 from tests.mail_server import MailServer, eventually
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.storage import encode_record
-
-THINGS = ["attic", "garage", "kitchen"]
-LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
-ALERT = "/alert/a@b.example/when/garage/return%20dweet?key=key"
 
 
 def other(record: bytes, **fields: Any) -> bytes:
@@ -39,19 +35,22 @@ ALERT_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "of another thing": lambda record: other(record, thing="kitchen"),
 }
 MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "damaged", "text")
-STORED = encode_record(MAIL)
-MAIL_DAMAGES: dict[str, bytes] = {
-    "no JSON": b"\xff",
-    "cut off": STORED[:-7],
-    "a field more": other(STORED, more=1),
-    "addresses as text": other(STORED, to="a@b.example"),
-    "of another mail": other(STORED, id="kitchen:1"),
-    "before all time": other(STORED, at=-1),
-    "after all time": other(STORED, at=10**17),
-    "due after all time": other(STORED, due=10**400),
-    "fewer attempts than none": other(STORED, attempts=-100),
-    "a number too many": other(STORED, attempts="many"),
+MAIL_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "no JSON": lambda record: b"\xff",
+    "cut off": lambda record: record[:-7],
+    "a field more": lambda record: other(record, more=1),
+    "addresses as text": lambda record: other(record, to="a@b.example"),
+    "of another mail": lambda record: other(record, id="kitchen:1"),
+    "before all time": lambda record: other(record, at=-1),
+    "after all time": lambda record: other(record, at=10**17),
+    "due after all time": lambda record: other(record, due=10**400),
+    "fewer attempts than none": lambda record: other(record, attempts=-100),
+    "a number too many": lambda record: other(record, attempts="many"),
 }
+DAMAGED_THINGS = {f"garage-{number}": damage for number, damage in enumerate(ALERT_DAMAGES.values())}
+THINGS = ["attic", "garage", "kitchen", *DAMAGED_THINGS]
+LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
+ALERT = "/alert/a@b.example/when/garage/return%20dweet?key=key"
 
 
 @pytest.fixture(scope="module")
@@ -78,25 +77,28 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-@in_places(ALERT_DAMAGES, ["no JSON", "of another thing"])
-def test_a_damaged_alert_stops_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    place.change({"alert:garage": ALERT_DAMAGES[name](place.records()["alert:garage"])})
+def test_damaged_alerts_stop_no_other(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    records = place.records()
+    place.change({f"alert:{thing}": damage(records[f"alert:{thing}"]) for thing, damage in DAMAGED_THINGS.items()})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
-        for thing in THINGS:
+        for thing in [*DAMAGED_THINGS, "attic", "kitchen"]:
             assert call.post(thing, "fire", "?key=key")["this"] == "succeeded"
         damaged = "the record of this alert is damaged: remove the alert, or set it again"
-        for _ in range(2):
-            assert call.get("/get/alert/for/garage?key=key") == {"this": "failed", "with": 409, "because": damaged}
+        refused = {"this": "failed", "with": 409, "because": damaged}
+        for thing in [*DAMAGED_THINGS, *DAMAGED_THINGS]:
+            assert call.get(f"/get/alert/for/{thing}?key=key") == refused, thing
         assert call.get("/get/alert/for/kitchen?key=key")["with"]["status"]["open"]
         eventually(lambda: len(server.mails) == 2)
         assert sorted(operator_of(gateway).outbox()["thing"]) == ["attic", "kitchen"]
-        said = [text for text in complaints(caplog) if "alert of the thing 'garage' is damaged" in text]
-        assert len(said) == 1
-        assert call.get(ALERT)["this"] == "succeeded"
-        call.post("garage", "fire", "?key=key")
-        eventually(lambda: len(server.mails) == 3)
-        assert call.get("/remove/alert/for/garage?key=key")["this"] == "succeeded"
+        for thing in DAMAGED_THINGS:
+            said = [text for text in complaints(caplog) if f"alert of the thing '{thing}' is damaged" in text]
+            assert len(said) == 1, thing
+            assert call.get(ALERT.replace("garage", thing))["this"] == "succeeded"
+            call.post(thing, "fire", "?key=key")
+        eventually(lambda: len(server.mails) == 2 + len(DAMAGED_THINGS))
+        for thing in DAMAGED_THINGS:
+            assert call.get(f"/remove/alert/for/{thing}?key=key")["this"] == "succeeded"
 
 
 def test_a_damaged_alert_can_be_removed(place: Place) -> None:
@@ -119,15 +121,19 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: p
     assert any("is not an e-mail address" in complaint for complaint in complaints(caplog))
 
 
-@in_places(MAIL_DAMAGES, ["no JSON", "of another mail"])
-def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_mails_stop_no_other(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     good = [Mail(f"{thing}:1", 1_000, thing, ["a@b.example"], thing, "text") for thing in ("attic", "kitchen")]
-    place.change({mail.key: encode_record(mail) for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})
+    damaged = {}
+    for number, damage in enumerate(MAIL_DAMAGES.values()):
+        mail = replace(MAIL, id=f"garage:{number}")
+        damaged[mail.key] = damage(encode_record(mail))
+    place.change({mail.key: encode_record(mail) for mail in good} | damaged)
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent", "sent"])
         assert len(server.mails) == 2
-    assert [text for text in complaints(caplog) if "'garage:1' is damaged" in text]
-    assert place.records()[MAIL.key] == MAIL_DAMAGES[name]
+    for number, name in enumerate(MAIL_DAMAGES):
+        assert [text for text in complaints(caplog) if f"'garage:{number}' is damaged" in text], name
+    assert damaged.items() <= place.records().items()
 
 
 def test_mail_in_an_unknown_state_is_finished(place: Place) -> None:

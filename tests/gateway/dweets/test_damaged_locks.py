@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Caller
-from tests.gateway.dweets.damaged_places import Changes, Place, filled_place, in_places
+from tests.gateway.dweets.damaged_places import Changes, Place, filled_place
 from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.errors import StoreUnavailable
@@ -31,88 +31,96 @@ DAMAGED = {
     "with": 403,
     "because": "this lock is damaged: the operator of the gateway can remove it with `toolkit lock revoke`",
 }
-THING, LOCK = "thing:kitchen", "lock:kitchen-lock"
-LOCKS = {"kitchen-lock": "kitchen-key", "garage-lock": "garage-key"}
 
 
 def other(record: bytes, **fields: Any) -> bytes:
     return json.dumps({**json.loads(record), **fields}).encode()
 
 
-# What a disk or a person does to the records of the kitchen, given the bytes that both of them hold.
+# What a disk or a person does to the records of a thing and its lock, given the bytes that both of them hold.
 DAMAGES: dict[str, Callable[[bytes], Changes]] = {
-    "thing: no JSON": lambda record: {THING: b"\x00\xff\x13"},
-    "thing: empty": lambda record: {THING: b""},
-    "thing: cut off": lambda record: {THING: record[:-9]},
-    "thing: a list": lambda record: {THING: b"[1]"},
-    "thing: nested": lambda record: {THING: b"[" * 100_000},
-    "thing: a field more": lambda record: {THING: other(record, more=1)},
-    "thing: a wrong type": lambda record: {THING: other(record, salt=1)},
-    "thing: a hash that cannot be": lambda record: {THING: other(record, master="ü")},
-    "thing: a salt that cannot be": lambda record: {THING: other(record, salt="f" * 200)},
-    "thing: of another thing": lambda record: {THING: other(record, thing="cellar")},
-    "thing: of no thing": lambda record: {THING: other(record, thing=None)},
-    "thing: of a lock that is not there": lambda record: {THING: other(record, lock="nothing")},
-    "thing: other keys": lambda record: {THING: other(record, master="0" * 64)},
-    "thing: lost": lambda record: {THING: None},
-    "lock: no JSON": lambda record: {LOCK: b"\x00\xff\x13"},
-    "lock: a wrong type": lambda record: {LOCK: other(record, thing=["kitchen"])},
-    "lock: of another lock": lambda record: {LOCK: other(record, lock="cellar-lock")},
-    "lock: of another thing": lambda record: {LOCK: other(record, thing="cellar")},
-    "lock: of no thing": lambda record: {LOCK: other(record, thing=None)},
-    "lock: lost": lambda record: {LOCK: None},
-    "both": lambda record: {THING: b"{", LOCK: b"}"},
+    "thing: no JSON": lambda record: {"thing": b"\x00\xff\x13"},
+    "thing: empty": lambda record: {"thing": b""},
+    "thing: cut off": lambda record: {"thing": record[:-9]},
+    "thing: a list": lambda record: {"thing": b"[1]"},
+    "thing: nested": lambda record: {"thing": b"[" * 100_000},
+    "thing: a field more": lambda record: {"thing": other(record, more=1)},
+    "thing: a wrong type": lambda record: {"thing": other(record, salt=1)},
+    "thing: a hash that cannot be": lambda record: {"thing": other(record, master="ü")},
+    "thing: a salt that cannot be": lambda record: {"thing": other(record, salt="f" * 200)},
+    "thing: of another thing": lambda record: {"thing": other(record, thing="cellar")},
+    "thing: of no thing": lambda record: {"thing": other(record, thing=None)},
+    "thing: of a lock that is not there": lambda record: {"thing": other(record, lock="nothing")},
+    "thing: other keys": lambda record: {"thing": other(record, master="0" * 64)},
+    "thing: lost": lambda record: {"thing": None},
+    "lock: no JSON": lambda record: {"lock": b"\x00\xff\x13"},
+    "lock: a wrong type": lambda record: {"lock": other(record, thing=["kitchen"])},
+    "lock: of another lock": lambda record: {"lock": other(record, lock="cellar-lock")},
+    "lock: of another thing": lambda record: {"lock": other(record, thing="cellar")},
+    "lock: of no thing": lambda record: {"lock": other(record, thing=None)},
+    "lock: lost": lambda record: {"lock": None},
+    "both": lambda record: {"thing": b"{", "lock": b"}"},
 }
-IN_REDIS = ["thing: no JSON", "thing: lost", "lock: lost", "lock: of another thing", "both"]
 # Each of the two records can be read, but they differ or one is lost.
 READABLE = {
     *("thing: of a lock that is not there", "thing: other keys", "thing: lost"),
     *("lock: of another thing", "lock: of no thing", "lock: lost"),
 }
 CALLS = [
-    ("GET", "/get/latest/dweet/for/kitchen?"),
-    ("GET", "/get/dweets/for/kitchen?"),
-    ("GET", "/get/stored/dweets/for/kitchen?date=2026-01-01&"),
-    ("GET", "/listen/for/dweets/from/kitchen?"),
-    ("GET", "/dweet/for/kitchen?a=1&"),
-    ("POST", "/dweet/for/kitchen?"),
-    ("POST", "/dweets/for/kitchen?"),
-    ("POST", "/dweet/quietly/for/kitchen?"),
-    ("GET", "/lock/kitchen?lock=kitchen-lock&"),
-    ("GET", "/lock/kitchen?lock=garage-lock&"),
-    ("GET", "/unlock/kitchen?"),
-    ("GET", "/alert/a@b.c/when/kitchen/return%20true?"),
-    ("GET", "/get/alert/for/kitchen?"),
-    ("GET", "/remove/alert/for/kitchen?"),
+    ("GET", "/get/latest/dweet/for/THING?"),
+    ("GET", "/get/dweets/for/THING?"),
+    ("GET", "/get/stored/dweets/for/THING?date=2026-01-01&"),
+    ("GET", "/listen/for/dweets/from/THING?"),
+    ("GET", "/dweet/for/THING?a=1&"),
+    ("POST", "/dweet/for/THING?"),
+    ("POST", "/dweets/for/THING?"),
+    ("POST", "/dweet/quietly/for/THING?"),
+    ("GET", "/lock/THING?lock=THING-lock&"),
+    ("GET", "/lock/THING?lock=garage-lock&"),
+    ("GET", "/unlock/THING?"),
+    ("GET", "/alert/a@b.c/when/THING/return%20true?"),
+    ("GET", "/get/alert/for/THING?"),
+    ("GET", "/remove/alert/for/THING?"),
 ]
+
+
+ROOMS = {f"room-{number:02}": name for number, name in enumerate(DAMAGES)}
+THINGS = ["kitchen", "garage", *ROOMS]
+LOCKS = {f"{thing}-lock": f"{thing}-key" for thing in THINGS}
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where kitchen and garage are locked."""
+    """A folder where all things are locked."""
     folder = tmp_path_factory.mktemp("template")
-    lock_both(Place("folder", folder))
+    lock_all(Place("folder", folder))
     return folder
 
 
 @pytest.fixture(params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
     """Such a folder, or the same in a Redis."""
-    return filled_place(request.param, tmp_path, template, lock_both)
+    return filled_place(request.param, tmp_path, template, lock_all)
 
 
-def lock_both(place: Place) -> None:
-    """Lock kitchen and garage, with a dweet and an alert each."""
+def lock_all(place: Place) -> None:
+    """Lock all things, with a dweet and an alert each."""
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
-        for thing in ("kitchen", "garage"):
+        for thing in THINGS:
             assert call.get(f"/lock/{thing}?lock={thing}-lock&key={thing}-key")["this"] == "succeeded"
             assert call.post(thing, 1, f"?key={thing}-key")["this"] == "succeeded"
             assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?key={thing}-key")["this"] == "succeeded"
 
 
-def damage(place: Place, name: str) -> None:
-    place.change(DAMAGES[name](place.records()[THING]))
+def damage(place: Place, rooms: dict[str, str]) -> None:
+    """Damage the records of things, each as named."""
+    records = place.records()
+    changes: dict[str, bytes | None] = {}
+    for thing, name in rooms.items():
+        keys = {"thing": f"thing:{thing}", "lock": f"lock:{thing}-lock"}
+        changes |= {keys[kind]: value for kind, value in DAMAGES[name](records[keys["thing"]]).items()}
+    place.change(changes)
 
 
 def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -125,16 +133,17 @@ def lock_command(place: Place, command: str, *names: str, code: int = 0) -> str:
     return done.output
 
 
-@in_places(DAMAGES, IN_REDIS)
-def test_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    damage(place, name)
+def test_damaged_locks_shut_their_things_and_no_other(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    damage(place, ROOMS)
     with place.gateway() as gateway:
         call = Caller(gateway)
-        for method, target in CALLS:
-            for key in ("", "key=wrong", "key=kitchen-key"):
-                assert json.loads(call(method, target + key, b"1").body) == DAMAGED, (method, target, key)
-        removed = call.get("/remove/lock/kitchen-lock?key=kitchen-key")
-        assert removed["with"] == (404 if name == "lock: of no thing" else 403)
+        for room, name in ROOMS.items():
+            for method, target in CALLS:
+                for key in ("", "key=wrong", f"key={room}-key"):
+                    answer = json.loads(call(method, target.replace("THING", room) + key, b"1").body)
+                    assert answer == DAMAGED, (name, method, target, key)
+            removed = call.get(f"/remove/lock/{room}-lock?key={room}-key")
+            assert removed["with"] == (404 if name == "lock: of no thing" else 403), name
         assert call.get("/get/latest/dweet/for/garage?")["with"] == 403
         assert call.get("/get/latest/dweet/for/garage?key=garage-key")["this"] == "succeeded"
         assert call.post("garage", 2, "?key=garage-key")["this"] == "succeeded"
@@ -144,38 +153,42 @@ def test_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, capl
         assert call.post("attic", 1)["with"] == 403
         assert call.get("/unlock/garage?key=garage-key")["this"] == "succeeded"
         assert call.post("garage", 3)["this"] == "succeeded"
-    logged = [text for text in complaints(caplog) if "kitchen" in text and "`toolkit lock revoke` removes it" in text]
-    assert len(logged) == (0 if name in READABLE else 2 if name == "both" else 1)
-    assert place.records()["alert:kitchen"], "nothing of it was changed"
+    for room, name in ROOMS.items():
+        logged = [text for text in complaints(caplog) if room in text and "`toolkit lock revoke` removes it" in text]
+        assert len(logged) == (0 if name in READABLE else 2 if name == "both" else 1), name
+    assert {f"alert:{room}" for room in ROOMS} <= place.records().keys(), "nothing of them was changed"
 
 
-@in_places(DAMAGES, IN_REDIS)
-def test_revoking_a_damaged_lock_unlocks_its_thing(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    damage(place, name)
+def test_revoking_damaged_locks_unlocks_their_things(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    damage(place, ROOMS)
     listed = lock_command(place, "list")
     assert re.search("^garage-lock +in use +on garage$", listed, re.MULTILINE)
-    if name == "both":  # no record says which lock is on the thing
-        assert re.search("^kitchen-lock +damaged\n(?s:.*)^- +damaged +on kitchen$", listed, re.MULTILINE)
-        assert lock_command(place, "revoke", "kitchen-lock") == "The lock 'kitchen-lock' is removed.\n"
-        revoked = lock_command(place, "revoke", "kitchen")
-    else:
-        lock = "nothing" if name == "thing: of a lock that is not there" else "kitchen-lock"
-        assert re.search(f"^{lock} +damaged +on kitchen$", listed, re.MULTILINE)
-        revoked = lock_command(place, "revoke", lock)
-    assert "The thing 'kitchen' is unlocked: everybody can read and write it" in revoked
-    assert not {THING, "alert:kitchen"} & place.records().keys()
+    for room, name in ROOMS.items():
+        lock = f"{room}-lock"
+        if name == "both":  # no record says which lock is on the thing
+            assert re.search(f"^{lock} +damaged\n(?s:.*)^- +damaged +on {room}$", listed, re.MULTILINE)
+            assert lock_command(place, "revoke", lock) == f"The lock {lock!r} is removed.\n"
+            revoked = lock_command(place, "revoke", room)
+        else:
+            on_thing = "nothing" if name == "thing: of a lock that is not there" else lock
+            assert re.search(f"^{on_thing} +damaged +on {room}$", listed, re.MULTILINE), name
+            revoked = lock_command(place, "revoke", on_thing)
+        assert f"The thing {room!r} is unlocked: everybody can read and write it" in revoked
+        records = place.records()
+        assert not {f"thing:{room}", f"alert:{room}"} & records.keys(), name
+        if f"lock:{lock}" in records:  # another lock was revoked, and this one still names the thing
+            lock_command(place, "revoke", lock)
     assert {"thing:garage", "alert:garage"} <= place.records().keys()
-    if LOCK in place.records():  # another lock was revoked, and this one still names the thing
-        lock_command(place, "revoke", "kitchen-lock")
     with place.gateway() as gateway:
         call = Caller(gateway)
-        assert call.get("/get/latest/dweet/for/kitchen")["this"] == "succeeded"
-        call.locked("kitchen")
-        assert call.post("kitchen", 1)["with"] == 403
+        for room in ROOMS:
+            assert call.get(f"/get/latest/dweet/for/{room}")["this"] == "succeeded"
+            call.locked(room)
+            assert call.post(room, 1)["with"] == 403
         assert call.post("garage", 1, "?key=garage-key")["this"] == "succeeded"
     assert complaints(caplog) == []
-    assert "there is no lock 'kitchen-lock'" in lock_command(place, "revoke", "kitchen-lock", code=1)
-    assert "there is no lock 'kitchen'" in lock_command(place, "revoke", "kitchen", code=1)
+    for gone in ("room-00-lock", "room-00"):
+        assert f"there is no lock {gone!r}" in lock_command(place, "revoke", gone, code=1)
 
 
 def test_damaged_free_lock_is_revoked_and_issued_again(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -192,14 +205,14 @@ def test_damaged_free_lock_is_revoked_and_issued_again(place: Place, caplog: pyt
 
 
 def test_gateway_starts_with_a_damaged_lock_of_its_settings(place: Place) -> None:
-    damage(place, "lock: no JSON")
+    damage(place, {"kitchen": "lock: no JSON"})
     with place.gateway(locks=LOCKS) as gateway:
         assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
         assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
 
 
 def test_running_gateway_unlocks_a_thing_whose_lock_is_revoked(place: Place) -> None:
-    damage(place, "thing: no JSON")
+    damage(place, {"kitchen": "thing: no JSON"})
     with place.gateway() as gateway:
         assert Caller(gateway).get("/dweet/for/kitchen?n=1")["with"] == 403
         assert "The thing 'kitchen' is unlocked" in lock_command(place, "revoke", "kitchen-lock")
@@ -209,10 +222,10 @@ def test_running_gateway_unlocks_a_thing_whose_lock_is_revoked(place: Place) -> 
 @pytest.mark.parametrize("name", ["lock: no JSON", "thing: no JSON"])
 def test_damage_ends_the_streams_of_a_running_gateway(name: str, tmp_path: Path) -> None:
     place = Place("redis", tmp_path)
-    lock_both(place)
+    lock_all(place)
     with place.gateway() as gateway:
         with Caller(gateway).stream("/listen/for/dweets/from/kitchen?key=kitchen-key") as stream:
-            damage(place, name)
+            damage(place, {"kitchen": name})
             assert stream.chunk() == b"", "the stream ends properly"
         assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
 
@@ -221,7 +234,7 @@ def test_redis_value_without_its_version_shuts_its_thing(tmp_path: Path) -> None
     from tests.redis_servers import shared_server
 
     place = Place("redis", tmp_path)
-    lock_both(place)
+    lock_all(place)
     with shared_server().client() as client:
         (key,) = [
             key
@@ -238,6 +251,7 @@ def test_redis_value_without_its_version_shuts_its_thing(tmp_path: Path) -> None
 
 # -- the table of records ---------------------------------------------------------------------------------
 
+THING, LOCK = "thing:kitchen", "lock:kitchen-lock"
 RECORD = encode_record(LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen"))
 VALUES = st.sampled_from(
     [None, b"{", RECORD, other(RECORD, thing=None), other(RECORD, thing="a"), other(RECORD, lock="b")]

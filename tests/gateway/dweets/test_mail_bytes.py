@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 from aiosmtpd.smtp import Envelope
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -206,6 +206,7 @@ ADDRESSES = st.builds(
 
 
 def test_envelope_has_exactly_the_given_addresses() -> None:
+    @settings(max_examples=20)  # some 200 addresses
     @given(st.lists(ADDRESSES, min_size=1, max_size=20))
     def check(addresses: list[str]) -> None:
         assert wire.checked_recipients(",".join(addresses)) == addresses

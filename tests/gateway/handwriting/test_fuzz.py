@@ -115,15 +115,17 @@ EMOJI = {"text": "é\N{SLIGHTLY SMILING FACE}" * 4500, "height": "auto"}
 WORST = [
     ("png", {"text": "x", **HUGE, "handwriting_size": "9000px"}),
     ("png", {"text": "ab " * 3000, "handwriting_size": "0.01px", "width": "1px"}),
-    ("pdf", {"text": "x" * 9000, "height": "auto"}),
     ("pdf", {"text": "ab " * 3000, "width": "100in", "height": "100in", "handwriting_size": "100in"}),
-    ("png", EMOJI),
     ("replay", {"text": "the quick " * 900, "height": "auto"}),
     ("png", {"text": "\n" * 8999 + "x", "height": "auto", "line_spacing": "0"}),
     ("pdf", {"text": "W" * 9000, "width": "1px", "height": "auto", "line_spacing": "0.01"}),
 ]
 NATURAL = {"height": "auto", "natural": "true"}
 WORST_AND_LONG = [
+    ("png", {**MANY_M, "handwriting_size": "300px", "line_spacing": "0"}),
+    ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
+    ("pdf", {"text": "x" * 9000, "height": "auto"}),
+    ("png", EMOJI),
     # Of all pages full of ink, the one of 300px takes longest.
     ("png", {"text": "x" * 9000, **HUGE, "handwriting_size": "60px"}),
     ("png", {"text": "MW" * 4500, **HUGE, "line_spacing": "0"}),

@@ -178,6 +178,19 @@ def test_columns_of_other_texts_stay_unless_they_are_named() -> None:
         frame.dweets.numeric(thousands=".")
 
 
+def test_texts_that_would_be_numbers_are_named() -> None:
+    frame = pd.DataFrame({"hPa": ["1.013,2", "1.012,4"], "celsius": ["21,5", "20,0"], "note": "ok"}, index=TIMES[:2])
+    words = r"^'hPa', 'celsius' would be numbers with decimal=',', thousands='\.'$"
+    with pytest.warns(DataWarning, match=words):
+        assert frame.dweets.numeric().equals(frame)
+    with pytest.warns(DataWarning, match=r"^'hPa' would be numbers with decimal=',', thousands='\.'$"):
+        assert frame.dweets.numeric(decimal=",")["celsius"].tolist() == [21.5, 20.0]
+    with pytest.raises(InvalidArgument, match=r"celsius holds no numbers; .*frame\.dweets\.numeric\('celsius'\)"):
+        frame.dweets.plot("celsius")
+    with pytest.raises(InvalidArgument, match="did you mean 'celsius'"):
+        frame.dweets.plot("celsisu")
+
+
 # -- shifts and outliers ----------------------------------------------------------------------------------
 
 
@@ -222,6 +235,11 @@ def test_a_shift_says_which_conversion_explains_it(name: str) -> None:
 )
 def test_constants_steps_and_spikes_are_no_shifts(values: list[float]) -> None:
     assert pd.DataFrame({"v": values}, index=TIMES[: len(values)]).dweets.shifts().empty
+
+
+def test_a_slow_measure_with_few_digits_has_no_shifts() -> None:
+    humidity = (60 + 10 * np.sin(np.arange(2_000) / 50)).astype("int64")
+    assert find_shifts(humidity.astype("float64")).empty
 
 
 def test_faultless_noise_has_hardly_any_outlier() -> None:

@@ -104,6 +104,9 @@ def check_round_trip(tk: toolkit.Connection, frame: pd.DataFrame) -> None:
     for column in frame.columns:
         for row, value in enumerate(frame[column].iloc[kept]):
             assert is_same(back, column, row, value) or repr(column) in told or "as a key and as nested keys" in told
+    for column in map(str, back.columns.difference(["created", *frame.columns])):  # parts of nested values
+        outer = [name for name in frame.columns if column == name or column.startswith(f"{name}.")]
+        assert repr(column) in told or any(repr(name) in told for name in outer), column
 
     back.reset_index()
     again = next(THINGS)

@@ -247,6 +247,29 @@ def test_a_range_is_one_of_the_field(tk: toolkit.Connection, tmp_path: Path, thi
         assert read(thing, since="2026-01-02", until="2026-01-03").empty
 
 
+def test_the_newest_dweets_are_those_of_the_field(tk: toolkit.Connection, thing: str) -> None:
+    index = pd.date_range("2026-01-01", periods=600, freq="h", name="measured")
+    tk.dweets.post_frame(thing, frame_of(index, n=range(600))[::-1], progress=False)
+    with pytest.warns(DataWarning, match=r"sorted by 'measured'; for local times .* use \.on\('measured', tz=\.\.\.\)"):
+        newest = tk.dweets.latest(thing, time="measured")
+    assert (newest.index[0], newest["n"].tolist()) == (index[-1], [599])
+    assert tk.dweets.latest(thing)["n"].tolist() == [0]
+    with pytest.warns(DataWarning, match="sorted by"):
+        explorer = toolkit.HistoryExplorer(tk, things=[thing], time="measured", fields=["n"])
+    assert explorer.frame["n"].tolist() == list(range(100, 600))
+    names: dict[str, Any] = {"tk": tk}
+    with pytest.warns(DataWarning, match="sorted by"):
+        exec(explorer.code(), names)
+    assert names["shown"]["n"].tolist() == explorer.frame["n"].tolist()
+
+
+def test_a_frame_that_is_archived_warns_where_it_is_added(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"at": ["2026-01-01T00:00Z", "2026-01-01T01:00"], "n": [1, 2]})
+    with pytest.warns(DataWarning, match="1 of 2 times in 'at' have no zone") as said:
+        toolkit.Archive(tmp_path).add_frame("roof", frame, time="at")
+    assert [warning.filename for warning in said] == [__file__]
+
+
 def test_the_command_line_reads_by_a_field(tk: toolkit.Connection, tmp_path: Path, thing: str) -> None:
     tk.dweets.post_frame(
         thing, frame_of(HOURS.rename("measured"), n=[1, 2, 3], created=["a", "b", "c"])[::-1].drop(columns="created")

@@ -147,7 +147,7 @@ def test_gaps_say_how_many_rows_have_no_time() -> None:
 
 @pytest.mark.parametrize("call", ["on", "gaps"])
 def test_a_warning_points_at_the_line_of_the_caller(call: str) -> None:
-    frame = pd.DataFrame({"time": ["2026-01-01", None]}, index=hours(0, 1))
+    frame = pd.DataFrame({"time": ["2026-01-01", None], "v": [1.0, None]}, index=hours(0, 1))
     arguments: list[Any] = ["time"] if call == "on" else []
     with pytest.warns(UserWarning, match="1 ") as warned:
         getattr(frame.dweets, call)(*arguments)

@@ -183,7 +183,8 @@ def test_a_reset_revokes_the_code_and_forgets_answers(demo: Gateway) -> None:
 
         first = user()
         assert tk.identity.eligibility(first)["attempts_left"].tolist() == [0]
-        assert tk.operator.reset_user(first.service_alias) == ["the code is revoked", "the wrong answers are forgotten"]
+        assert tk.operator.reset_user(first) == ["the code is revoked", "the wrong answers are forgotten"]
+        assert first.state == "revoked"
         with pytest.raises(NotAuthenticated, match="revoked"):
             tk.identity.eligibility(first)
         with pytest.raises(NotFound, match="no user with this alias"):

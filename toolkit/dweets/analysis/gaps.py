@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.columns import NUMBERS, drawable_columns
 from toolkit.dweets.analysis.time_axis import warn_if_backfilled
 from toolkit.dweets.frame_time import DEFAULT_FIELD
 from toolkit.errors import InvalidArgument, counted, warn_caller
@@ -54,7 +55,7 @@ def gaps(
     Warns
     -----
     DataWarning
-        Some rows have no time; values are missing and `field` is None, so they do not count as gaps; or the dweets
+        Some rows have no time; numbers are missing and `field` is None, so they do not count as gaps; or the dweets
         arrived within a moment, and another column has times that span much longer.
 
     Examples
@@ -71,7 +72,7 @@ def gaps(
     warn_if_backfilled(frame)
     if without := int(pd.isna(frame.index).sum()):
         warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
-    values = frame.drop(columns="thing", errors="ignore").isna().sum()
+    values = frame[drawable_columns(frame, NUMBERS)].isna().sum()
     if field is None and (missing := int(values.sum())):
         first = str(values.idxmax())
         warn_caller(
@@ -90,7 +91,7 @@ def find_gaps(
 ) -> pd.DataFrame:
     """Do what `gaps` does, without its warnings."""
     if not factor > 1:
-        raise InvalidArgument("factor must be above 1: with 1.5, one missing measurement is a gap")
+        raise InvalidArgument(f"factor must be above 1, not {factor}: with 1.5, one missing measurement is a gap")
     if field is not None and field not in list(frame.columns):
         known = list(map(str, frame.columns))
         raise InvalidArgument(missing_names("the frame does not have", "field", [field], 1, known))

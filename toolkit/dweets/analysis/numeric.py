@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -18,6 +18,8 @@ Decimal = Literal[".", ","]
 #: A sign, digits with one decimal separator, an exponent, and a unit such as °C or W/m2: neither a date nor a time is a
 #: number with a unit.
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s\0+.,:/-]\D*[23]?)?")
+#: So many rows show which separators a column has.
+_LOOKED_AT = 1_000
 _REPORT = {
     "field": "str", "values": "int64", "numbers": "int64", "converted": "int64", "left_out": "int64", "unit": "str",
     "example": "str",
@@ -58,7 +60,7 @@ def numeric(
     Warns
     -----
     DataWarning
-        Values that are no numbers were left out.
+        Values that are no numbers were left out; or a column would be numbers with other separators.
 
     Examples
     --------
@@ -68,8 +70,7 @@ def numeric(
     """
     conversions = _conversions(frame, fields, decimal, thousands)
     texts = [left_out_text(frame[name], conversion.values) for name, conversion in conversions.items()]
-    if any(texts):
-        warn_caller("; ".join(filter(None, texts)))
+    warn_caller(*texts, _advice(frame, fields, conversions, decimal, thousands))
     return frame.assign(**{name: conversion.values for name, conversion in conversions.items()})
 
 
@@ -102,6 +103,24 @@ def numeric_report(
         counts = {"values": int(present.sum()), "numbers": numbers, "converted": converted, "left_out": len(left_out)}
         rows.append({"field": name, **counts, "unit": unit, "example": example})
     return declared_frame(rows, _REPORT)
+
+
+def _advice(
+    frame: pd.DataFrame, fields: str | Sequence[str] | None, converted: Collection[str], decimal: str, thousands: str
+) -> str:
+    """Say which columns would be numbers with other separators; empty if there are none."""
+    best: list[str] = []
+    most, advice = 0, ""
+    for other in ((",", ""), (",", "."), (".", ","), (".", "'")):
+        more = {
+            name: int(conversion.values.notna().sum())
+            for name, conversion in _conversions(frame.head(_LOOKED_AT), fields, *other).items()
+            if name not in converted
+        }
+        if sum(more.values()) > most:
+            most, best = sum(more.values()), list(more)
+            advice = f"would be numbers with decimal={other[0]!r}, thousands={other[1]!r}"
+    return f"{', '.join(map(repr, best))} {advice}" if best else ""
 
 
 def _conversions(

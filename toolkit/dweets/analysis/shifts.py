@@ -1,21 +1,19 @@
 """Level shifts: runs of readings at another level, as of a sensor that reports °F for some hours.
 
 The noise of a series is the robust standard deviation of its first differences, divided by the square root of 2: slow
-changes, and the shifts themselves, hardly count in it. A shift has two edges, and the search has two steps.
+changes, and the shifts themselves, hardly count in it. A shift has two edges, and the search has two parts.
 
-1. Edges. The step at a boundary is the median of the k readings after it minus that of the k readings before it. More
-   readings average more noise away, but trends and slow changes within them look like steps; subtracting the slope of
-   the neighbours helps, and adds noise. Which step is the best depends on the series, so all of `_FILTERS` are
-   computed, and the one that scatters least over the whole series is used: five readings in white noise, one reading
-   less the slope in a smooth daily cycle. An edge is where its size exceeds `_EDGE` times the noise.
-2. Pairs. A shift is a step and, five or more readings later, a step of similar size back. All pairs of edges that may
-   be one are ranked by their smaller step, less a penalty that grows with the logarithm of their distance, and taken
-   from the best on, where they do not overlap. One step that never comes back, as after moving a sensor, is no shift.
-
-In a series that wanders, as daily weather does, steps of one reading scatter least; there, a shift must also last.
+1. Steps. The step at a boundary is the difference of the two readings there, less what the differences around it
+   predict: the best linear interpolation, from the autocovariance of all differences. So the series itself says what
+   a step is: in white noise it is the difference of two means, in a smooth daily cycle a difference that does not fit
+   to its neighbours. A step is also seen at the boundaries around it, with a factor that is the same everywhere.
+2. Pairs. A shift is a step and, five or more readings later, a step of similar size back. All pairs are ranked by
+   their evidence (generalised least squares) less a penalty that grows with the logarithm of their distance, and taken
+   from the best on, where they do not overlap. What a pair explains is subtracted before the next one is looked at.
+   Closer pairs are spikes: they are taken, too, and not reported. One step that never comes back is no shift.
 
 Why not ruptures: PELT and its relatives split a series into segments of constant mean, which cuts every daily cycle
-into many, and need a penalty chosen for each series; they do not pair the edges.
+into many, and need a penalty chosen for each series; they do not pair the edges, and need SciPy.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.analysis.gaps import analyse_each_thing
@@ -35,27 +32,21 @@ from toolkit.dweets.analysis.series import chosen_numbers
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 _Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-#: Readings on each side of a step, and whether the slope of the neighbours is subtracted.
-_FILTERS = ((5, False), (3, False), (1, False), (1, True))
-#: The widest filter needs so many readings on both sides of a boundary.
-_REACH = 5
-_MIN_READINGS = 5
-_MIN_VALUES = 4 * _REACH
-#: In units of the noise. A shift of 6 times the noise is estimated with an error of up to 0.6, and each of its edges
-#: with one of up to 1.4, so lower limits find 95 % of such shifts.
-_EDGE, _SIZE = 2.8, 4.5
+_MIN_READINGS, _MIN_VALUES = 5, 20
+#: So many differences on each side of a boundary predict the one there.
+_REACH = 12
+#: The least size of a shift and of a single step, in units of the noise: a shift of 6 times the noise is estimated with
+#: an error, which is largest in series that wander.
+_SIZE, _STEP = 4.5, 2.5
+#: The least evidence of a shift, in standard deviations of the steps that the series has by itself.
+_EVIDENCE = 5.5
 #: The smaller step of a pair is at least this part of the larger one.
 _LEAST_RATIO = 0.5
-#: The part of the variance around an edge that the step explains; where the slope is subtracted, it says nothing.
-_LEAST_EXPLAINED = 0.5
-#: A short shift comes back to its level: the levels before and after it differ by less than this part of its size.
-_MOST_DRIFT, _SHORT = 0.6, 15
-#: In a series that wanders, the level of so many readings must differ by this many times the noise, too: one cold day
-#: and one warm day, weeks apart, are no shift.
-_MANY_READINGS, _LASTING = 30, 2.5
-_PENALTY_OF_DISTANCE = 1.5
-#: A pair has at most so many edges between its own.
-_MOST_EDGES_BETWEEN = 40
+_PENALTY_OF_DISTANCE = 1.2
+#: A pair of distant steps has at most so many others between its own.
+_MOST_STEPS_BETWEEN = 40
+#: The level beside an edge is the median of so many readings.
+_LEVEL_READINGS = 3
 
 _EXPLANATIONS: dict[str, Callable[[_Floats], _Floats]] = {
     "x 1.8 + 32": lambda x: x * 1.8 + 32,
@@ -68,16 +59,6 @@ _EXPLANATIONS: dict[str, Callable[[_Floats], _Floats]] = {
 }
 _MOST_UNEXPLAINED = 0.1
 _COLUMNS = {"before": 0.0, "inside": 0.0, "size": 0.0, "explained_by": pd.Series(dtype="str")}
-
-
-class _Edges(NamedTuple):
-    """Boundaries at which a step was found; boundary t lies between reading t - 1 and reading t."""
-
-    boundaries: _Integers
-    steps: _Floats
-    before: _Floats
-    after: _Floats
-    explained: _Floats
 
 
 @checked_arguments
@@ -135,116 +116,102 @@ def _shifts_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def find_shifts(values: np.ndarray[Any, Any]) -> pd.DataFrame:
+def find_shifts(values: _Floats) -> pd.DataFrame:
     """Return the shifts of a series, by the positions of their first and last readings: ``start``, ``end``."""
     rows: list[tuple[Any, ...]] = []
-    if len(values) >= _MIN_VALUES and (noise := robust_deviation(np.diff(values)) / np.sqrt(2)) > 0:
-        width, is_sloped, steps = _least_scattered_steps(values)
-        edges = _edges(values, steps, width, _EDGE * noise)
-        is_wandering = width == 1 and not is_sloped
-        for first, second in _pairs(edges, noise, is_sloped=is_sloped):
-            if is_wandering and not _persists(values, edges.boundaries[first], edges.boundaries[second], noise):
-                continue
-            start, after = edges.boundaries[first], edges.boundaries[second]
-            outer = np.array([np.median(values[start - width : start]), np.median(values[after : after + width])])
-            inner = np.array([np.median(values[start : start + width]), np.median(values[after - width : after])])
-            size = float((inner - outer).mean())
-            levels = float(outer.mean()), float(inner.mean()), size
-            rows.append((start, after - 1, *levels, _explanation(outer, inner, abs(size), noise)))
+    if len(values) >= _MIN_VALUES and (noise := _noise(np.diff(values))) > 0:
+        for start, after, sizes in _shifts_of_steps(*steps_of(values), noise):
+            beside = values[max(0, start - _LEVEL_READINGS) : start], values[after : after + _LEVEL_READINGS]
+            outer = np.array([np.median(readings) for readings in beside])
+            before, size = float(outer.mean()), float(sizes.mean())
+            explanation = _explanation(outer, outer + sizes, abs(size), noise)
+            rows.append((start, after - 1, before, before + size, size, explanation))
     found = pd.DataFrame(sorted(rows), columns=["start", "end", *_COLUMNS])
     dtypes = dict.fromkeys(["before", "inside", "size"], "float64")
     return found.astype({"start": "int64", "end": "int64", "explained_by": "str", **dtypes})
 
 
-def _least_scattered_steps(values: _Floats) -> tuple[int, bool, _Floats]:
-    """Return the filter that scatters least, and its step at each boundary."""
-    around = sliding_window_view(np.pad(values, _REACH, mode="edge"), 2 * _REACH)
-    results = []
-    for width, is_sloped in _FILTERS:
-        after, before = around[:, _REACH : _REACH + width], around[:, _REACH - width : _REACH]
-        steps = np.median(after, axis=1) - np.median(before, axis=1)
-        if is_sloped:
-            slopes = np.diff(around, axis=1)[:, [_REACH - 3, _REACH - 2, _REACH, _REACH + 1]]
-            steps = steps - np.median(slopes, axis=1)
-        results.append((robust_deviation(steps), width, is_sloped, steps))
-    _, width, is_sloped, steps = min(results, key=lambda result: result[0])
-    return width, is_sloped, steps
+def _noise(differences: _Floats) -> float:
+    noise = robust_deviation(differences) / 2**0.5
+    if 2 * np.count_nonzero(differences) >= len(differences):
+        return noise
+    # A slow measure with few digits stays and then goes on by its last digit: that is its noise, and no shift.
+    return max(noise, float(np.quantile(np.abs(differences), 0.95)) / 2)
 
 
-def _edges(values: _Floats, steps: _Floats, width: int, limit: float) -> _Edges:
-    """Return an edge for each run of boundaries with steps beyond the limit in the same direction."""
-    inner = slice(_REACH, len(values) - _REACH + 1)  # the levels on both sides of an edge are of five readings
-    signs = np.zeros(len(steps))
-    signs[inner] = np.where(np.abs(steps[inner]) >= limit, np.sign(steps[inner]), 0)
-    starts = np.flatnonzero((signs != 0) & (signs != np.append(0, signs[:-1])))
-    ends = np.flatnonzero((signs != 0) & (signs != np.append(signs[1:], 0))) + 1
-    found = {}
-    for start, end in zip(starts, ends, strict=True):
-        sizes = np.abs(steps[start:end])
-        # Medians make a plateau around an edge: its middle is near the edge.
-        near = int(start + np.median(np.flatnonzero(sizes >= 0.8 * sizes.max())))
-        found[_exact_boundary(values, near, width)] = steps[start + int(sizes.argmax())]
-    boundaries = np.array(sorted(found), dtype="int64")
-    around = values[boundaries[:, None] + np.arange(-_REACH, _REACH)].reshape(-1, 2, _REACH)
-    unexplained = around.var(axis=2).mean(axis=1)
-    total = around.reshape(-1, 2 * _REACH).var(axis=1)
-    explained = 1 - np.divide(unexplained, total, out=np.ones(len(total)), where=total > 0)
-    before, after = np.median(around, axis=2).T
-    return _Edges(boundaries, np.array([found[boundary] for boundary in boundaries]), before, after, explained)
+def steps_of(values: _Floats) -> tuple[_Floats, _Floats]:
+    """Return the step at each boundary, and the factors with which a step is seen 0, 1, 2, ... boundaries away.
+
+    Boundary t lies between reading t - 1 and reading t.
+    """
+    differences = np.diff(values)
+    differences = differences - np.median(differences)
+    reach = min(_REACH, len(differences) // 2 - 1)
+    limit = 3 * robust_deviation(differences)
+    clipped = np.clip(differences, -limit, limit)  # the shifts must not count
+    lags = np.arange(2 * reach + 1)
+    covariance = np.array([clipped[lag:] @ clipped[: len(clipped) - lag] for lag in lags])
+    covariance[0] *= 1.001  # the matrix of a perfectly regular series has no inverse
+    weights = np.linalg.inv(covariance[np.abs(np.subtract.outer(lags, lags))])[reach]
+    weights /= weights[reach]
+    return np.concatenate([[0.0], np.convolve(differences, weights, "same"), [0.0]]), weights[reach:]
 
 
-def _exact_boundary(values: _Floats, near: int, width: int) -> int:
-    """Return the boundary that best divides readings near the level before from those near the level after."""
-    if width == 1:
-        return near
-    before, after = np.median(values[near - width : near]), np.median(values[near : near + width])
-    first = max(near - width + 1, _REACH)
-    last = min(near + width - 1, len(values) - _REACH)
-    readings = values[first - 2 : last + 2]
-    closer_to_before = np.cumsum(np.abs(readings - after) - np.abs(readings - before))
-    # The sum up to reading t - 1 belongs to boundary t.
-    return first + int(np.argmax(closer_to_before[1 : 2 + last - first]))
+class _Pairs(NamedTuple):
+    """Pairs of boundaries as shifts: the step at each, their evidence, and whether they can be a shift or a spike."""
+
+    up: _Floats
+    down: _Floats
+    evidence: _Floats
+    may_be: np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def _pairs(edges: _Edges, noise: float, *, is_sloped: bool) -> list[tuple[int, int]]:
-    """Return the pairs of edges (by position in `edges`) that are shifts."""
-    boundaries, steps, before, after, explained = edges
+def _pairs(steps: _Floats, seen: _Floats, first: _Integers, after: _Integers, noise: float) -> _Pairs:
+    distance = after - first
+    shared = np.where(distance < len(seen), seen[np.minimum(distance, len(seen) - 1)], 0)
+    # Each of the two steps is also seen at the other boundary.
+    up = (steps[first] - shared * steps[after]) / (1 - shared**2)
+    down = (shared * steps[first] - steps[after]) / (1 - shared**2)
+    size, sizes = np.abs(up + down) / 2, np.abs([up, down])
+    may_be = (up * down > 0) & (sizes.min(axis=0) >= _LEAST_RATIO * sizes.max(axis=0)) & (size >= _SIZE * noise)
+    return _Pairs(up, down, size * np.sqrt(2 * (1 - shared)), may_be)
+
+
+def _candidates(steps: _Floats, seen: _Floats, noise: float, spread: float) -> list[tuple[float, int, int]]:
+    """Return pairs of boundaries that may be shifts or spikes, with their rank: the best last."""
+    boundaries, inner, signs = np.arange(1, len(steps) - 1), steps[1:-1], np.sign(steps[1:-1])
+    sizes = np.abs(inner)
+    is_peak = (sizes >= signs * steps[:-2]) & (sizes >= signs * steps[2:]) & (sizes >= _STEP * noise)
+    peaks = boundaries[is_peak]
+    places = [(boundaries[:-distance], boundaries[distance:]) for distance in range(1, len(seen))]
+    places += [(peaks[:-ahead], peaks[ahead:]) for ahead in range(1, min(_MOST_STEPS_BETWEEN, len(peaks)))]
     candidates = []
-    for ahead in range(1, min(_MOST_EDGES_BETWEEN, len(boundaries))):
-        first = np.arange(len(boundaries) - ahead)
-        second = first + ahead
-        distance = boundaries[second] - boundaries[first]
-        sizes = np.abs(steps[first]), np.abs(steps[second])
-        smaller = np.minimum(*sizes)
-        may_be = (distance >= _MIN_READINGS) & (steps[first] * steps[second] < 0)
-        may_be &= smaller >= _LEAST_RATIO * np.maximum(*sizes)
-        if is_sloped:
-            may_be &= sizes[0] + sizes[1] >= 2 * _SIZE * noise
-            weight = np.ones(len(first))
-        else:
-            size = np.abs(after[first] - before[first] + before[second] - after[second]) / 2
-            weight = np.minimum(explained[first], explained[second])
-            drift = np.abs(before[first] - after[second])
-            may_be &= (size >= _SIZE * noise) & (weight >= _LEAST_EXPLAINED)
-            may_be &= (drift <= _MOST_DRIFT * size) | (distance > _SHORT)
-        rank = smaller * weight - _PENALTY_OF_DISTANCE * noise * np.log(distance)
-        candidates += [(rank[place], place, place + ahead) for place in np.flatnonzero(may_be).tolist()]
-    is_taken = np.zeros(len(boundaries), dtype=bool)
-    pairs = []
-    for _, one, other in sorted(candidates, reverse=True):
-        if not is_taken[one : other + 1].any():
-            is_taken[one : other + 1] = True
-            pairs.append((one, other))
-    return pairs
+    for first, after in places:
+        pairs = _pairs(steps, seen, first, after, noise)
+        penalty = _PENALTY_OF_DISTANCE * spread * np.log(np.maximum(after - first, _MIN_READINGS))
+        rank = pairs.evidence - penalty
+        candidates += [(rank[place], int(first[place]), int(after[place])) for place in np.flatnonzero(pairs.may_be)]
+    return sorted(candidates)
 
 
-def _persists(values: _Floats, start: int, after: int, noise: float) -> bool:
-    """Return whether the level differs also where many readings are looked at."""
-    width = min(_MANY_READINGS, after - start)
-    outer = np.median(values[max(0, start - width) : start]), np.median(values[after : after + width])
-    inner = np.median(values[start : start + width]), np.median(values[after - width : after])
-    steps = np.subtract(inner, outer)
-    return bool(steps[0] * steps[1] > 0 and np.abs(steps).min() >= _LASTING * noise)
+def _shifts_of_steps(steps: _Floats, seen: _Floats, noise: float) -> list[tuple[int, int, _Floats]]:
+    """Return the boundaries at which shifts begin and end, and the sizes of both steps."""
+    spread = robust_deviation(steps[1:-1])
+    candidates, is_taken, found = _candidates(steps, seen, noise, spread), np.zeros(len(steps), dtype=bool), []
+    for _, start, after in reversed(candidates):
+        if is_taken[start : after + 1].any():
+            continue
+        pair = _pairs(steps, seen, np.array(start), np.array(after), noise)
+        if not pair.may_be:  # a better pair nearby explains these steps
+            continue
+        is_taken[start : after + 1] = True
+        for boundary, step in ((start, pair.up), (after, -pair.down)):
+            near = np.arange(max(0, boundary - len(seen) + 1), min(len(steps), boundary + len(seen)))
+            steps[near] -= step * seen[np.abs(near - boundary)]
+        is_inside = start >= _MIN_READINGS and len(steps) - 1 - after >= _MIN_READINGS
+        if after - start >= _MIN_READINGS and is_inside and pair.evidence >= _EVIDENCE * spread:
+            found.append((start, after, np.array([pair.up, pair.down])))
+    return found
 
 
 def _explanation(outer: _Floats, inner: _Floats, size: float, noise: float) -> str | None:

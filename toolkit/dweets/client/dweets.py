@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.checked_values import NO_RECORDER, Key, checked_date, checked_name, checked_names, joined_addresses
+from toolkit.dweets.checked_values import Key, checked_date, checked_name, checked_names, joined_addresses
 from toolkit.dweets.client.alerts import (
     KEPT_MAILS,
     alert_frame,
@@ -155,8 +155,13 @@ class DweetClient(PublicNames):
         checked_name(thing)
         return Playback(frame, time, speed, lambda contents: self._calls.post_rows(thing, contents, key))
 
-    def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
-        """Return the newest dweet as in `history`; no row without a dweet: ``GET /get/latest/dweet/for/{thing}``."""
+    def latest(self, thing: str, *, time: str = CREATED, columns: Columns = None, key: Key = None) -> pd.DataFrame:
+        """Return the newest dweet as in `history`; no row without a dweet: ``GET /get/latest/dweet/for/{thing}``.
+
+        With `time`, the dweet that is the newest by this field, for which `history` reads all that the gateway keeps.
+        """
+        if time != CREATED:
+            return self.history(thing, n=1, time=time, columns=columns, key=key, progress=False)
         return history_frame(self._calls.records(wire.GET_LATEST, thing, key), columns)
 
     def history(
@@ -265,10 +270,6 @@ class DweetClient(PublicNames):
         if not records and not self._calls.has_dweet(thing, key):
             warn_caller(self._calls.no_dweet_text([thing]))
         return history_frame(records, columns)
-
-    def record(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Raise InvalidArgument: a gateway archives all its things with ``Gateway(archive=FOLDER)``."""
-        raise InvalidArgument(NO_RECORDER)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.

@@ -17,6 +17,7 @@ from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
+from toolkit.dweets.field_names import CREATED
 from toolkit.errors import InvalidArgument, counted
 from toolkit.widgets.base import is_connection
 
@@ -53,9 +54,18 @@ class ArchiveReader(Protocol):
 
 
 class HistorySource:
-    """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things."""
+    """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things.
 
-    def __init__(self, tk: ServiceConnection | ArchiveReader | None, frame: pd.DataFrame | None, key: Key) -> None:
+    Without a day, the last 500 dweets of a connection are those by the field `time`, if one is given.
+    """
+
+    def __init__(
+        self,
+        tk: ServiceConnection | ArchiveReader | None,
+        frame: pd.DataFrame | None,
+        key: Key,
+        time: str | None = None,
+    ) -> None:
         # `tk.dweets` has things() and history() too, but no sql().
         self.is_live, self._is_archive = tk is not None, hasattr(type(tk), "sql")
         if self.is_live == (frame is not None) or self.is_live != (self._is_archive or is_connection(tk)):
@@ -63,6 +73,7 @@ class HistorySource:
         self._client: Any = tk if self._is_archive else getattr(tk, "dweets", None)
         self._frame = pd.DataFrame() if frame is None else frame
         self._key = {} if self._is_archive else {"key": key}
+        self._time = {} if time in (None, CREATED) else {"time": time}
 
     def names(self) -> list[str]:
         """Return the names of things; from a connection or an archive, those that were active last, newest first."""
@@ -105,7 +116,7 @@ class HistorySource:
         """Return the arguments of the history that `read` reads, except a key."""
         named = things[0] if len(things) == 1 else list(things)
         if not day:
-            return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH}
+            return named, {} if self._is_archive else {"n": wire.HISTORY_LENGTH, **self._time}
         until = f"{pd.Timestamp(checked_date(day)) + pd.Timedelta(days=1):%Y-%m-%d}"
         return named, {"since": day, "until": until}
 

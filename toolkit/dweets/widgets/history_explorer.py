@@ -57,7 +57,8 @@ class HistoryExplorer(ServiceWidget):
     unit
         The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     day
-        A day (UTC) of arrival to read instead of the last 500 dweets (of an archive: instead of all dweets).
+        A day (UTC) of arrival to read instead of the last 500 dweets (of an archive: instead of all dweets). With
+        `time`, the last 500 are the newest by that field.
     key
         The key of locked things.
 
@@ -99,7 +100,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         day: str = "",
         key: Key = None,
     ) -> None:
-        self._source = HistorySource(tk, frame, key)
+        self._source = HistorySource(tk, frame, key, time)
         self._given_things = None if things is None else list(things)
         self._unit = unit
         super().__init__()

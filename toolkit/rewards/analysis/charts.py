@@ -34,7 +34,7 @@ def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
 
 @checked_arguments
 def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
-    """Draw a funnel as bars, or a comparison of `ab` as differences with their intervals.
+    """Draw a funnel as bars, or a comparison of `ab` as differences, both with their 95 % intervals.
 
     Parameters
     ----------
@@ -49,14 +49,15 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 
     Examples
     --------
-    >>> result = pd.DataFrame({"step": ["moment", "rewarded"], "n": [20, 5], "of_previous": [1.0, 0.25]})
-    >>> plot(result, title="All moments").get_title(loc="left")
+    >>> from toolkit.rewards import funnel
+    >>> decisions = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [True, True, False]})
+    >>> plot(funnel(decisions), title="All moments").get_title(loc="left")
     'All moments'
     """
     from matplotlib import pyplot
 
     is_comparison = {"a", "b", "difference", "low", "high"} <= {*result}
-    is_funnel = {"step", "n", "of_previous"} <= {*result} and result["step"].is_unique
+    is_funnel = {"step", "n", "of_previous", "low", "high"} <= {*result} and result["step"].is_unique
     if not (is_funnel or is_comparison):
         raise InvalidArgument("plot draws the result of funnel or ab; this frame is neither, or has several funnels")
     axes = pyplot.subplots(figsize=(6.0, 2.6), layout="constrained")[1] if ax is None else ax
@@ -75,7 +76,11 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    bars = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
+    # The interval of a share of the step before is an interval of the number; the first step is only counted.
+    before = funnel["n"].shift()
+    distances = [funnel["n"] - funnel["low"] * before, funnel["high"] * before - funnel["n"]]
+    style = {"ecolor": "0.35", "capsize": 3}
+    bars = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT, xerr=distances, error_kw=style)
     of_previous = ["" if index == 0 else f" · {share:.1%}" for index, share in enumerate(funnel["of_previous"])]
     labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
     axes.bar_label(bars, labels, padding=4)
