@@ -56,7 +56,7 @@ HUMAN = (
     Range("gap, cv", 0.22, 0.40),
     Range("gap, skew", 0.3, 3.0),
     Range("gap, least", 0.2, 0.6),
-    Range("margin, sd", 0.15, 0.5),
+    Range("margin, sd", 0.1, 0.5),
     Range("right wall", 0.0, 0.10),
     Range("height, ac", 0.2, 0.95),
 )

@@ -199,7 +199,7 @@ def test_the_margin_drifts_and_starts_over_with_a_paragraph():
 
 @pytest.mark.parametrize("title", ["Molly", "Cassidy"])
 def test_lines_end_at_different_places_and_within_the_margin(title):
-    page = natural_page(title, "the river and the old house we saw by the water " * 30)
+    page = natural_page(title, "the river and the old house we saw by the water " * 18)
     ends = np.delete(edges_of(page)[1], -1)
     assert ends.max() < 30
     assert ((np.abs(ends[:, None] - ends) < 0.08).sum(axis=1).max() - 1) / len(ends) < 0.2
