@@ -12,10 +12,10 @@ from toolkit.dweets import condition_engine, conditions, wire
 from toolkit.handwriting.wire import MAX_TEXT_LENGTH
 from toolkit.identity.wire import MAX_BODY_BYTES
 from toolkit_gateway import rate_limit
-from toolkit_gateway.dweets import things
+from toolkit_gateway.dweets import stored_days, things
 from toolkit_gateway.dweets.dweets import DweetSettings
 from toolkit_gateway.handwriting import handwriting, query, render_worker
-from toolkit_gateway.http import access
+from toolkit_gateway.http import key_attempts
 from toolkit_gateway.http.limits import LIMITS, Bound
 from toolkit_gateway.identity import callers, challenge
 from toolkit_gateway.runtime import Timings
@@ -129,7 +129,12 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
         "the oldest are dropped, and read again",
         "with half of it for responses, the histories of 400 things with 500 dweets of 100 bytes",
     )
-    yield "columns of a CSV", f"{wire.MAX_CSV_COLUMNS}", "400", "names of fields are free: a row may have thousands"
+    yield (
+        "columns of a CSV",
+        f"{stored_days.MAX_CSV_COLUMNS}",
+        "400",
+        "names of fields are free: a row may have thousands",
+    )
     yield (
         "dweets kept of a thing",
         f"{settings.keep:,} (`--keep`)",
@@ -138,9 +143,9 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
     )
     yield "posts of a thing", "any number (`--rate`)", "429", "the operator knows the rate"
     yield (
-        "wrong keys",
-        f"{access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_PER_SECOND:g} a second, by address and by thing",
-        f"429, {timings.wrong_key:g} s late",
+        "wrong keys of an address",
+        f"{key_attempts.KEYS_AT_ONCE}, then {1 / timings.key_interval:g} a second, whatever they are tried on",
+        f"late, or 429 after {timings.longest_key_wait:g} s",
         "a key of 16 characters is never found",
     )
     yield (
