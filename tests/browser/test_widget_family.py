@@ -1,6 +1,6 @@
 """All five widgets, alike: by hand, by keyboard, in both themes, on a narrow page, with errors, and to their end.
 
-By mouse and keyboard in Notebook 7, all else in JupyterLab; with ``--long`` in both.
+By mouse and keyboard in Notebook 7, all else in JupyterLab; with ``--long`` in both, and every control of each.
 """
 
 from __future__ import annotations
@@ -370,14 +370,22 @@ def fresh(family: Page) -> Callable[[str], Locator]:
     return run
 
 
+#: The history and the handwriting explorer have files of tests by mouse and keyboard, in JupyterLab.
+usually_the_others = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name in ("history-explorer", "handwriting-explorer") else [])
+     for name in NAMES],
+)  # fmt: skip
+
+
 @usually_in(_IN_NOTEBOOK)
-@pytest.mark.parametrize("name", NAMES)
+@usually_the_others
 def test_every_widget_by_mouse(name: str, fresh: Callable[[str], Locator]) -> None:
     CASES[name].by_mouse(fresh(name))
 
 
 @usually_in(_IN_NOTEBOOK)
-@pytest.mark.parametrize("name", NAMES)
+@usually_the_others
 def test_every_widget_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
     widget = fresh(name)
     focus_first(widget)
@@ -427,6 +435,7 @@ def test_widgets_are_readable_in_both_themes_and_narrow(family: Page, fresh: Cal
     page.set_viewport_size({"width": 1200, "height": 900})
 
 
+@pytest.mark.long
 @only_in_lab
 @pytest.mark.parametrize("name", NAMES)
 def test_every_control_works(name: str, fresh: Callable[[str], Locator]) -> None:

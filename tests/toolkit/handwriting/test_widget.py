@@ -67,6 +67,7 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
         control.value += control.step
     look.colour.value = "#010203"
     look.pen.value, look.natural.value, look.paper.value, look.align.value = "felt", True, "ruled", "middle"
+    look.missing.value = "skip"
     assert set(look.style) == set(PageStyle.__annotations__)
     look.page.value, look.natural.value = "A6", False
     assert set(look.style) == {*Style.__annotations__, "page", "random_seed"} - {"min_padding"}

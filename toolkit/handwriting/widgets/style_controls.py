@@ -9,7 +9,7 @@ import ipywidgets
 from PIL import ImageColor
 
 from toolkit.handwriting.client.style import LETTER_DEFAULTS, PAGE_SIZES, PRESETS
-from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
+from toolkit.handwriting.wire import ALIGNS, MISSING_CHOICES, PAPERS, PENS
 from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
 _LABEL_WIDTH = "5.2em"
@@ -42,7 +42,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
             "random_seed": self.seed, "pen": self.pen, "natural": self.natural, "paper": self.paper,
-            "margin": self.margin, "align": self.align,
+            "margin": self.margin, "align": self.align, "missing": self.missing,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self.parameters.items()}
         preset = {**PRESETS["letter"], **_LETTER_DEFAULTS}
@@ -65,6 +65,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
         self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
+        self.missing = _dropdown("Missing", MISSING_CHOICES, "What happens to characters that no hand has")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
         sizes = [*PAGE_SIZES, (_NO_PAGE, "")]
@@ -96,7 +97,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         #: The controls that a letter does not have.
         self._of_pictures = (self.width, self.height_auto, self.height, self.padding)
         self._sections = {
-            "Writing": (self.size, self.line_spacing, self.line_variance, self.word_variance, self.seed, seed_row),
+            "Writing": (
+                self.size, self.line_spacing, self.line_variance, self.word_variance, self.missing, self.seed, seed_row,
+            ),
             "Page": (
                 self.page, self.margin, self.align, self.width, self.height_auto, self.height, self.padding,
             ),
