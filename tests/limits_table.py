@@ -15,7 +15,7 @@ from toolkit_gateway import rate_limit
 from toolkit_gateway.dweets import stored_days, things
 from toolkit_gateway.dweets.dweets import DweetSettings
 from toolkit_gateway.handwriting import handwriting, query, render_worker
-from toolkit_gateway.http import access
+from toolkit_gateway.http import key_attempts
 from toolkit_gateway.http.limits import LIMITS, Bound
 from toolkit_gateway.identity import callers, challenge
 from toolkit_gateway.runtime import Timings
@@ -138,9 +138,9 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
     )
     yield "posts of a thing", "any number (`--rate`)", "429", "the operator knows the rate"
     yield (
-        "wrong keys",
-        f"{access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_PER_SECOND:g} a second, by address and by thing",
-        f"429, {timings.wrong_key:g} s late",
+        "wrong keys of an address",
+        f"{key_attempts.KEYS_AT_ONCE}, then {1 / timings.key_interval:g} a second, whatever they are tried on",
+        f"late, or 429 after {timings.longest_key_wait:g} s",
         "a key of 16 characters is never found",
     )
     yield (

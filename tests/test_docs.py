@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 import toolkit
@@ -101,7 +101,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 
 @pytest.mark.browser
-def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
+def test_pages_fit_their_window_and_charts_are_alive(site: Path) -> None:
     program = required_program(*CHROMIUM)
     pages = ("gallery/index", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
     with sync_playwright() as playwright:
@@ -113,6 +113,9 @@ def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.goto((site / "explanation/decisions.html").as_uri())
         assert page.evaluate("[...document.querySelectorAll('table')].every(one => one.scrollWidth <= one.clientWidth)")
+        page.goto((site / "tutorials/2-dweet-history.html").as_uri())
+        page.locator(".toolkit-saved .u-over").hover()
+        expect(page.locator(".toolkit-chart-tip")).to_contain_text("temp_max")  # a chart of a tutorial is alive
         browser.close()
 
 

@@ -19,6 +19,7 @@ from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.archive.archive import Archive
+    from toolkit.charts.matplotlib_style import style
     from toolkit.connection import Connection, connect
     from toolkit.dweets.widgets.history_explorer import HistoryExplorer
     from toolkit.dweets.widgets.live_dweets import LiveDweets
@@ -39,6 +40,7 @@ _MODULE_OF_NAME = {
     "RewardsExplorer": "toolkit.rewards.widgets.rewards_explorer",
     "Secret": "toolkit.secret",
     "connect": "toolkit.connection",
+    "style": "toolkit.charts.matplotlib_style",
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "handwriting",
     "identity",
     "rewards",
+    "style",
 ]
 
 __getattr__, _names = lazy_names(__name__, _MODULE_OF_NAME)

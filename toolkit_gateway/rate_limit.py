@@ -50,6 +50,11 @@ class RateLimit:
         self._empty_at[key] = self._latest + (needed - tokens) / self._rate
         return self._allowance(tokens - needed)
 
+    def give_back(self, key: Hashable) -> None:
+        """Undo the counting of one call."""
+        if key in self._empty_at:
+            self._empty_at[key] -= 1 / self._rate
+
     def left(self, key: Hashable) -> Allowance:
         return self._allowance(self._tokens(key))
 

@@ -83,8 +83,9 @@ class Timings:
     mail_lease: float = 75.0
     #: The wait before each further attempt to send a mail; the last wait is repeated.
     mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    #: After too many wrong keys, each further one is answered this late, so a connection can try one key in this time.
-    wrong_key: float = 1.0
+    #: After too many wrong keys, an address may try one key in this time, and a call waits for that at most this long.
+    key_interval: float = 0.5
+    longest_key_wait: float = 10.0
     #: A request for the status of an alert waits this long for the evaluation of the newest dweets.
     settle: float = 5.0
     #: The CPU time of one evaluation of a condition, and of its repetition if it was interrupted.

@@ -85,6 +85,11 @@ class Locks:
     def is_locked(self, thing: str) -> bool:
         return thing in self._table.locked
 
+    def lock_of_thing(self, thing: str) -> str | None:
+        """Return the name of the lock on a thing; None if the thing is not locked, or its lock is damaged."""
+        record = self._table.lock_on(thing)
+        return None if record is None else record.lock
+
     def check_master(self, thing: str, key: str | None) -> None:
         if wire.checked_thing(thing) in self._table.locked and not self._lock_on(thing).is_master(_required_key(key)):
             raise KeyRejected(refusals.KEY_WRONG)

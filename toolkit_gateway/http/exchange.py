@@ -182,6 +182,13 @@ class Route(NamedTuple):
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
 
 
+class KeyAttempt(NamedTuple):
+    """The key of a request, and what it is tried on, as a log may show it: a lock, or a service."""
+
+    target: str
+    key: str
+
+
 class Routes(Protocol):
     """All routes of one service, and its responses to errors."""
 
@@ -198,6 +205,10 @@ class Routes(Protocol):
     def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        """Return what a wrong key was tried on, as a log may show it; None if the error is not counted."""
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        """Return the key that the handler of this request will look at; None if it has no key, or needs none."""
         return None
+
+    def is_wrong_key(self, error: KeyRejected) -> bool:
+        """Whether this error of a request with a key says that the key is wrong."""
+        return True

@@ -250,7 +250,7 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = make(argument)
         except Exception as error:  # a bug of the gateway is answered with 500
-            answer = self._application.respond_to_error(request, error)
+            answer = self._application.error_response(request, error)
         self._send(request, answer)
 
     def _on_done(self, done: asyncio.Future[Any]) -> None:
@@ -267,7 +267,7 @@ class HttpProtocol(asyncio.Protocol):
         if error := done.exception():
             if not isinstance(error, Exception):
                 raise error
-            self._send(request, self._application.respond_to_error(request, error))
+            self._send(request, self._application.error_response(request, error))
         elif isinstance(result := done.result(), (Response, Stream)):
             self._send(request, result)
         else:

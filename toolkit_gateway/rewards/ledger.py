@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
+from toolkit.errors import StoreUnavailable
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, record_of
@@ -31,6 +32,8 @@ from toolkit_gateway.stores.group_commit import GroupCommit, Request
 _MAX_BATCH_REQUESTS = 256
 # Of eight busy gateways on one store, one has to decide a batch this often once in a million batches.
 _MAX_ATTEMPTS = 100
+
+_DAMAGED = "what the store has of the reward device {!a} cannot be read: restore it from a backup"
 
 Record = dict[str, Any]
 
@@ -102,11 +105,15 @@ class Ledger:
         for _ in range(_MAX_ATTEMPTS):
             batch = Batch(self._store, self._session_ms)
             await batch.read(devices)
-            for request in requests:
+            sound = [request for request in requests if request.device not in batch.damaged]
+            for request in sound:
                 request.result = request.apply(batch)
-            if await batch.commit():
+            if not sound or await batch.commit():
                 for request in requests:
-                    request.settle()
+                    if request.device in batch.damaged:
+                        request.fail(StoreUnavailable(_DAMAGED.format(request.device)))
+                    else:
+                        request.settle()
                 return
         raise refusal("too_busy", seconds=1)
 

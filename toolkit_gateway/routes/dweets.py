@@ -15,7 +15,18 @@ from toolkit_gateway.dweets.contents import checked_batch, content_names, conten
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.dweets.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit_gateway.dweets.things import BATCH_BYTES, CachedThing
-from toolkit_gateway.http.exchange import JSON, Answer, Handler, Header, Request, Response, Route, Routes, Stream
+from toolkit_gateway.http.exchange import (
+    JSON,
+    Answer,
+    Handler,
+    Header,
+    KeyAttempt,
+    Request,
+    Response,
+    Route,
+    Routes,
+    Stream,
+)
 from toolkit_gateway.http.limits import StreamWriter
 from toolkit_gateway.stores import Entry
 
@@ -73,12 +84,19 @@ class DweetRoutes(Routes):
         # A script element can only load a script, so a failure is one too.
         return _as_script(callback, response) if request.method == "GET" and replies.is_callback(callback) else response
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        if error.message not in (refusals.KEY_WRONG, refusals.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        query = request.query if request.query_string else {}
+        if not (key := query.get("key")):
             return None
-        kind, name = next(iter(request.values.items()), ("thing", ""))
-        # The log and the limits keep the name, and no lock has a longer one.
-        return f"the {kind} {name[: wire.MAX_THING_BYTES]!a}"
+        assert request.route is not None, "only a route calls this"
+        lock = query.get("lock") if request.route.endpoint is wire.SET_LOCK else request.values.get("lock")
+        # The thing tells nothing: a guesser may try the same lock on any thing.
+        lock = lock or self._service.locks.lock_of_thing(request.values.get("thing", ""))
+        # The log keeps the name, and no lock has a longer one.
+        return KeyAttempt(f"the lock {lock[: wire.MAX_THING_BYTES]!a}", key) if lock else None
+
+    def is_wrong_key(self, error: KeyRejected) -> bool:
+        return error.message in (refusals.KEY_WRONG, refusals.LOCK_OR_KEY_WRONG)
 
     # -- posting ------------------------------------------------------------------------------------------
 

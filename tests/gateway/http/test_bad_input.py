@@ -22,7 +22,7 @@ TOO_LARGE = b'{"this":"failed","with":413,"because":"a dweet holds at most 65536
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Gateway]:
-    with Gateway(timings=Timings(wrong_key=0.0)) as gateway:
+    with Gateway(timings=Timings(key_interval=1e-6)) as gateway:
         yield gateway
 
 

@@ -135,7 +135,7 @@ def test_a_mail_is_read_in_the_outbox(gateway: Gateway, tk: toolkit.Connection) 
 
 def test_decisions_sessions_and_rules_are_read_by_url() -> None:
     with Gateway(config={"rewards": settings(CONFIGURATION | {"quiet_hours": None, "pacing": None})}) as gateway:
-        credentials = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+        credentials = {"gatewaykey": "partner-key-of-acme", "app_key": "demo-app"}
         url, key = gateway.base_url, gateway.operator_key
         with toolkit.connect(url, credentials=credentials, operator_key=key) as tk:
             tk.rewards.start_session(DEVICE)

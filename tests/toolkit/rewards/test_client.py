@@ -28,7 +28,7 @@ from toolkit.errors import (
 from toolkit.rewards.client import MOMENT_COLUMNS, RewardPage
 from toolkit_gateway import Gateway
 
-KEYS = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+KEYS = {"gatewaykey": "partner-key-of-acme", "app_key": "demo-app"}
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -151,7 +151,7 @@ def test_errors_keep_their_class_over_http() -> None:
         assert 0 < limited.value.retry_after <= 60
         for error in (malformed, rejected, unknown, limited):
             assert error.value.request == "POST /2.0/web/moment/"
-            assert "partner-key" not in str(error.value)
+            assert "partner-key-of-acme" not in str(error.value)
 
 
 def test_hint_for_a_missing_key_works_when_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def test_before_column_uses_the_given_rules() -> None:
 
 
 def test_test_reward_is_shown_in_a_sandboxed_frame() -> None:
-    keys = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+    keys = {"gatewaykey": "partner-key-of-acme", "app_key": "demo-app"}
     with Gateway(config={"rewards": settings()}) as gateway, toolkit.connect(gateway, credentials=keys) as tk:
         shown = RewardsExplorer(tk.rewards, events=EVENTS)
         shown.page_button.click()
