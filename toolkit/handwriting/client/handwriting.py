@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.letter import Letter, write_letter
 from toolkit.handwriting.client.mail_merge import Merge, merge_letters
-from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Renderer
+from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Bounds, Renderer
 from toolkit.handwriting.client.style import (
     Distance,
     OneOrMore,
@@ -32,9 +32,6 @@ from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
 from toolkit.secret import Secret
-
-#: The smallest and the largest rating; None means no bound.
-Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 @checked_arguments
