@@ -159,9 +159,7 @@ class HandwritingClient(PublicNames):
         random_seed: Seed | None = None,
         **options: Unpack[Style],
     ) -> Handwritten:
-        """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
-
-        Parameters, result and errors are as in `png`. Width and height may be up to 100 inches.
+        """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``. See `png`.
 
         Examples
         --------
