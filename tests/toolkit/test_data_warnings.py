@@ -115,7 +115,7 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "handwriting/handwritten.py, missing": (
         lambda w: w.hands.png("Hi \u05d0", "Molly", missing="skip"),
-        "no hand has these characters of the text: \u05d0",
+        "no hand has these characters of the text: '\u05d0'",
     ),
     "rewards/analysis/experiments.py, missing": (
         lambda w: ab(ARMS.assign(device=range(30), visits=[None, *range(29)]), "visits"),

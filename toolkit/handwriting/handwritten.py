@@ -149,7 +149,7 @@ def warn_of_losses(rendering: Handwritten, advice: str) -> None:
         where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
         warn_caller(f"the text does not fit, and some ink was cut off{where}: {advice}")
     if rendering.missing:
-        warn_caller(f"no hand has these characters of the text: {rendering.missing}")
+        warn_caller(f"no hand has these characters of the text: {rendering.missing!r}")
 
 
 def _parse_seed(text: str) -> int | Decimal | None:
