@@ -186,7 +186,7 @@ def test_texts_that_would_be_numbers_are_named() -> None:
     with pytest.warns(DataWarning, match=r"^'hPa' would be numbers with decimal=',', thousands='\.'$"):
         assert frame.dweets.numeric(decimal=",")["celsius"].tolist() == [21.5, 20.0]
     with pytest.raises(InvalidArgument, match=r"celsius holds no numbers; .*frame\.dweets\.numeric\('celsius'\)"):
-        frame.dweets.plot("celsius")
+        frame.dweets.outliers("celsius")
     with pytest.raises(InvalidArgument, match="did you mean 'celsius'"):
         frame.dweets.plot("celsisu")
 
