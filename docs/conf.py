@@ -35,14 +35,10 @@ extensions = [
 exclude_patterns = ["deploy/*.md"]
 templates_path = ["_templates"]
 
-# The tutorials are shown as they were committed: nbval has compared their outputs. A picture is shown before the view
-# of a widget, which has no kernel here.
+# The tutorials are shown as they were committed: nbval has compared their outputs. A chart is HTML that can be zoomed;
+# another widget, which has no kernel here, is a picture.
 nb_execution_mode = "off"
-nb_mime_priority_overrides = [
-    ("html", "image/png", 0),
-    ("html", "image/jpeg", 0),
-    ("html", "application/vnd.jupyter.widget-view+json", None),
-]
+nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 

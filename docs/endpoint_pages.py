@@ -1,4 +1,4 @@
-"""Sphinx extension: a page for each service with all its endpoints.
+"""Sphinx extension: a page for each service with all its endpoints, and the OpenAPI file of all.
 
 Method, path and query come from the `Endpoint` objects that client and gateway use. The rest comes from
 ``reference/endpoints.toml`` and ``reference/endpoint_answers.json``, which a test compares with a gateway.
@@ -21,6 +21,7 @@ from toolkit.identity.envelope import STATUSES
 from toolkit_gateway.rewards.refusals import REFUSALS
 
 REFERENCE = Path(__file__).parent / "reference"
+EXAMPLES: dict[str, list[dict[str, Any]]] = tomllib.loads((REFERENCE / "endpoints.toml").read_text("utf-8"))
 TITLES = {
     "dweets": "Thing messaging",
     "handwriting": "Handwriting",
@@ -102,12 +103,14 @@ def errors_page() -> str:
 
 
 def write_pages(app: Sphinx) -> None:
-    examples = tomllib.loads((REFERENCE / "endpoints.toml").read_text("utf-8"))
+    from openapi import document  # it reads this module
+
     answers = json.loads((REFERENCE / "endpoint_answers.json").read_text("utf-8"))
     for service in TITLES:
-        text = page(service, examples[service], answers[service])
+        text = page(service, EXAMPLES[service], answers[service])
         (REFERENCE / "endpoints" / f"{service}.md").write_text(text, "utf-8")
     (REFERENCE / "endpoints" / "errors.md").write_text(errors_page(), "utf-8")
+    (REFERENCE / "endpoints" / "openapi.json").write_text(json.dumps(document(), indent=1) + "\n", "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

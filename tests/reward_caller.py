@@ -14,15 +14,16 @@ from toolkit_gateway import Gateway
 from toolkit_gateway.runtime import SteppedClock, Timings
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
-TARGET = "/2.0/web/moment/?r=1412359522&gatewaykey=partner-key"
+PARTNER_KEY = "partner-key-of-acme"
+TARGET = f"/2.0/web/moment/?r=1412359522&gatewaykey={PARTNER_KEY}"
 JSON_HEADERS = "Accept: application/json\r\nContent-Type: application/json\r\n"
 START = datetime(2014, 10, 3, 18, 5, 22, tzinfo=UTC)
 COMMON = {"app_key": "demo-app", "device_id": DEVICE, "protocol": "http", "sdk_version": "1.0", "test": False}
 MOMENT = {**COMMON, "moment_id": "finished_5k_run"}
 SESSION = {**COMMON, "events": [{"id": "session_start", "start": "2014-10-03T18:05:22Z"}]}
 PARTNERS = [
-    {"gatewaykey": "partner-key", "company_token": "acme", "apps": ["demo-app", "second-app"]},
-    {"gatewaykey": "other-key", "company_token": "umbra", "apps": ["other-app"]},
+    {"gatewaykey": PARTNER_KEY, "company_token": "acme", "apps": ["demo-app", "second-app"]},
+    {"gatewaykey": "partner-key-of-umbra", "company_token": "umbra", "apps": ["other-app"]},
 ]
 ALWAYS = {"default": {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}}
 
@@ -69,7 +70,7 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
 
     def start(rules: dict[str, Any] | None = None, *, gateway: dict[str, Any] | None = None, **more: Any) -> Caller:
         config = {"rewards": settings(rules, **more), "gateway": gateway or {}}
-        running.append(Gateway(config=config, clock=clock, seed=1, timings=Timings(wrong_key=0.0)))
+        running.append(Gateway(config=config, clock=clock, seed=1, timings=Timings(key_interval=1e-6)))
         return Caller(running[-1])
 
     yield start

@@ -19,12 +19,12 @@ from types import ModuleType
 import pytest
 from matplotlib import pyplot
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 import toolkit
 import toolkit_gateway
-from tests import gallery_pictures
+from tests import gallery_pictures, limits_table
 from tests.browser.lab_page import CHROMIUM, CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
@@ -103,7 +103,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 
 @pytest.mark.browser
-def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
+def test_pages_fit_their_window_and_charts_are_alive(site: Path) -> None:
     program = required_program(*CHROMIUM)
     pages = ("gallery", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
     with sync_playwright() as playwright:
@@ -115,6 +115,9 @@ def test_pages_fit_a_phone_and_decisions_fit_a_desktop(site: Path) -> None:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.goto((site / "explanation/decisions.html").as_uri())
         assert page.evaluate("[...document.querySelectorAll('table')].every(one => one.scrollWidth <= one.clientWidth)")
+        page.goto((site / "tutorials/2-dweet-history.html").as_uri())
+        page.locator(".toolkit-saved .u-over").hover()
+        expect(page.locator(".toolkit-chart-tip")).to_contain_text("temp_max")  # a chart of a tutorial is alive
         browser.close()
 
 
@@ -128,6 +131,10 @@ def test_endpoint_examples_give_the_recorded_answers(demo: toolkit.Gateway) -> N
         if recorded.get(service, {}).get(name) != printed
     }
     assert not different, "python -m tests.endpoint_examples records the answers"
+
+
+def test_security_has_the_limits_of_the_code() -> None:
+    assert limits_table.PAGE.read_text("utf-8") == limits_table.page_with_table(), "python -m tests.limits_table"
 
 
 @pytest.mark.parametrize("service", SERVICES)

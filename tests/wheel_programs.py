@@ -9,7 +9,7 @@ with toolkit.connect() as tk:
 """
 # All that a client does. Its printed values are those of the last lines.
 CLIENT = """
-import importlib.util, json, sys
+import importlib.util, json, pydoc, sys
 import toolkit
 from toolkit.identity.demo_phones import DemoPhones
 
@@ -41,6 +41,7 @@ with toolkit.connect() as tk:
         "errors": [str(widget.error) for widget in widgets if widget.error],
         "walked": repr(widgets[-1]),
         "gateway": [name for name in sys.modules if name.startswith("toolkit_gateway")],
+        "helped": "add_frame" in pydoc.plain(pydoc.render_doc(toolkit)),
         "libraries": [name for name in LIBRARIES if importlib.util.find_spec(name)],
     }))
 """

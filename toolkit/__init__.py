@@ -10,6 +10,7 @@ The import loads neither pandas nor matplotlib nor ipywidgets: the first use of 
 on every DataFrame has ``.dweets``, whether pandas was imported before or is imported afterwards.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from toolkit import dweets, errors, handwriting, identity, rewards
@@ -18,6 +19,7 @@ from toolkit.public_api import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.archive.archive import Archive
+    from toolkit.charts.matplotlib_style import style
     from toolkit.connection import Connection, connect
     from toolkit.dweets.widgets.history_explorer import HistoryExplorer
     from toolkit.dweets.widgets.live_dweets import LiveDweets
@@ -38,6 +40,7 @@ _MODULE_OF_NAME = {
     "RewardsExplorer": "toolkit.rewards.widgets.rewards_explorer",
     "Secret": "toolkit.secret",
     "connect": "toolkit.connection",
+    "style": "toolkit.charts.matplotlib_style",
 }
 
 __all__ = [
@@ -56,7 +59,13 @@ __all__ = [
     "handwriting",
     "identity",
     "rewards",
+    "style",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, _MODULE_OF_NAME)
+__getattr__, _names = lazy_names(__name__, _MODULE_OF_NAME)
 register_accessor()
+
+
+def __dir__() -> list[str]:
+    # help() gets every name that it sees, and `Gateway` cannot be had without a library of its extra.
+    return [name for name in _names() if name != "Gateway" or find_spec("rocksdict") is not None]

@@ -29,8 +29,8 @@ _TYPE_NAMES = {
     bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value", Any: "values",
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
-_MAX_SHOWN_CHARACTERS = 40
-_MAX_MESSAGE_CHARACTERS, _MAX_SIGNATURE_CHARACTERS = 250, 150
+_MAX_SHOWN_CHARACTERS = 40  # of a value or a name
+_MAX_CHARACTERS = 250  # of a message
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -75,44 +75,26 @@ def _with_article(name: str) -> str:
 
 
 def _checked_function(function: Callable[..., Any], *, keywords_only: bool = False) -> Callable[..., Any]:
-    signature = _signature(function)
-    parameters = signature.parameters.values()
-    takes_any_name = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    signature, options = inspect.signature(function), _option_hints(function)
+    parameters = [p for p in signature.parameters.values() if p.name != "self"]
+    known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD] + list(options)
+    takes_any_name = not options and any(p.kind is p.VAR_KEYWORD for p in parameters)
 
     @wraps(function)
     def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
         try:
-            if not takes_any_name and (unknown := [name for name in named if name not in signature.parameters]):
-                fault = _unknown_keyword_fault(function, unknown[0], [p.name for p in parameters if p.name != "self"])
+            unknown = [] if takes_any_name else [name for name in named if name not in known]
+            if unknown:
+                fault = f"{_name_of(function)}() has no argument {_nearest(unknown[0], known)}"
             else:
                 fault = "" if keywords_only else _argument_fault(function, signature, args, named)
             if not fault:
                 return function(*args, **named)
         finally:
             del args, named  # tracebacks of IPython can print the values of this frame, and an argument may be a key
-        raise InvalidArgument(_shortened(fault))
+        raise InvalidArgument(fault if len(fault) <= _MAX_CHARACTERS else f"{fault[: _MAX_CHARACTERS - 3]}...")
 
-    checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature with a parameter for each key of ``**style: Unpack[Style]``, for completion and messages."""
-    signature, options = inspect.signature(function), _options_type(function)
-    if options is None:
-        return signature
-    *named, _ = signature.parameters.values()
-    for name, hint in options.__annotations__.items():
-        annotation = getattr(hint, "__forward_arg__", hint)
-        named.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
-    return signature.replace(parameters=named)
-
-
-def _options_type(function: Callable[..., Any]) -> type | None:
-    """Return the TypedDict of ``**style: Unpack[Style]``; None if the function has no such argument."""
-    *_, last = [None, *inspect.signature(function).parameters.values()]
-    hint = _type_hint(function, last.name) if last and last.kind is last.VAR_KEYWORD else None
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is Unpack else None
 
 
 def _argument_fault(
@@ -123,52 +105,70 @@ def _argument_fault(
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
         return f"{error}: {_call_text(function, signature)}"
+    options = _option_hints(function)
+    hints = {name: _type_hint(function, name) for name in given if name in signature.parameters}
+    if options:
+        hints |= options
+        given |= given.pop(list(signature.parameters)[-1], {})
     for name, value in given.items():
-        hint = _type_hint(function, name)
-        if not _fits(value, hint):
-            expected = " or ".join(dict.fromkeys(_expected_types(hint)))
-            is_word = isinstance(value, str) and "'" in expected  # a Literal has its words in quotes and takes no key
-            shown = repr(value[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
-            fault = f"{name} is {expected}, not {shown}"
-            others = ((other, _type_hint(function, other)) for other in given if other not in (name, "self"))
-            is_swapped = any(_fits(value, other_hint) and _fits(given[other], hint) for other, other_hint in others)
+        if fault := _value_fault(name, value, hints[name]):
+            others = [other for other in given if other not in (name, "self")]
+            is_swapped = any(_fits(value, hints[other]) and _fits(given[other], hints[name]) for other in others)
             return f"{fault}: {_call_text(function, signature)}" if is_swapped and len(args) > 1 else fault
     return ""
 
 
-def _unknown_keyword_fault(function: Callable[..., Any], name: str, known: Sequence[str]) -> str:
+def _value_fault(name: str, value: object, hint: Any) -> str:  # noqa: ANN401
+    """Return what is wrong with a value; an empty text if it fits. The options in a TypedDict are checked, too."""
+    kind = next(filter(typing.is_typeddict, (hint, *typing.get_args(hint))), None)
+    if kind is not None and isinstance(value, Mapping):
+        hints = typing.get_type_hints(kind)
+        unknown = [key for key in value if key not in hints]
+        if unknown:
+            return f"{name} has no option {_nearest(str(unknown[0]), list(hints))}"
+        return next(filter(None, (_value_fault(key, item, hints[key]) for key, item in value.items())), "")
+    if _fits(value, hint):
+        return ""
+    expected = " or ".join(dict.fromkeys(_expected_types(hint)))
+    is_word = isinstance(value, str) and "'" in expected  # a Literal has its words in quotes and takes no key
+    shown = repr(str(value)[:_MAX_SHOWN_CHARACTERS]) if is_word else described(value)
+    return f"{name} is {expected}, not {shown}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
     near = nearest_name(name, known)
-    hint = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
-    return f"{_name_of(function)}() has no argument {name[:_MAX_SHOWN_CHARACTERS]}: {hint}"
+    advice = f"did you mean {near}?" if near else f"it has {', '.join(known) or 'none'}"
+    return f"{name[:_MAX_SHOWN_CHARACTERS]}: {advice}"
 
 
 def _call_text(function: Callable[..., Any], signature: inspect.Signature) -> str:
-    """Return the call as in code: ``post_frame(thing, frame, *, key=None)``; a long one without optional keywords."""
+    """Return the call as in code: ``post_frame(thing, frame, *, key=None)``."""
     named = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
-    text = f"{_name_of(function)}{inspect.Signature(named)}"
-    if len(text) <= _MAX_SIGNATURE_CHARACTERS:
-        return text
-    needed = [p for p in named if p.kind is not p.KEYWORD_ONLY or p.default is p.empty]
-    return f"{_name_of(function)}{str(inspect.Signature(needed))[:-1]}, ...)"
+    return f"{_name_of(function)}{inspect.Signature(named)}"
 
 
 def _name_of(function: Callable[..., Any]) -> str:
     return function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 3]}..."
+@cache
+def _option_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the hints of ``**options: Unpack[Style]``; of ``Annotated[Any, Style]``, only the names are checked."""
+    *_, last = [None, *inspect.signature(function).parameters.values()]
+    if last is None or last.kind is not last.VAR_KEYWORD:
+        return {}
+    hint = _type_hint(function, last.name)
+    kind = next(filter(typing.is_typeddict, typing.get_args(hint)), None)
+    hints = typing.get_type_hints(kind) if kind else {}
+    return hints if typing.get_origin(hint) is Unpack else dict.fromkeys(hints, Any)
 
 
 @cache
 def _type_hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
-    if name not in function.__annotations__:
-        options = _options_type(function)
-        return typing.get_type_hints(options).get(name, Any) if options else Any
     # Resolve this hint alone. A class imported only under TYPE_CHECKING is unknown here: the function itself checks it.
-    holder = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
+    holder = types.SimpleNamespace(__annotations__={name: function.__annotations__.get(name, Any)})
     try:
-        return typing.get_type_hints(holder, function.__globals__)[name]
+        return typing.get_type_hints(holder, function.__globals__, include_extras=True)[name]
     except (NameError, TypeError):
         return Any
 

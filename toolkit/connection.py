@@ -12,6 +12,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.http_client import MAX_RESPONSE_BYTES, HttpSession, checked_base_url
 from toolkit.public_api import Closable, PublicNames, interrupts_deferred
 from toolkit.secret import Secret
+from toolkit.system.nearest_name import advice
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
@@ -100,8 +101,8 @@ class Connection(PublicNames, Closable):
             raise InvalidArgument(f"max_response_bytes must be at least 1, not {max_response_bytes}")
         self._max_response_bytes = max_response_bytes
         for name, given, allowed in ("base_urls", base_urls, SERVICES), ("credentials", credentials, CREDENTIALS):
-            if unknown := set(given) - set(allowed):
-                raise InvalidArgument(f"{name} may have {', '.join(allowed)}, not {', '.join(sorted(unknown))}")
+            if unknown := sorted(map(str, set(given) - set(allowed))):
+                raise InvalidArgument(f"{name} cannot have {unknown[0][:40]!r}{advice(unknown[0], allowed)}")
         self._base_urls = {service: checked_base_url(url) for service, url in base_urls.items()}
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
         self._operator_key = None if operator_key is None else Secret(operator_key)

@@ -52,7 +52,8 @@ def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
             raise ValueError
         return utc.as_unit("us")
     except (ValueError, TypeError, OverflowError):
-        raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
+        given = str(moment)[:40]
+        raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z, not {given}") from None
 
 
 def utc_range(since: TimeLike | None, until: TimeLike | None) -> tuple[pd.Timestamp, pd.Timestamp]:

@@ -45,6 +45,10 @@ class Secret:
         """Return the raw text. To store a key, write it to a file that only you can read."""
         return self.__value
 
+    def masked_in(self, text: str) -> str:
+        """Return `text` with the short hash of this secret instead of its value."""
+        return text.replace(self.__value, repr(self)) if self.__value else text
+
     def __repr__(self) -> str:
         return f"Secret({self.__label})"
 

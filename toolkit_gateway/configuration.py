@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -25,6 +25,8 @@ EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
 #: The configuration that `Gateway` takes: the path of a file, or its tables.
 Source = str | os.PathLike[str] | Mapping[str, Any]
+_KEYS = ("apikey", "gatewaykey", "api_client_id")
+_LEAST_CHARACTERS, _LEAST_DIFFERENT = 16, 8
 _MOST_BYTES = 4_000_000  # of a file: a device such as /dev/zero never ends
 
 
@@ -143,6 +145,33 @@ def with_changes(tables: Mapping[str, Any], changes: Mapping[str, Mapping[str, o
         if isinstance(before, Mapping):  # otherwise the check reports the wrong type
             merged[name] = {**before, **{key: value for key, value in table.items() if value not in (None, (), {})}}
     return merged
+
+
+def secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
+    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
+    if isinstance(value, Secret):
+        yield path, value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from secrets_in(item, f"{path}.{name}")
+    elif isinstance(value, tuple | frozenset):
+        for index, item in enumerate(value):
+            yield from secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
+
+
+def check_keys(configuration: Configuration) -> None:
+    """Raise InvalidArgument for a key that might be guessed. An app_key is no secret, and an apisecret is optional."""
+    for path, secret in secrets_in(configuration):
+        is_key, text = path.startswith("dweets.locks.") or path.rpartition(".")[2] in _KEYS, secret.reveal()
+        if is_key and (len(text) < _LEAST_CHARACTERS or len(set(text)) < _LEAST_DIFFERENT):
+            raise InvalidArgument(
+                f"{path}: this key might be guessed: it needs at least {_LEAST_CHARACTERS} characters, at least "
+                f"{_LEAST_DIFFERENT} of them different. This prints a good one: "
+                "python -c 'import secrets; print(secrets.token_urlsafe())'"
+            )
 
 
 def _is_origin(url: str) -> bool:

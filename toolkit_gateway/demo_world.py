@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
 from toolkit.identity.demo_phones import DemoPhones, demo_data
 from toolkit.secret import Secret
-from toolkit_gateway.configuration import EXAMPLE, Configuration, configuration_of
+from toolkit_gateway.configuration import EXAMPLE, Configuration, check_keys, configuration_of, secrets_in
 from toolkit_gateway.identity.callers import IdentitySettings
 
 if TYPE_CHECKING:
@@ -30,6 +28,8 @@ class DemoWorld:
     def __init__(self, given: Configuration) -> None:
         data, demo = demo_data(), _demo_configuration()
         assert demo.identity is not None
+        if not given.gateway.demo:
+            check_keys(given)
         is_served = given.gateway.demo or not given.gateway.is_exposed
         if not is_served:
             _refuse_public_keys(given)
@@ -58,21 +58,6 @@ class DemoWorld:
         return self._phones.handset(preset)
 
 
-def _secrets_in(value: object, path: str = "") -> Iterator[tuple[str, Secret]]:
-    """Yield each secret in a value, after the path of its key, such as ``rewards.partners[0].gatewaykey``."""
-    if isinstance(value, Secret):
-        yield path, value
-    elif isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            yield from _secrets_in(getattr(value, name), f"{path}.{name}" if path else name)
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _secrets_in(item, f"{path}.{name}")
-    elif isinstance(value, tuple | frozenset):
-        for index, item in enumerate(value):
-            yield from _secrets_in(item, f"{path}[{index}]" if isinstance(value, tuple) else path)
-
-
 @cache
 def _demo_configuration() -> Configuration:
     return configuration_of({name: demo_data()[name] for name in ("rewards", "identity")})
@@ -80,7 +65,7 @@ def _demo_configuration() -> Configuration:
 
 def _refuse_public_keys(given: Configuration) -> None:
     published = _demo_configuration(), configuration_of(EXAMPLE)
-    public = {secret for configuration in published for _, secret in _secrets_in(configuration)}
-    for key, secret in _secrets_in(given):
+    public = {secret for configuration in published for _, secret in secrets_in(configuration)}
+    for key, secret in secrets_in(given):
         if secret in public:
             raise InvalidArgument(f"{key}: this key is published with the toolkit: {_WHAT_TO_DO}")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.argument_checks import checked_keywords
+from toolkit.argument_checks import checked_arguments, checked_keywords
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.public_api import Closable, PublicNames
@@ -18,6 +18,7 @@ from toolkit.secret import Secret
 from toolkit.widgets.cell_runs import close_earlier
 from toolkit_gateway.configuration import Configuration, Source, configuration_of
 from toolkit_gateway.demo_world import DemoWorld
+from toolkit_gateway.dweets.storage import LOCKS
 from toolkit_gateway.http.server import ServerThread
 from toolkit_gateway.operator_folder import write_address
 from toolkit_gateway.routes.identity import SIMULATION_WARNING
@@ -58,7 +59,7 @@ class Gateway(PublicNames, Closable):
     host, port
         Where to listen; port 0 takes a free one.
     locks
-        Master keys by lock, issued at the start.
+        Master keys by lock, issued at the start; at least 16 characters, at least 8 of them different.
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in ``tk.operator.outbox()``, and as
         ``.eml`` files in ``folder/outbox``.
@@ -80,12 +81,12 @@ class Gateway(PublicNames, Closable):
     Raises
     ------
     InvalidArgument
-        A key or a value of the configuration is wrong; the host can be reached by other machines without `exposed`;
-        other machines may call with a key that is published with the toolkit.
+        A value of the configuration is wrong, or a key might be guessed; the host can be reached by other machines
+        without `exposed`; other machines may call with a key that is published with the toolkit.
     CannotServe
         The gateway cannot listen on the address.
     StoreUnavailable
-        The folder cannot be written, or another gateway has it open; the Redis cannot be reached.
+        The folder cannot be written, has lost data, or another gateway has it open; the Redis cannot be reached.
     ArchiveUnusable
         The archive cannot be written, or another process is writing to it.
 
@@ -94,7 +95,7 @@ class Gateway(PublicNames, Closable):
     >>> with Gateway() as gateway:
     ...     gateway.base_url.startswith("http://127.0.0.1:")
     True
-    >>> partner = {"gatewaykey": "key-of-acme", "company_token": "acme", "apps": ["app-of-acme"]}
+    >>> partner = {"gatewaykey": "partner-key-of-acme", "company_token": "acme", "apps": ["app-of-acme"]}
     >>> with Gateway(config={"dweets": {"keep": 20_000}, "rewards": {"partners": [partner]}}) as gateway:
     ...     sorted(gateway.credentials)
     ['ApiClientId', 'OtherApiClientId']
@@ -177,6 +178,7 @@ class Gateway(PublicNames, Closable):
         """The result of a flow with each simulated phone of the demo world, by preset."""
         return self._demo.presets
 
+    @checked_arguments
     def handset(self, preset: str = "happy") -> Handset:
         """Return a simulated phone of the demo world.
 
@@ -211,7 +213,7 @@ class Gateway(PublicNames, Closable):
 def store_of(folder: Path | None, url: str | Secret | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
     """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
     if url is None:
-        return EmbeddedStore(folder, now)
+        return EmbeddedStore(folder, now, LOCKS)
     from toolkit_gateway.stores.redis.store import RedisStore  # redis-py loads slowly, and few gateways need it
 
     return RedisStore(Secret(url).reveal(), now)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-_MOST_BUCKETS = 50_000
+MOST_BUCKETS = 50_000
 
 
 class Allowance(NamedTuple):
@@ -36,7 +36,7 @@ class RateLimit:
         self._seconds = seconds
         self._latest = -math.inf
         # Each bucket has 0 tokens at this time, and fills from then on. Bounded, because callers choose the keys.
-        self._empty_at: LRUCache[Hashable, float] = LRUCache(_MOST_BUCKETS)
+        self._empty_at: LRUCache[Hashable, float] = LRUCache(MOST_BUCKETS)
 
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
         """Count calls and return what is left, or raise LimitReached and count nothing.
@@ -49,6 +49,11 @@ class RateLimit:
             raise LimitReached((needed - tokens) / self._rate)
         self._empty_at[key] = self._latest + (needed - tokens) / self._rate
         return self._allowance(tokens - needed)
+
+    def give_back(self, key: Hashable) -> None:
+        """Undo the counting of one call."""
+        if key in self._empty_at:
+            self._empty_at[key] -= 1 / self._rate
 
     def left(self, key: Hashable) -> Allowance:
         return self._allowance(self._tokens(key))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 
 
@@ -39,6 +40,7 @@ class SystemClock:
 class SteppedClock:
     """A frozen clock that advances one step per tick."""
 
+    @checked_arguments
     def __init__(self, start: datetime, step: timedelta) -> None:
         self._now = round(start.timestamp() * 1000)
         self._step = round(step.total_seconds() * 1000)
@@ -53,14 +55,15 @@ class SteppedClock:
         self._now += self._step
         return self._now
 
+    @checked_arguments
     def advance(self, *, seconds: float) -> datetime:
         """Advance the clock by `seconds` and return the new time (UTC)."""
         if seconds < 0:
-            raise ValueError("time only goes forward: give seconds >= 0")
+            raise InvalidArgument("time only goes forward: give seconds >= 0")
         try:
             later = datetime.fromtimestamp(self._now / 1000 + seconds, UTC)
         except (ValueError, OverflowError, OSError):  # the class depends on the number
-            raise ValueError("the clock ends with the year 9999: advance it by fewer seconds") from None
+            raise InvalidArgument("the clock ends with the year 9999: advance it by fewer seconds") from None
         self._now += round(seconds * 1000)
         return later
 
@@ -80,8 +83,9 @@ class Timings:
     mail_lease: float = 75.0
     #: The wait before each further attempt to send a mail; the last wait is repeated.
     mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    #: After too many wrong keys, each further one is answered this late, so a connection can try one key in this time.
-    wrong_key: float = 1.0
+    #: After too many wrong keys, an address may try one key in this time, and a call waits for that at most this long.
+    key_interval: float = 0.5
+    longest_key_wait: float = 10.0
     #: A request for the status of an alert waits this long for the evaluation of the newest dweets.
     settle: float = 5.0
     #: The CPU time of one evaluation of a condition, and of its repetition if it was interrupted.

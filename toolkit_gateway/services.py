@@ -14,6 +14,7 @@ from toolkit_gateway.handwriting.handwriting import HandwritingService
 from toolkit_gateway.http.access import Proxies
 from toolkit_gateway.http.app import Application
 from toolkit_gateway.http.exchange import Routes
+from toolkit_gateway.http.key_attempts import KeyAttempts
 from toolkit_gateway.identity.callers import IdentitySettings
 from toolkit_gateway.identity.identity import IdentityService
 from toolkit_gateway.operator_folder import read_or_make_key, remove_address
@@ -75,7 +76,8 @@ class Services:
             PageRoutes(self.dweets),
         ]
         proxies = Proxies(gateway.trusted_proxies) if gateway.trusted_proxies else None
-        return Application(routes, gateway.hosts, proxies, self.runtime.timings.wrong_key)
+        timings = self.runtime.timings
+        return Application(routes, gateway.hosts, proxies, KeyAttempts(timings.key_interval, timings.longest_key_wait))
 
     def _operator_calls(self) -> OperatorCalls:
         records = self.store.records

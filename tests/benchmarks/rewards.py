@@ -26,7 +26,7 @@ from toolkit import Gateway
 CONNECTIONS = 64
 DEVICES_PER_CONNECTION = 20
 SETTINGS = {
-    "partners": [{"gatewaykey": "key", "company_token": "acme", "apps": ["app"]}],
+    "partners": [{"gatewaykey": "partner-key-of-acme", "company_token": "acme", "apps": ["app"]}],
     "rules": {"seed": 7, "rewards": [{"id": "drink", "title": "A cold drink", "stock": 1_000_000}]},
 }
 _BODY = {"app_key": "app", "protocol": "http", "sdk_version": "1.0"}
@@ -38,7 +38,7 @@ async def _connection(port: int, moments: int, ready: asyncio.Barrier) -> None:
 
     async def post(body: dict[str, object]) -> None:
         data = json.dumps({**_BODY, **body}).encode("utf-8")
-        head = "POST /2.0/web/moment/?r=1&gatewaykey=key HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        head = "POST /2.0/web/moment/?r=1&gatewaykey=partner-key-of-acme HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         writer.write(f"{head}Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
         answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
         if not answer.startswith(b"HTTP/1.1 200"):
@@ -87,7 +87,7 @@ def simulate_seconds(events: int) -> float:
     """Return the seconds that a what-if of so many moments takes."""
     from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
-    moments = made_up_moments(devices=1 + events // 100, days=14, seed=1, count=events)
+    moments = made_up_moments(devices=1 + events // 40, days=14, seed=1).head(events)
     started = time.perf_counter()
     simulate(SETTINGS["rules"], moments)
     return time.perf_counter() - started

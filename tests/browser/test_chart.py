@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser.lab_page import ARTEFACTS
 from tests.browser.widget_page import settled_box
 from toolkit.charts.assets import chart_module, chart_styles
+from toolkit.charts.look import LOOK, PALETTE
 from toolkit.charts.numerals import tick_labels
-from toolkit.charts.series import styles_of
 
 _T0 = 1767225600  # 2026-01-01 UTC
 _INKS = {"light": 0x22, "dark": 0xEE}
@@ -26,21 +27,23 @@ const times = (n, step = 60) => N(n, i => T0 + i * step);
 const cases = {
   counter: [{name: "counter", x: times(200), y: N(200, i => 1234567890 + Math.floor(i / 20))}],
   magnitudes: [1e-9, 1, 1e12].map(size =>
-    ({name: `at ${size}`, panel: size, x: times(200), y: N(200, i => size * (i % 17))})),
+    ({name: `at ${size}`, x: times(200), y: N(200, i => size * (i % 17))})),
   forty: Array.from({length: 40}, (_, k) => "warehouse-north-sensor-no-" + String(k).padStart(4, "0")).map((thing, k) =>
-    ({name: thing, thing, field: "celsius", unit: "°C", x: times(500), y: N(500, i => k + Math.sin(i / 30 + k))})),
+    ({thing, field: "celsius", unit: "°C", x: times(500), y: N(500, i => k + Math.sin(i / 30 + k))})),
   million: [{name: "volts", unit: "V", x: times(1e6, 1), y: N(1e6, i => i === 345678 ? 99 : Math.sin(i / 1e5))}],
   mixed: [
-    {name: "open", kind: "boolean", panel: 0, x: times(60), y: N(60, i => Number(i % 13 < 5))},
-    {name: "mode", kind: "text", panel: 1, states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
-    {name: "celsius", unit: "°C", panel: 2, x: times(60), y: N(60, i => 20 + i / 10)}],
+    {name: "open", kind: "boolean", x: times(60), y: N(60, i => Number(i % 13 < 5))},
+    {name: "mode", kind: "text", states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
+    {name: "celsius", unit: "°C", x: times(60), y: N(60, i => 20 + i / 10)}],
   missing: [{name: "celsius", x: times(60), y: N(60, i => i % 10 < 3 || i == 25 ? NaN : i)}],
   one: [{name: "celsius", x: times(1), y: N(1, () => 21.5)}],
   none: [],
   years: [{name: "celsius", x: N(600, i => T0 + (i < 300 ? i : i + 130) * 86400), y: N(600, i => Math.sin(i / 58)),
-    rings: {x: N(1, () => T0 + 100 * 86400), y: N(1, () => 0.98), expected: N(1, () => 0.5)}}],
+    rings: {x: N(1, () => T0 + 100 * 86400), y: N(1, () => 0.98), expected: N(1, () => 0.5), score: N(1, () => 9)}}],
+  fleet: ["roof", "cellar", "garden"].flatMap(thing => ["a", "b", "c", "d", "e", "f"].map(field =>
+    ({thing, field, x: times(200), y: N(200, i => Math.sin(i / 9))}))),
 };
-const marks = {years: {gaps: [[T0 + 299 * 86400, T0 + 430 * 86400]]}, none: {empty: "waiting for dweets of roof"}};
+const marks = {years: {gaps: [["", T0 + 299 * 86400, T0 + 430 * 86400]]}, none: {empty: "waiting for dweets of roof"}};
 window.charts = {}; window.ranges = [];
 for (const [name, lines] of Object.entries(cases)) {
   const element = document.createElement("section");
@@ -49,7 +52,7 @@ for (const [name, lines] of Object.entries(cases)) {
   charts[name] = createChart(element, {timeName: "created", fileName: name, onRange: range => ranges.push(range)});
   charts[name].setData(lines, marks[name]);
 }
-Object.assign(window, {tickLabels, colourOf, createChart});
+Object.assign(window, {tickLabels, createChart});
 """
 
 
@@ -97,9 +100,15 @@ def test_pointer_shows_values_and_time(page: Page) -> None:
     expect(tip).to_contain_text("2026-01-01 00:30:00 UTC")
     assert tip.locator(".toolkit-chart-tip-row").all_inner_texts() == ["open\ntrue", "mode\nauto", "celsius\n23 °C"]
     page.mouse.move(*over(page, "forty", 0.5))
-    expect(page.locator("#forty .toolkit-chart-tip")).to_contain_text("and 28 more")
+    tip_of_many = page.locator("#forty .toolkit-chart-tip")
+    expect(tip_of_many).to_contain_text(re.compile(r"and \d+ more$"))
+    _, _, *covered = settled_box(tip_of_many)
+    _, _, *whole = settled_box(page.locator("#forty .toolkit-chart"))
+    assert 3 * covered[0] * covered[1] <= whole[0] * whole[1]
     page.mouse.move(*over(page, "years", 100 / 729))
     expect(page.locator("#years .toolkit-chart-tip")).to_contain_text("outlier, usual is 0.5")
+    page.mouse.move(*over(page, "years", 350 / 729))
+    expect(page.locator("#years .toolkit-chart-tip")).to_contain_text("gap131 d")
     page.mouse.move(0, 0)
     expect(tip).to_be_hidden()
 
@@ -150,24 +159,54 @@ def test_the_keyboard_reads_zooms_and_pans(page: Page) -> None:
         "Arrow keys read the values.")  # fmt: skip
 
 
-def test_the_legend_hides_lines(page: Page) -> None:
+def test_the_legend_hides_things(page: Page) -> None:
     legend = page.locator("#forty .toolkit-chart-legend")
     first = legend.get_by_role("button").first
-    assert page.evaluate("charts.forty.panels.length") == 1
+    distinct = len(PALETTE) * len(LOOK["dashes"])
+    expect(legend.get_by_role("button").last).to_have_text(f"and {40 - distinct} more")
+    assert legend.get_by_role("button").count() == distinct + 1
     first.click()
     expect(first).to_have_attribute("aria-pressed", "false")
-    page.mouse.move(*over(page, "forty", 0.5))
-    expect(page.locator("#forty .toolkit-chart-tip")).to_contain_text("and 27 more")
+    assert page.evaluate("charts.forty.visibleLines().length") == 39
     first.click(modifiers=["Shift"])
     assert legend.locator("[aria-pressed=true]").all_inner_texts() == ["warehouse-north-sensor-no-0000"]
     expect(page.locator("#counter .toolkit-chart-legend")).to_be_hidden()
 
 
+def test_three_things_and_six_fields_are_readable(page: Page) -> None:
+    fleet = page.locator("#fleet")
+    assert fleet.locator(".toolkit-chart-legend button").all_inner_texts() == ["roof", "cellar", "garden"]
+    panels = page.evaluate("""() => charts.fleet.panels.map(({ plot, element }) => [
+      plot.over.clientHeight, plot.axes[1]._values.length, plot.series.slice(1).map(one => one.stroke())])""")
+    assert len(panels) == 6
+    for height, ticks, colours in panels:
+        assert height >= LOOK["panelPixels"] - 20
+        assert 2 <= ticks <= 5
+        assert colours == list(PALETTE[:3])
+    kept = page.evaluate("""() => {
+      const chart = charts.fleet, before = chart.panels.slice(1);
+      chart.setData(chart.lines.filter(line => line.field !== "a" && line.thing !== "x").map(line => ({...line})));
+      return [chart.panels.map((panel, place) => panel === before[place]), chart.style("garden").colour];
+    }""")
+    assert kept == [[True] * 5, PALETTE[2]]
+    page.set_viewport_size({"width": 1200, "height": 500})
+    assert fleet.evaluate("one => one.offsetHeight <= 500"), "its plots scroll"
+    page.set_viewport_size({"width": 1200, "height": 900})
+
+
+def test_a_chart_is_larger_on_the_whole_screen(page: Page) -> None:
+    page.locator("#counter").get_by_role("button", name="Larger").click()
+    page.wait_for_function("charts.counter.panels[0].plot.height > 600")
+    page.locator("#counter").get_by_role("button", name="Smaller").click()
+    page.wait_for_function("charts.counter.panels[0].plot.height < 400")
+
+
 def test_a_million_points_answer_the_pointer(page: Page) -> None:
     assert page.evaluate("charts.million.lines[0].x.length") == 1_000_000
-    drawn = page.evaluate("charts.million.panels[0].plot.data[1]")
-    assert len(drawn) <= 4_000
-    assert max(drawn) == 99, "no spike is lost"
+    assert page.evaluate("charts.million.panels[0].plot.data[1].length") <= 4_000
+    high = "[...charts.million.panels[0].dense.values()][0].high"
+    assert page.evaluate(f"Math.max(...{high})") == 99, "no spike is lost"
+    assert page.evaluate("charts.million.panels[0].plot.scales.y.max") > 99
     page.evaluate("charts.million.setRange([T, T + 100])".replace("T", str(_T0 + 345_600)))
     assert page.evaluate("charts.million.panels[0].plot.data[0].length") == pytest.approx(103, abs=2)
     page.mouse.move(*over(page, "million", 0.78))
@@ -179,7 +218,7 @@ def test_a_missing_value_interrupts_a_line_beside_others(page: Page) -> None:
       const element = document.createElement("section");
       document.body.append(element);
       const chart = createChart(element), x = Array.from({length: 31}, (_, i) => i);
-      chart.setData([{name: "seldom", x: [0, 10, 15, 20, 30], y: [11, 12, NaN, 12, 11]}, {name: "often", x, y: x}]);
+      chart.setData([{thing: "seldom", x: [0, 10, 15, 20, 30], y: [11, 12, NaN, 12, 11]}, {thing: "often", x, y: x}]);
       const drawn = chart.panels[0].plot.data[1].map(value => value === undefined ? "absent" : value);
       chart.destroy();
       return drawn;
@@ -238,7 +277,7 @@ def test_panels_stay_aligned_after_a_zoom(page: Page) -> None:
       const element = document.createElement("section");
       document.body.append(element);
       const chart = createChart(element), x = Array.from({length: 100}, (_, i) => 60 * i);
-      chart.setData([{name: "a", panel: 0, x, y: x}, {name: "b", panel: 1, x, y: x.map(time => time * 1e6)}]);
+      chart.setData([{name: "a", x, y: x}, {name: "b", x, y: x.map(time => time * 1e6)}]);
       const lefts = [];
       for (const range of [null, [0, 600]]) { // from 2e9 to 200,000,000: wider labels
         chart.setRange(range);
@@ -267,13 +306,10 @@ TICKS: list[list[Any]] = [
 ]  # fmt: skip
 
 
-def test_browser_and_kernel_use_equal_labels_and_colours(page: Page) -> None:
+def test_browser_and_kernel_use_equal_labels(page: Page) -> None:
     for ticks in TICKS:
         texts = [text.replace("e-0", "e-") for text in tick_labels(ticks)]
         assert page.evaluate("ticks => tickLabels(ticks)", ticks) == texts
-    names = ["rain", "wind", "température", *(f"sensor {number}" for number in range(20))]
-    colours = page.evaluate("names => names.map(colourOf)", names)
-    assert colours == [styles_of([name], {})[name].colour for name in names]
 
 
 def test_each_download_is_the_right_file(page: Page) -> None:

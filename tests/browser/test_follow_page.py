@@ -163,7 +163,7 @@ def test_the_keyboard_reaches_links_and_charts(tk: toolkit.Connection, gateway: 
     tab = follow(gateway, "kitchen")
     expect(chart(tab, "last 20")).to_be_visible()
     reached = []
-    for _ in range(5):
+    for _ in range(6):
         tab.keyboard.press("Tab")
         reached.append(
             tab.evaluate("document.activeElement.textContent.slice(0, 30) || document.activeElement.className")

@@ -76,7 +76,7 @@ def test_hands_are_chosen_from_pictures(explorer: Page) -> None:
     title = cards.last.inner_text()
     click(explorer.locator(".toolkit-hand img").last)  # the picture, not only the title
     expect(explorer.get_by_alt_text(f"(in the hand of {title})")).to_be_visible()
-    expect(explorer.get_by_text(f"'{title}', height='auto'")).to_be_visible()
+    expect(explorer.get_by_text(f"'{title}', random_seed=")).to_be_visible()
 
 
 def test_every_kind_of_file_is_downloaded(explorer: Page) -> None:

@@ -16,7 +16,7 @@ from toolkit import Gateway
 
 EVIL = "<img src=x onerror=\"document.title='ran'\">"
 SETTINGS = {
-    "partners": [{"gatewaykey": "key", "company_token": "acme", "apps": ["app"]}],
+    "partners": [{"gatewaykey": "partner-key-of-acme", "company_token": "acme", "apps": ["app"]}],
     "rules": {"default": {"p": 1}, "rewards": [{"id": "drink", "title": EVIL, "message": "Cheers & enjoy"}]},
 }
 
@@ -47,7 +47,7 @@ def shop(chromium: BrowserContext) -> Iterator[Shop]:
     tab = chromium.new_page()
     with (
         Gateway(config={"rewards": SETTINGS}) as gateway,
-        toolkit.connect(gateway, credentials={"gatewaykey": "key", "app_key": "app"}) as tk,
+        toolkit.connect(gateway, credentials={"gatewaykey": "partner-key-of-acme", "app_key": "app"}) as tk,
     ):
         yield Shop(gateway, tk, tab)
         tab.close()

@@ -9,6 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from PIL import Image, ImageColor
 from playwright.sync_api import Locator, Page, expect
 
@@ -25,8 +26,8 @@ from tests.browser.lab_page import (
     save,
     shut_down_kernels,
 )
-from tests.browser.widget_page import click
-from toolkit.charts.series import styles_of
+from tests.browser.widget_page import click, point
+from toolkit.charts.look import PALETTE
 
 _SETUP = """
 import ipywidgets
@@ -66,6 +67,7 @@ _CELLS = (
 )
 _WIDGETS = 5  # of ours
 _PICTURES = _WIDGETS + 2  # and a chart, and the page of a reward
+_CHARTS = 3
 _NO_WIDGET = re.compile("^(Loading|Error displaying) widget")
 
 
@@ -73,9 +75,13 @@ def outputs(page: Page) -> Locator:
     return page.locator(".jp-OutputArea-output")
 
 
-def assert_pictures(page: Page) -> None:
-    """Every widget of ours is a picture, another what it said last; one that had been closed is nothing."""
-    expect(outputs(page).locator("img")).to_have_count(_PICTURES)
+def assert_saved(page: Page, *, trusted: bool) -> None:
+    """Without a kernel, charts are charts if they may be, and every other widget of ours is a picture.
+
+    Another widget is what it said last; one that had been closed is nothing.
+    """
+    expect(outputs(page).locator(".toolkit-chart")).to_have_count(_CHARTS if trusted else 0)
+    expect(outputs(page).locator("img")).to_have_count(_PICTURES - _CHARTS if trusted else _PICTURES)
     for picture in outputs(page).locator("img").all():
         expect(picture).to_be_visible()
     for words in (re.compile("^a slider 3$"), re.compile("^100% 40/40 "), "A widget. Run the cell to use it."):
@@ -97,34 +103,56 @@ def assert_widgets(page: Page) -> None:
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
 
 
-def is_line_drawn(notebook: Path, words: str) -> bool:
+def use_saved_charts(page: Page) -> None:
+    """Point and zoom in the chart, filter the rows of the explorer."""
+    chart = page.locator(".toolkit-saved", has=page.locator(".toolkit-chart")).last
+    page.mouse.move(*point(chart.locator(".u-over"), 0.5))
+    expect(chart.locator(".toolkit-chart-tip")).to_contain_text(re.compile(r"2025-01-\d\d.*celsius.* °C"))
+    chart.locator(".toolkit-chart-plots").focus()
+    page.keyboard.press("+")
+    expect(chart.get_by_role("button", name="All", exact=True)).to_be_enabled()
+    explorer = page.locator(".toolkit-saved", has_text="Filter")
+    explorer.get_by_label("Filter").fill("celsius > 26")
+    expect(explorer.get_by_role("status")).to_have_text("1–3 of 3")
+
+
+def saved_picture(notebook: Path, words: str) -> Image.Image:
     cells = json.loads(notebook.read_bytes())["cells"]
     (data,) = [out["data"] for cell in cells for out in cell["outputs"] if words in str(out["data"].get("text/plain"))]
-    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
-    colour = ImageColor.getrgb(styles_of(["celsius"], {})["celsius"].colour)
-    return colour in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
+    return Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+
+
+def is_line_drawn(picture: Image.Image) -> bool:
+    return ImageColor.getrgb(PALETTE[0]) in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
 
 
 def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, trusted: bool) -> None:
     open_notebook(page, lab, path, interface)
-    assert_pictures(page)
+    assert_saved(page, trusted=trusted)
+    if trusted:
+        use_saved_charts(page)
     assert (is_trusted(page), is_changed(page)) == (trusted, False)
     keep_picture(page, f"saved-{'trusted' if trusted else 'untrusted'}-{interface[:3]}")
 
 
-def test_saved_widgets_are_pictures_without_a_kernel(lab: RunningLab, page: Page) -> None:
+def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -> None:
     path = lab.write_notebook("saved.ipynb", _CELLS)
     assert run_all(page, lab, path) == []
     assert_widgets(page)
     widgets = page.locator(".toolkit-widget").element_handles()
     save(page)
     assert all(widget.evaluate("one => one.isConnected") for widget in widgets), "none is drawn again"
-    assert is_line_drawn(lab.folder / path, "LiveDweets"), "not the picture from before anything had come"
+    pictures = {name: saved_picture(lab.folder / path, name) for name in ("LiveDweets", "HistoryExplorer")}
+    for name in ("LiveDweets", "HistoryExplorer"):
+        assert is_line_drawn(pictures[name]), "not the picture from before anything had come"
+    heights = [round(widget.bounding_box()["height"]) for widget in widgets[:2]]
+    assert [pictures[name].height for name in ("HistoryExplorer", "LiveDweets")] == pytest.approx(heights, abs=30)
+    assert (lab.folder / path).stat().st_size < 2_000_000
     load_notebook(page, lab, path)  # its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
     open_notebook(page, lab, path)
-    assert_pictures(page)
+    assert_saved(page, trusted=True)
     save(page)  # what the widgets said last is kept
     shut_down_kernels(page)
     from_elsewhere = "from-elsewhere.ipynb"

@@ -37,17 +37,35 @@ class Proxied(NamedTuple):
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
-    nginx, store = required_program("nginx"), fresh_url()
-    folder, port = tmp_path_factory.mktemp("nginx"), free_port()
-    names = ["dweet.invalid"]
-    config = {"gateway": {"allow_hosts": names}}
+    store, config = fresh_url(), {"gateway": {"allow_hosts": ["dweet.invalid"]}}
     with Gateway(store=store, config=config) as one, Gateway(store=store, config=config) as other:
-        site = with_addresses(SITE, [one, other], "listen 80;", f"listen 127.0.0.1:{port};")
-        (folder / "nginx.conf").write_text(MAIN.format(folder=folder, site=site), "utf-8")
-        with ended_with_us([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")]):
-            url = f"http://127.0.0.1:{port}"
-            wait_until(lambda: answers(url), f"nginx did not start: {log_of(folder)}")
+        with behind_nginx([one, other], tmp_path_factory.mktemp("nginx")) as url:
             yield Proxied(url, [one, other])
+
+
+@contextmanager
+def behind_nginx(gateways: list[Gateway], folder: Path) -> Iterator[str]:
+    """Run nginx with docs/deploy/nginx.conf in front of the gateways; gives its address."""
+    nginx, port = required_program("nginx"), free_port()
+    site = with_addresses(SITE, gateways, "listen 80;", f"listen 127.0.0.1:{port};")
+    (folder / "nginx.conf").write_text(MAIN.format(folder=folder, site=site), "utf-8")
+    with ended_with_us([nginx, "-c", str(folder / "nginx.conf"), "-e", str(folder / "log")]):
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: answers(url), f"nginx did not start: {log_of(folder)}")
+        yield url
+
+
+@contextmanager
+def behind_haproxy(gateways: list[Gateway], folder: Path) -> Iterator[str]:
+    """Run HAProxy with docs/deploy/haproxy.cfg in front of the gateways; gives its address."""
+    haproxy, port = required_program("haproxy"), free_port()
+    configuration = (ROOT / "docs/deploy/haproxy.cfg").read_text("utf-8")
+    configuration = with_addresses(configuration, gateways, "bind :80", f"bind 127.0.0.1:{port}")
+    (folder / "haproxy.cfg").write_text(configuration, "utf-8")
+    with ended_with_us([haproxy, "-db", "-f", str(folder / "haproxy.cfg")]):
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: answers(url), "HAProxy did not start")
+        yield url
 
 
 def with_addresses(configuration: str, gateways: list[Gateway], written_bind: str, real_bind: str) -> str:
@@ -151,14 +169,9 @@ def test_listeners_resume_when_one_gateway_stops(proxied: Proxied) -> None:
 
 
 def test_haproxy_avoids_a_stopped_gateway(tmp_path: Path) -> None:
-    haproxy, store, port = required_program("haproxy"), fresh_url(), free_port()
-    configuration = (ROOT / "docs/deploy/haproxy.cfg").read_text("utf-8")
+    store = fresh_url()
     with Gateway(store=store) as one, Gateway(store=store) as other:
-        configuration = with_addresses(configuration, [one, other], "bind :80", f"bind 127.0.0.1:{port}")
-        (tmp_path / "haproxy.cfg").write_text(configuration, "utf-8")
-        url = f"http://127.0.0.1:{port}"
-        with ended_with_us([haproxy, "-db", "-f", str(tmp_path / "haproxy.cfg")]):
-            wait_until(lambda: answers(url), "HAProxy did not start")
+        with behind_haproxy([one, other], tmp_path) as url:
             one.close()
             # The health checks do not know this yet.
             assert [posted(url, "kitchen", number)["this"] for number in range(8)] == ["succeeded"] * 8

@@ -25,7 +25,7 @@ from tests.redis_servers import fresh_url
 from toolkit.archive.archive import Archive
 from toolkit.archive.file_names import all_files, thing_files
 from toolkit.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.errors import ArchiveUnusable
 from toolkit_gateway import DEMO_START, Gateway
 from toolkit_gateway.dweets.archiving import Archiving
 from toolkit_gateway.dweets.things import journal_of
@@ -117,7 +117,7 @@ def test_repeated_kills_archive_each_dweet_once(tmp_path: Path) -> None:
     for worker in range(12):
         of_worker = [number for who, number in pairs if who == worker]
         assert of_worker == list(range(len(of_worker))), "in the order of the caller"
-    assert archive.gaps().empty
+    assert archive.deleted().empty
     assert numbers(folder, "rest") == list(range(200))
 
 
@@ -151,7 +151,7 @@ def test_kills_during_posts_to_many_things_lose_nothing(things: int, kills: int,
     print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
     assert len(set(pairs)) == len(pairs), "none is there twice"
     assert set(acknowledged) <= set(pairs), "every acknowledged one is there"
-    assert Archive(folder).gaps().empty
+    assert Archive(folder).deleted().empty
 
 
 @pytest.mark.filterwarnings("ignore:the gateway has deleted [0-9,]+ dweet")
@@ -241,7 +241,7 @@ def test_a_restarted_journal_starts_another_epoch(tmp_path: Path, caplog: pytest
             for n in numbers_:
                 tk.dweets.post("kitchen", {"n": n})
     assert numbers(tmp_path, "kitchen") == [n for numbers_ in posted for n in numbers_]
-    assert Archive(tmp_path).gaps().empty
+    assert Archive(tmp_path).deleted().empty
     assert len([record for record in caplog.records if "starts another epoch" in record.message]) == 3
 
 
@@ -251,17 +251,10 @@ def test_dweets_deleted_before_they_are_archived_are_a_gap(tmp_path: Path) -> No
     for start, end, archive in [(0, 100, folder), (100, 3_000, None), (3_000, 3_001, folder)]:
         with Gateway(data, archive=archive, keep=500) as gateway, toolkit.connect(gateway) as tk:
             tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(start, end)}), progress=False)
-    (gap,) = Archive(folder).gaps().to_dict("records")
+    (gap,) = Archive(folder).deleted().to_dict("records")
     assert (gap["thing"], gap["epoch"], gap["first"]) == ("kitchen", 1, 101)
     assert numbers(folder, "kitchen") == [*range(100), *range(gap["last"], 3_001)]
     assert Archive(folder).things()["missing"].tolist() == [gap["missing"]]
-
-
-def test_recording_into_the_gateway_archive_is_refused(tk: toolkit.Connection, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"--archive FOLDER.*Gateway\(archive=FOLDER\)") as caught:
-        tk.dweets.record("kitchen", tmp_path, seconds=5)
-    refused = called("record", "kitchen", "--to", str(tmp_path), "--ask-key", code=2)
-    assert refused.stderr == f"Error: {caught.value}\n"
 
 
 def test_a_missing_archive_is_refilled_from_the_journal(tmp_path: Path) -> None:
@@ -294,7 +287,7 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
     for worker in range(3):
         of_worker = [number for who, number in pairs if who == worker]
         assert of_worker == list(range(len(of_worker))), "in the order of the caller"
-    assert Archive(tmp_path).gaps().empty
+    assert Archive(tmp_path).deleted().empty
 
 
 async def test_another_gateway_takes_over_when_a_lease_runs_out(

@@ -16,9 +16,9 @@ from toolkit_gateway import Gateway
 
 @pytest.fixture(scope="module")
 def client():
-    keys = [{"apikey": "dev", "apisecret": "dev-secret"}]
+    keys = [{"apikey": "apikey-of-the-developer", "apisecret": "dev-secret"}]
     with Gateway(config={"handwriting": {"apikeys": keys}}) as gateway:
-        client = handwritingio.Client("dev", "dev-secret", base_url=gateway.base_url)
+        client = handwritingio.Client("apikey-of-the-developer", "dev-secret", base_url=gateway.base_url)
         yield client
         client.close()
 

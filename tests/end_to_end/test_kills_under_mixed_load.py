@@ -23,7 +23,7 @@ from toolkit_gateway.dweets.things import journal_of
 from toolkit_gateway.stores.embedded import EmbeddedStore
 
 WORKERS = 4  # of each kind
-LOCKS = {f"lock-{number}": f"key-of-lock-{number}" for number in range(WORKERS)}
+LOCKS = {f"lock-{number}": f"master-key-of-lock-{number}" for number in range(WORKERS)}
 
 
 class Worker:

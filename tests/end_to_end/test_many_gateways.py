@@ -230,7 +230,7 @@ def test_a_stock_of_100_gives_100_rewards_across_gateways(pair: tuple[Gateway, G
             connection = connections[(number + turn) % 2]
             body = json.dumps({**fields, "device_id": device})
             connection.request(
-                "POST", "/2.0/web/moment/?gatewaykey=partner-key", body, {"Content-Type": "application/json"}
+                "POST", "/2.0/web/moment/?gatewaykey=partner-key-of-acme", body, {"Content-Type": "application/json"}
             )
             answer: dict[str, Any] = json.loads(connection.getresponse().read())
             return answer

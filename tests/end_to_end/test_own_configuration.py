@@ -15,12 +15,12 @@ RunCell = Callable[[str], str]
 
 CONFIG = """
 [[rewards.partners]]
-gatewaykey = "key-of-acme"
+gatewaykey = "partner-key-of-acme"
 company_token = "acme"
 apps = ["app-of-acme"]
 
 [[rewards.partners]]
-gatewaykey = "key-of-umbra"
+gatewaykey = "partner-key-of-umbra"
 company_token = "umbra"
 apps = ["app-of-umbra"]
 
@@ -37,7 +37,7 @@ stock = 3
 
 [[identity.clients]]
 name = "shop"
-api_client_id = "key-of-shop"
+api_client_id = "client-id-of-the-shop"
 final_targets = ["http://127.0.0.1/done"]
 
 [[identity.carriers]]
@@ -58,9 +58,9 @@ payments = [{ payment_type = "CARRIER_BILL" }]
 
 CONNECT = """import toolkit
 
-identity = {"ApiClientId": "key-of-shop"}
-tk = toolkit.connect(credentials={"gatewaykey": "key-of-acme", "app_key": "app-of-acme", **identity})
-umbra = toolkit.connect(credentials={"gatewaykey": "key-of-umbra", "app_key": "app-of-umbra"})"""
+identity = {"ApiClientId": "client-id-of-the-shop"}
+tk = toolkit.connect(credentials={"gatewaykey": "partner-key-of-acme", "app_key": "app-of-acme", **identity})
+umbra = toolkit.connect(credentials={"gatewaykey": "partner-key-of-umbra", "app_key": "app-of-umbra"})"""
 
 LOCK_AND_ALERT = """import warnings
 
@@ -78,7 +78,7 @@ except toolkit.errors.KeyRejected:
 mail, = tk.operator.outbox().itertuples()
 print("mail to", mail.to, "-", mail.subject, "-", "31" in mail.text)"""
 
-LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", height="auto", random_seed=7)
+LETTER = """letter = tk.handwriting.pdf("Dear Ada,\\nthe engine works.", "Molly", random_seed=7)
 print("letter", letter.lines, letter.overflow)
 letter"""
 
@@ -89,7 +89,7 @@ REWARDS = """for client, company, moments in ((tk, "acme", 3), (umbra, "umbra", 
         client.rewards.moment(device, "finished_run")
 decisions = tk.operator.decisions()
 print("reasons", *decisions["reason"])
-funnel = toolkit.rewards.funnel(decisions).set_index("step")["n"]
+funnel = toolkit.rewards.funnel(decisions, tk.operator.reward_sessions()).set_index("step")["n"]
 print("funnel", funnel.loc[["session", "moment", "rewarded"]].to_dict())"""
 
 IDENTITY = """phone = toolkit.identity.Handset("mine", address="198.51.100.7", device_ip="198.51.100.7")

@@ -30,9 +30,10 @@ from toolkit_gateway.identity.callers import IdentitySettings
 DEMO = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
 DEMO_PARTNER = DEMO["rewards"]["partners"][0]
 PARTNERS = [
-    {"gatewaykey": "key-of-acme", "company_token": "acme", "apps": ["run", "walk"]},
-    {"gatewaykey": "key-of-umbra", "company_token": "umbra", "apps": ["swim"]},
+    {"gatewaykey": "partner-key-of-acme", "company_token": "acme", "apps": ["run", "walk"]},
+    {"gatewaykey": "partner-key-of-umbra", "company_token": "umbra", "apps": ["swim"]},
 ]
+KEY = "the-key-of-the-garage"
 ECHO = "/account/2014/07/25/accountEcho"
 
 
@@ -111,8 +112,8 @@ def test_a_dict_sets_partners_a_cap_and_a_stock() -> None:
         "rewards": [{"id": "song", "title": "One song", "stock": 3}],
     }
     config = {"rewards": {"partners": PARTNERS, "rules": rules}}
-    acme = {"gatewaykey": "key-of-acme", "app_key": "run"}
-    umbra = {"gatewaykey": Secret("key-of-umbra"), "app_key": Secret("swim")}
+    acme = {"gatewaykey": "partner-key-of-acme", "app_key": "run"}
+    umbra = {"gatewaykey": Secret("partner-key-of-umbra"), "app_key": Secret("swim")}
     with Gateway(config=config) as gateway:
         for token, keys in (("acme", acme), ("umbra", umbra)):
             with toolkit.connect(gateway, credentials=keys) as tk:
@@ -127,9 +128,12 @@ def test_a_dict_sets_partners_a_cap_and_a_stock() -> None:
 
 
 def test_a_registered_client_walks_an_identity_flow() -> None:
-    client = {"name": "mine", "api_client_id": "key-of-mine", "final_targets": ["http://127.0.0.1/done"]}
+    client = {"name": "mine", "api_client_id": "client-id-of-mine", "final_targets": ["http://127.0.0.1/done"]}
     config = {"identity": {"clients": [client]}}
-    with Gateway(config=config) as gateway, toolkit.connect(gateway, credentials={"ApiClientId": "key-of-mine"}) as tk:
+    with (
+        Gateway(config=config) as gateway,
+        toolkit.connect(gateway, credentials={"ApiClientId": "client-id-of-mine"}) as tk,
+    ):
         with tk.identity.session() as session:
             session.authenticate(gateway.handset("happy"))
             session.eligibility()
@@ -161,12 +165,12 @@ def test_json_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_arguments_override_the_configuration(tmp_path: Path) -> None:
-    config = {"gateway": {"folder": tmp_path / "other", "port": 1}, "dweets": {"locks": {"a": "1"}, "keep": 600}}
-    with Gateway(tmp_path / "mine", config=config, port=0, locks={"b": Secret("2")}) as gateway:
+    config = {"gateway": {"folder": tmp_path / "other", "port": 1}, "dweets": {"locks": {"a": KEY}, "keep": 600}}
+    with Gateway(tmp_path / "mine", config=config, port=0, locks={"b": Secret(KEY)}) as gateway:
         assert (tmp_path / "mine").is_dir()
         assert not (tmp_path / "other").exists()
-        assert raw_call(gateway.base_url, "GET", "/lock/kitchen?lock=b&key=2").status == 200
-        assert b'"with":4' in raw_call(gateway.base_url, "GET", "/lock/roof?lock=a&key=1").body
+        assert raw_call(gateway.base_url, "GET", f"/lock/kitchen?lock=b&key={KEY}").status == 200
+        assert b'"with":4' in raw_call(gateway.base_url, "GET", f"/lock/roof?lock=a&key={KEY}").body
     assert config["gateway"]["port"] == 1, "the dict is left as it is"
 
 
@@ -411,3 +415,30 @@ def test_published_key_is_refused_on_other_interfaces(config: dict[str, Any], ke
     assert DEMO_PARTNER["gatewaykey"] not in str(refused.value)
     # On this machine alone it is as good as any other.
     DemoWorld(configuration_of(own))
+
+
+@pytest.mark.parametrize("key", ["fifteen-letters", "abcdefgabcdefgabcdefg"])
+@pytest.mark.parametrize(
+    ("tables", "name"),
+    [
+        (lambda key: {"dweets": {"locks": {"a": KEY, "front.door": key}}}, "dweets.locks.front.door"),
+        (
+            lambda key: {"handwriting": {"apikeys": [{"apikey": key, "apisecret": "s"}]}},
+            "handwriting.apikeys[0].apikey",
+        ),
+        (lambda key: {"rewards": {"partners": [{**PARTNERS[0], "gatewaykey": key}]}}, "rewards.partners[0].gatewaykey"),
+        (
+            lambda key: {"identity": {"clients": [{**CLIENT, "api_client_id": key}]}},
+            "identity.clients[0].api_client_id",
+        ),
+    ],
+    ids=["lock", "apikey", "partner", "client"],
+)
+def test_key_that_might_be_guessed_is_refused(tables: Any, name: str, key: str) -> None:
+    with pytest.raises(
+        InvalidArgument, match=f"^{re.escape(name)}: this key might be guessed.*token_urlsafe"
+    ) as refused:
+        DemoWorld(configuration_of(tables(key)))
+    assert key not in str(refused.value)
+    DemoWorld(configuration_of({**tables(key), "gateway": {"demo": True}}))
+    DemoWorld(configuration_of(tables(f"{key}h")))

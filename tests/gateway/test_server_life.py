@@ -99,12 +99,12 @@ def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_folder_is_released_when_the_start_fails(tmp_path: Path) -> None:
     before = own_threads()
-    with Gateway(tmp_path, locks={"l": "key"}):
+    with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         pass
     with pytest.raises(Conflict, match="another master key"):
-        Gateway(tmp_path, locks={"l": "another key"})
+        Gateway(tmp_path, locks={"l": "another-key-of-the-lock"})
     assert own_threads() == before
-    with Gateway(tmp_path, locks={"l": "key"}):
+    with Gateway(tmp_path, locks={"l": "the-key-of-the-lock"}):
         pass
 
 
@@ -281,7 +281,12 @@ def test_collected_gateway_archives_and_closes_its_folder(tmp_path: Path) -> Non
     command = [sys.executable, "-c", program, str(folder), str(archive)]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (ended.stderr, ended.returncode) == ("", 0)
-    assert sorted(path.name for path in folder.iterdir()) == ["database", "gateway.lock", "operator.key"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoint.json",
+        "database",
+        "gateway.lock",
+        "operator.key",
+    ]
     assert len(list(archive.rglob("*.parquet"))) == 1
 
 

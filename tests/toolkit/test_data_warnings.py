@@ -24,7 +24,9 @@ MISSING = FRAME.assign(celsius=[None, None, *range(10)])
 LOST = FRAME.set_axis(pd.DatetimeIndex([*TIMES[:-1], pd.NaT], name="created"))
 ARMS = pd.DataFrame({"device": np.arange(30) % 7, "arm": list("ABC") * 10, "visits": np.arange(30.0)})
 RULES = {"rewards": [{"id": "a", "title": "A", "stock": 0}], "moments": {"m": {"arms": {"A": {}, "B": {}}}}}
-MOMENTS = made_up_moments(devices=5, days=2, seed=1).assign(moment_id="m")
+MOMENTS = made_up_moments(RULES, devices=5, days=2, seed=1)
+REFUSED = MOMENTS.assign(device=range(len(MOMENTS)), rewarded=False, reason="NO_INVENTORY", arm="A")
+REFUSED.loc[::2, "arm"] = "B"
 TEXTS = pd.DataFrame({"celsius": ["21.5", "22.5", "n/a"]}, index=TIMES[:3])
 BACKFILLED = FRAME.assign(measured=TIMES - pd.Timedelta(days=9)).set_axis(
     pd.DatetimeIndex([TIMES[0]] * 12, name="created")
@@ -103,11 +105,11 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: w.dweets.history("wide", columns=["c1", "x"]),
         "no dweet has the field 'x'; known: 'c0'",
     ),
-    "handwriting/client/handwriting.py, letters": (
+    "handwriting/client/mail_merge.py": (
         write_letters,
         "2 of 3 letters could not be written, such as that of row 1",
     ),
-    "handwriting/client/single_page.py": (
+    "handwriting/client/handwriting.py": (
         lambda w: w.hands.png(LONG, "Molly", height=200),
         "some ink was cut off, from the line 'too much' on",
     ),
@@ -116,12 +118,16 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
         "visits: 1 of 30 values are missing",
     ),
     "rewards/analysis/experiments.py, refused": (
-        lambda w: ab(simulate(RULES, MOMENTS).assign(device=range(len(MOMENTS))), "rewarded"),
-        "100.0% of the moments were refused",
+        lambda w: ab(REFUSED, "rewarded"),
+        "100.0 % of the moments were refused",
     ),
     "rewards/analysis/experiments.py, shared": (
         lambda w: ab(ARMS, "visits"),
         "7 units are in both arms A and B, the most of 3 pairs of arms",
+    ),
+    "rewards/analysis/rates.py": (
+        lambda w: w.tk.operator.decisions(devices=pd.Series(["a", "b", "a"])),
+        "no decision is of these 2 devices",
     ),
     "rewards/analysis/simulation.py": (
         lambda w: simulate({"moments": {"a": {}, "b": {}}}, MOMENTS),

@@ -55,7 +55,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     "handset": (lambda tk: tk.gateway.handset("happy"), "Handset(name='happy'"),
     "lock": (lambda tk: tk.operator.issue_lock(), "IssuedLock(lock='lock-"),
     "credentials": (lambda tk: tk.gateway.credentials, "{'gatewaykey': Secret(sha256:"),
-    "picture": (lambda tk: tk.handwriting.png("Hi", "Molly", random_seed=1), "<PNG by Molly, 504 x 360, 1 line, ink"),
+    "picture": (lambda tk: tk.handwriting.png("Hi", "Molly", random_seed=1), "<PNG by Molly, 504 x "),
     "session": (lambda tk: tk.identity.session(), "<identity session: new>"),
     "transaction": (lambda tk: tk.identity.start_authentication(tk.gateway.handset()), "<transaction "),
     "listener": (lambda tk: tk.dweets.listen("roof"), "<Listener, connected>"),

@@ -91,7 +91,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         "two columns have the same name",
     ),
     "replay NaT": (lambda w: w.dweets.replay("roof", WITH_NAT), "ascending order"),
-    "replay at speed NaN": (lambda w: w.dweets.replay("roof", FRAME, speed=math.nan), "speed must be above 0"),
+    "replay at speed NaN": (lambda w: w.dweets.replay("roof", FRAME, speed=math.nan), "speed must be above 0, not nan"),
     "history of None": (lambda w: w.dweets.history(None), "things is a str or a list of str, not None"),
     "history since by position": (
         lambda w: w.dweets.history("roof", "2026-01-01"),
@@ -100,7 +100,10 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "history since NaT": (lambda w: w.dweets.history("roof", since=pd.NaT), "since must be a time"),
     "history since a number": (lambda w: w.dweets.history("roof", since=5), "since is a str or a date"),
     "history until words": (lambda w: w.dweets.history("roof", until="tomorrowish"), "until must be a time, such as"),
-    "history since 1.2.": (lambda w: w.dweets.history("roof", since="1.2.2026"), "since must be a time, such as"),
+    "history since 1.2.": (
+        lambda w: w.dweets.history("roof", since="1.2.2026"),
+        "since must be a time, such as 2026-01-31 or 2026-01-31T12:00Z, not 1.2.2026",
+    ),
     "history until now": (lambda w: w.dweets.history("roof", until="now"), "until must be a time, such as"),
     "history of minus n": (lambda w: w.dweets.history("roof", n=-1), "n must be at least 1"),
     "history of half": (lambda w: w.dweets.history("roof", n=1.5), "n is a whole number or None, not a float"),
@@ -136,7 +139,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         "handwriting_size has '20', which is no distance: write a unit, as in 20mm",
     ),
     "a height below 0": (lambda w: w.hands.png("Hi", "Molly", height=-1), "height cannot be negative: -1"),
-    "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
+    "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str, not a list"),
     "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
     "funnel without columns": (lambda w: toolkit.rewards.funnel(FRAME), "the decisions have no column device"),
     "simulate NaT": (lambda w: toolkit.rewards.simulate({}, DECISIONS.assign(at=pd.NaT)), "a time in every row"),
@@ -170,7 +173,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "try no attack": (lambda w: w.walkthrough.try_attack("brute force"), "there is no attack 'brute force'"),
     "connect with an unknown key": (
         lambda w: toolkit.connect("http://127.0.0.1:1", credentials={"apiKey": "odd"}),
-        "credentials may have apikey, gatewaykey, app_key, ApiClientId, OtherApiClientId, not apiKey",
+        "credentials cannot have 'apiKey': did you mean 'apikey'",
     ),
     "archive of no name": (lambda w: toolkit.Archive(""), "a path must not be empty"),
     "archive of an unknown user": (lambda w: toolkit.Archive("~nobody-here/years"), "~NAME must be a user"),

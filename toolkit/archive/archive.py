@@ -40,8 +40,8 @@ IfExists = Literal["error", "skip", "append"]
 _INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
 _THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
 _THINGS |= dict.fromkeys(("dweets", "missing", "files", "bytes"), _INTEGER)
-_GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
-_GAPS |= {"after": _DAY, "before": _DAY}
+_DELETED = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
+_DELETED |= {"after": _DAY, "before": _DAY}
 _TIME = pa.timestamp("us", "UTC")
 _HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
 # A writer may merge files while they are read. Then reading starts again, for at most this many seconds.
@@ -83,7 +83,7 @@ class Archive:
     [2.0, 2.5]
     >>> archive.sql("SELECT thing, max(celsius) AS most FROM dweets GROUP BY thing ORDER BY thing")["most"].tolist()
     [2.5, nan, nan]
-    >>> int(archive.dask()["n"].sum().compute()), len(archive.things()), len(archive.gaps())
+    >>> int(archive.dask()["n"].sum().compute()), len(archive.things()), len(archive.deleted())
     (6, 3, 0)
     >>> folder.cleanup()
     """
@@ -117,14 +117,14 @@ class Archive:
         by_thing = groupby(self._retry(self._read_footers), key=lambda footer: footer.file.thing)
         return declared_frame([_thing_row(thing, list(footers)) for thing, footers in by_thing], _THINGS)
 
-    def gaps(self) -> pd.DataFrame:
-        """Return the gaps: dweets that the server had deleted before they were archived.
+    def deleted(self) -> pd.DataFrame:
+        """Return the dweets that the server had deleted before they were archived.
 
         Returns
         -------
         pandas.DataFrame
-            One row per gap: thing, epoch (1, plus 1 for each restart of the server's numbers), first, last (the missing
-            numbers), missing (how many), after, before (days in UTC of the dweets around the gap; NaT at the start).
+            One row per run: thing, epoch (1, plus 1 for each restart of the server's numbers), first, last (the missing
+            numbers), missing (how many), after, before (days in UTC of the dweets around them; NaT at the start).
         """
         rows = [
             (
@@ -139,7 +139,7 @@ class Archive:
             for thing, files in all_files(self.folder).items()
             for gap in gaps_of(files)
         ]
-        return pd.DataFrame(rows, columns=list(_GAPS)).astype(_GAPS)
+        return pd.DataFrame(rows, columns=list(_DELETED)).astype(_DELETED)
 
     def history(
         self,

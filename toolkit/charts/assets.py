@@ -6,7 +6,10 @@ from pathlib import Path
 
 _STATIC = Path(__file__).parent / "static"
 #: Ordered: a module imports only from earlier modules.
-_MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "files.js", "panel.js", "chart.js")
+_MODULES = (
+    "uplot/uPlot.js", "elements.js", "numerals.js", "lines.js", "files.js", "panel.js", "legend.js", "tip.js",
+    "chart.js",
+)  # fmt: skip
 _IMPORT_LINE = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT_KEYWORD = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
 
@@ -24,10 +27,17 @@ def widget_module() -> str:
 
 
 @cache
+def saved_module() -> str:
+    """Return the script of a saved page; it defines ``showSaved``, which ``static/saved.js`` documents."""
+    return _bundle((*_MODULES, "table.js", "saved.js"))
+
+
+@cache
 def chart_styles() -> str:
     return "".join((_STATIC / name).read_text("utf-8") for name in ("uplot/uPlot.css", "chart.css"))
 
 
 def _bundle(names: tuple[str, ...]) -> str:
     # Join the files into one module: anywidget resolves no relative imports.
-    return "".join(_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)
+    modules = [_EXPORT_KEYWORD.sub("", _IMPORT_LINE.sub("", (_STATIC / name).read_text("utf-8"))) for name in names]
+    return f"const LOOK = {(_STATIC / 'look.json').read_text('utf-8').strip()};\n{''.join(modules)}"

@@ -1,19 +1,22 @@
 """The interactive chart as a widget of a notebook."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Literal
 
 import anywidget
 import numpy as np
 import pandas as pd
 import traitlets
+from PIL import Image
 
-from toolkit.argument_checks import described
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.assets import chart_styles, widget_module
-from toolkit.charts.figure import chart_figure, noted
-from toolkit.charts.series import ChartMarks, Line, Style, Unit, lines_of, panels_of, seconds_of, styles_of, thinned
+from toolkit.charts.figure import chart_figure
+from toolkit.charts.saved import SavedFigure, output_html, save_page
+from toolkit.charts.series import ChartMarks, Line, Unit, figure_data, seconds_of, thinned
 from toolkit.errors import InvalidArgument
 from toolkit.frames import table_bytes
 from toolkit.widgets.cell_runs import close_earlier
@@ -25,8 +28,11 @@ _DECIMALS = 6  # of seconds
 TimeRange = tuple[pd.Timestamp, pd.Timestamp]
 
 
+@checked_arguments
 class Chart(anywidget.AnyWidget):
     """An interactive chart of columns over time: point to read values, drag to zoom, double-click to show everything.
+
+    Each field has its own panel, and each thing its colour, which it keeps in all panels and for all later data.
 
     Parameters
     ----------
@@ -37,11 +43,10 @@ class Chart(anywidget.AnyWidget):
     unit
         The unit of the values, for all fields or by field.
     marks
-        Gaps and outliers to mark in the chart.
+        Gaps, outliers and level shifts to mark in the chart.
     height
-        Height of the plots in pixels; several panels may need more.
-    max_height
-        Height in pixels above which the plots scroll.
+        Height of the plots in pixels. Several panels may need more: the chart grows with them up to the height of the
+        window, and then the plots scroll.
     file_name
         Name of downloaded files, without suffix.
 
@@ -75,13 +80,12 @@ class Chart(anywidget.AnyWidget):
         unit: Unit = None,
         marks: ChartMarks | None = None,
         height: int = 300,
-        max_height: int = 480,
         file_name: str = "chart",
     ) -> None:
-        options = {"height": height, "maxHeight": max_height, "fileName": file_name}
+        options = {"height": height, "fileName": file_name}
         super().__init__(_options=options)
         self.file_name = file_name
-        self._style_of_name: dict[str, Style] = {}
+        self._things: list[str] = []  # in the order of their colours
         close_earlier(self, Chart)
         self.on_msg(self._on_message)
         no_rows = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
@@ -103,44 +107,15 @@ class Chart(anywidget.AnyWidget):
         """
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
-        self._frame, self._gaps, self._note = frame, marks and marks.gaps, marks.note() if marks else ""
-        self._lines = lines_of(frame, fields, marks, unit, regular=regular)
-        styles_of((line.name for line in self._lines), self._style_of_name)
-        self._points = sum(int(line.values.notna().sum()) for line in self._lines)
-        is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
+        self._frame, self._empty = frame, empty
+        self._figure = figure = figure_data(frame, fields, marks, unit, regular=regular, known_things=self._things)
+        self._things = figure.things
+        self._points = sum(int(line.values.notna().sum()) for line in figure.lines)
+        is_thinned = sum(len(line.values) for line in figure.lines) > _MOST_POINTS
         # 3, because `thinned` leaves a line of up to three values per piece as it is.
-        pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
-        ends_of_gaps = [] if self._gaps is None else [seconds_of(self._gaps[name]) for name in ("start", "end")]
-        self._data = {
-            "lines": [
-                self._line_message(line, panel, pieces)
-                for panel, lines in enumerate(panels_of(self._lines))
-                for line in lines
-            ],
-            "gaps": np.transpose(ends_of_gaps).tolist(),
-            "empty": empty,
-            "note": self._note,
-            # A zone without a name, such as +02:00, is shown as UTC.
-            "zone": frame.index.tz and (getattr(frame.index.tz, "key", None) or "UTC"),
-            "timeName": str(frame.index.name or "time"),
-            "isThinned": is_thinned,
-        }
-
-    def _line_message(self, line: Line, panel: int, pieces: int | None) -> dict[str, Any]:
-        values = line.values if pieces is None else thinned(line.values, pieces)
-        style, outliers = self._style_of_name[line.name], line.outliers
-        names = ("name", "field", "thing", "kind", "unit", "states")
-        message = {name: getattr(line, name) for name in names} | {
-            "panel": panel,
-            "colour": style.colour,
-            "dash": list(style.dash),
-            "x": seconds_of(values.index).tobytes(),
-            "y": values.to_numpy().tobytes(),
-        }
-        if outliers is not None:
-            y, expected = (outliers[name].to_numpy(dtype="float64").tobytes() for name in ("value", "expected"))
-            message["rings"] = {"x": seconds_of(outliers.index).tobytes(), "y": y, "expected": expected}
-        return message
+        pieces = _MOST_POINTS // 3 // max(1, len(figure.lines)) if is_thinned else None
+        lines = [_line_message(line, pieces) for line in figure.lines]
+        self._data = figure.message() | {"lines": lines, "empty": empty, "isThinned": is_thinned}
 
     @traitlets.validate("visible_range")
     def _checked_range(self, proposal: Any) -> TimeRange | None:  # noqa: ANN401
@@ -179,43 +154,82 @@ class Chart(anywidget.AnyWidget):
 
     def _on_message(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
         if export := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
-            self.offer_download(f"{self.file_name}.{message['ask']}", export(message["lines"]))
+            self.offer_download(f"{self.file_name}.{message['ask']}", export(message["things"]))
 
-    def _lines_named(self, names: Sequence[str] | None) -> list[Line]:
-        return [line for line in self._lines if names is None or line.name in names]
-
-    def csv(self, lines: Sequence[str] | None = None) -> bytes:
-        """Return the visible range as CSV; `lines` has the names of the lines to include, None for all."""
+    def csv(self, things: Sequence[str] | None = None) -> bytes:
+        """Return the visible range as CSV, with the lines of these things; None for all."""
         start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
-        rows, chosen = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._lines_named(lines)
-        columns = list(dict.fromkeys(line.field for line in chosen))
+        rows, figure = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._figure
+        figure = figure.of_things(things)
+        columns = list(dict.fromkeys(line.field for line in figure.lines))
         if "thing" in rows.columns:
-            rows, columns = rows[rows["thing"].isin([line.thing for line in chosen])], ["thing", *columns]
+            rows, columns = rows[rows["thing"].isin(figure.drawn_things)], ["thing", *columns]
         return table_bytes(rows[columns], ".csv")
 
-    def svg(self, lines: Sequence[str] | None = None) -> bytes:
-        """Return the visible range as SVG; `lines` has the names of the lines to include, None for all."""
-        return self._picture("svg", lines)
+    def svg(self, things: Sequence[str] | None = None) -> bytes:
+        """Return the visible range as SVG, with the lines of these things; None for all."""
+        return self._picture("svg", things)
 
     def png(self) -> bytes:
         """Return the visible range as PNG."""
         return self._picture("png")
 
-    def _picture(self, kind: Literal["png", "svg"], names: Sequence[str] | None = None) -> bytes:
-        lines, empty = self._lines_named(names), self._data["empty"]
-        time_name = noted(self._data["timeName"], self._note)
-        styles, visible = self._style_of_name, self.visible_range
-        figure = chart_figure(lines, self._gaps, time_name, styles, visible_range=visible, empty=empty)
+    def _picture(self, kind: Literal["png", "svg"], things: Sequence[str] | None = None) -> bytes:
+        shown = self._figure.of_things(things)
+        figure = chart_figure(shown, visible_range=self.visible_range, empty=self._empty)
         file = BytesIO()
-        figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
+        if kind == "svg":
+            figure.savefig(file, format="svg", metadata={"Date": None})
+        else:  # in a palette, a picture has a third of the bytes
+            drawn = BytesIO()
+            figure.savefig(drawn, format="png", dpi=96)
+            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(file, "PNG")
         return file.getvalue()
 
+    def save(self, path: str | Path) -> None:
+        """Write the chart to an HTML file that works without a kernel and without a network: values, zoom, downloads.
+
+        Of more than half a million points, the file has those that matter: no spike is lost.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
+        >>> with TemporaryDirectory() as folder:
+        ...     pd.DataFrame({"celsius": range(48)}, index=times).dweets.chart().save(f"{folder}/week.html")
+        """
+        save_page(path, self.saved(), title=Path(path).stem)
+
+    def saved(self, tables: Mapping[str, pd.DataFrame] | None = None) -> SavedFigure:
+        """Return what a saved page shows; with tables, also the rows below the chart."""
+        options = self._options | {"empty": self._empty}
+        return SavedFigure(self._figure, options, self.visible_range, tables)
+
+    def saved_html(self, picture: bytes, summary: str = "", tables: Mapping[str, pd.DataFrame] | None = None) -> str:
+        """Return the saved chart as the output of a notebook, with this picture for pages without scripts."""
+        return output_html(self.saved(tables), picture, summary or repr(self))
+
     def __repr__(self) -> str:
-        fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""
+        fields = ", ".join(dict.fromkeys(line.field for line in self._figure.lines)) if hasattr(self, "_figure") else ""
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
 
     def _repr_mimebundle_(self, **_given: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - as in IPython
-        """Return the widget, a picture for pages that cannot run widgets, and a text for pages without pictures."""
+        """Return the widget; for pages without a kernel the saved chart, a picture and a text."""
         data, metadata = super()._repr_mimebundle_() or ({}, {})
-        picture = base64.b64encode(self.png()).decode("ascii")
-        return data | {"image/png": picture, "text/plain": repr(self)}, metadata
+        picture = self.png()
+        encoded = base64.b64encode(picture).decode("ascii")
+        shown = {"text/html": self.saved_html(picture), "image/png": encoded, "text/plain": repr(self)}
+        return data | shown, metadata
+
+
+def _line_message(line: Line, pieces: int | None) -> dict[str, Any]:
+    values, outliers = line.values if pieces is None else thinned(line.values, pieces), line.outliers
+    message = {name: getattr(line, name) for name in ("thing", "field", "kind", "unit", "states")} | {
+        "x": seconds_of(values.index).tobytes(),
+        "y": values.to_numpy().tobytes(),
+    }
+    if outliers is not None:
+        columns = {"y": outliers["value"], "expected": outliers["expected"], "score": outliers["score"]}
+        rings = {name: column.to_numpy(dtype="float64").tobytes() for name, column in columns.items()}
+        message["rings"] = {"x": seconds_of(outliers.index).tobytes(), **rings}
+    return message

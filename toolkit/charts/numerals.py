@@ -3,9 +3,13 @@
 import math
 from collections.abc import Sequence
 
-_MOST_DIGITS = 17  # enough to tell any two floats apart
-_FEWEST_DIGITS = 4
-_LEAST_PLAIN, _GREATEST_PLAIN = 1e-4, 1e15  # numbers outside of this range get scientific notation, such as 1.5e-09
+from toolkit.charts.look import LOOK
+
+_FEWEST_DIGITS: int = LOOK["numbers"]["fewestDigits"]
+_MOST_DIGITS: int = LOOK["numbers"]["mostDigits"]  # enough to tell any two floats apart
+#: Numbers outside of this range get scientific notation, such as 1.5e-09.
+_LEAST_PLAIN: float = LOOK["numbers"]["leastPlain"]
+_GREATEST_PLAIN: float = LOOK["numbers"]["greatestPlain"]
 _ROUNDING = 1e-12  # a smaller relative difference comes from rounding
 
 

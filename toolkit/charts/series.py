@@ -1,41 +1,37 @@
-"""The lines of a chart: columns of a frame by thing and field, and the gaps and outliers marked in them."""
+"""What a figure shows, described once: the interactive chart, saved pages and matplotlib all read a `FigureData`.
+
+Colour is the thing, a panel is the field: each field has its own panel, and a thing has the same colour in all panels.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from toolkit.charts.columns import Kind, kind_of, values_of
+from toolkit.charts.look import LOOK, Style, style_at
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 #: The unit of the values, for all fields or by field.
 Unit: TypeAlias = str | Mapping[str, str] | None
 
-_MAX_MAGNITUDE_RATIO = 10
-#: If a column has more different texts, all further ones are drawn as one state, because colours would not differ.
+#: If a column has more different texts, all further ones are drawn as one state.
 _MOST_STATES = 1000
 _OTHER_STATES, _MAX_STATE_CHARACTERS = "other", 100
 #: More rings would hide the line; the rest are counted in words.
-_MOST_RINGS = 10
-#: Colours that colour-blind people can tell apart, each with a contrast above 3 on white and on #111. A search made the
-#: least difference between two colours as large as possible, both for normal and for colour-blind eyes.
-PALETTE = (
-    "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
-    "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",
-)  # fmt: skip
-#: Lengths of dashes and spaces in pixels: with more than ten lines, they tell lines of the same colour apart.
-_DASHES: tuple[tuple[int, ...], ...] = ((), (8, 4), (2, 3), (12, 3, 2, 3))
+_MOST_RINGS: int = LOOK["rings"]["most"]
 
 
 class ChartMarks(NamedTuple):
-    """The gaps and outliers to mark in a chart: frames as ``frame.dweets.gaps()`` and ``.outliers()`` return them."""
+    """What to mark: frames as ``frame.dweets.gaps()``, ``.outliers()`` and ``.shifts()`` return them."""
 
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None
+    shifts: pd.DataFrame | None = None
 
     def worst_outliers(self) -> pd.DataFrame | None:
         """Return the outliers to mark: at most ten, those with the greatest scores."""
@@ -51,11 +47,10 @@ class ChartMarks(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of a chart: the values of a field of a thing, in order of time. For texts they are indices of `states`."""
+    """The values of a field of a thing, in order of time. For texts they are indices of `states`."""
 
-    name: str
-    field: str
     thing: str
+    field: str
     kind: Kind
     unit: str
     values: pd.Series[float]
@@ -64,29 +59,86 @@ class Line(NamedTuple):
     outliers: pd.DataFrame | None
 
 
-def lines_of(
+@dataclass(frozen=True)
+class FigureData:
+    """A figure: its lines, and what is marked in them."""
+
+    lines: list[Line]
+    #: In the order of their colours; with those that an earlier drawing of the same figure had.
+    things: list[str]
+    marks: ChartMarks
+    time_name: str
+    #: The IANA name of the time zone; None if times have no zone.
+    zone: str | None
+
+    @property
+    def panels(self) -> list[list[Line]]:
+        """The lines of each field."""
+        by_field: dict[str, list[Line]] = {}
+        for line in self.lines:
+            by_field.setdefault(line.field, []).append(line)
+        return list(by_field.values())
+
+    @property
+    def drawn_things(self) -> list[str]:
+        """The things that have a line, in the order of their colours."""
+        drawn = {line.thing for line in self.lines}
+        return [thing for thing in self.things if thing in drawn]
+
+    @property
+    def has_values(self) -> bool:
+        return any(line.values.notna().any() for line in self.lines)
+
+    @property
+    def time_label(self) -> str:
+        """The name of the time axis, with its zone and a note about the marks."""
+        named = f"{self.time_name} ({self.zone or 'no time zone'})"
+        return " · ".join(filter(None, (named, self.marks.note())))
+
+    def style(self, thing: str) -> Style:
+        return style_at(self.things.index(thing) if thing else 0)  # without a name, there is only one thing
+
+    def message(self) -> dict[str, Any]:
+        """Return all but the lines, as `chart.setData` and `chart.setAxis` of chart.js take it."""
+        gaps, shifts = self.marks.gaps, self.marks.shifts
+        return {
+            "things": self.things,
+            "gaps": [] if gaps is None else _intervals(gaps),
+            "shifts": [] if shifts is None else _intervals(shifts, "field", "explained_by"),
+            "note": self.marks.note(),
+            "zone": self.zone,
+            "timeName": self.time_name,
+        }
+
+    def of_things(self, things: Sequence[str] | None) -> FigureData:
+        """Return the figure with the lines of these things only; None for all."""
+        return self if things is None else replace(self, lines=[line for line in self.lines if line.thing in things])
+
+
+def figure_data(
     frame: pd.DataFrame,
     fields: Sequence[str],
     marks: ChartMarks | None = None,
     unit: Unit = None,
     *,
     regular: bool = False,
-) -> list[Line]:
-    """Return a line for each thing and field.
+    known_things: Sequence[str] = (),
+) -> FigureData:
+    """Describe a figure with a line for each thing and field.
 
     Gaps interrupt lines; with `regular` (the frame was resampled), missing values do too. Otherwise missing values are
-    skipped, because not every dweet has every field.
+    skipped, because not every dweet has every field. `known_things` keep their colours; new ones take the next.
     """
     lines: list[Line] = []
     marks = marks or ChartMarks()
-    gaps, outliers = marks.gaps, marks.worst_outliers()
+    outliers = marks.worst_outliers()
     units = unit if isinstance(unit, Mapping) else dict.fromkeys(fields, unit or "")
     kinds = {field: kind_of(frame[field]) or "number" for field in fields}
     frame = frame.assign(**{field: values_of(frame[field], kind) for field, kind in kinds.items()})
     states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kinds[field] == "text"}
-    things = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
-    for thing, rows in things:
-        thing_gaps = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
+    by_thing = frame.groupby("thing", sort=False, observed=True) if "thing" in frame.columns else [("", frame)]
+    for thing, rows in by_thing:
+        gaps = marks.gaps if marks.gaps is None or not thing else marks.gaps[marks.gaps["thing"] == thing]
         for field in fields:
             kind, values = kinds[field], rows[field]
             if thing and values.isna().all():  # only other things have this field
@@ -94,14 +146,28 @@ def lines_of(
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
-            shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states.get(field, [])[:_MOST_STATES]]
-            shown += [_OTHER_STATES] * (len(states.get(field, ())) > _MOST_STATES)
-            drawn = _line_values(values, thing_gaps, kind, regular)
-            name = f"{thing} {field}".lstrip() if len(fields) > 1 or not thing else str(thing)
+            drawn = _line_values(values, gaps, kind, regular)
             line_unit = units.get(field, "") if kind == "number" else ""
             rings = _outliers_of(outliers, thing, field)
-            lines.append(Line(name, field, str(thing), kind, line_unit, drawn, shown, rings))
-    return lines
+            lines.append(Line(str(thing), field, kind, line_unit, drawn, _shown_states(states.get(field, [])), rings))
+    ordered = [line for field in fields for line in lines if line.field == field]
+    things = list(dict.fromkeys([*known_things, *(line.thing for line in lines if line.thing)]))
+    time_name, zone = str(frame.index.name or "time"), frame.index.tz  # type: ignore[attr-defined]
+    # A zone without a name, such as +02:00, is shown as UTC.
+    return FigureData(ordered, things, marks, time_name, zone and (getattr(zone, "key", None) or "UTC"))
+
+
+def _shown_states(states: Sequence[str]) -> list[str]:
+    shown = [str(state)[:_MAX_STATE_CHARACTERS] for state in states[:_MOST_STATES]]
+    return shown + [_OTHER_STATES] * (len(states) > _MOST_STATES)
+
+
+def _intervals(found: pd.DataFrame, *more: str) -> list[list[Any]]:
+    """Return thing, start, end and these columns of each row."""
+    things = found["thing"].tolist() if "thing" in found.columns else [""] * len(found)
+    columns = [seconds_of(found[name]).tolist() for name in ("start", "end")]
+    columns += [found[name].astype("object").where(found[name].notna(), "").tolist() for name in more]
+    return [list(row) for row in zip(things, *columns, strict=True)]
 
 
 def _outliers_of(outliers: pd.DataFrame | None, thing: object, field: str) -> pd.DataFrame | None:
@@ -121,23 +187,6 @@ def _line_values(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, 
         times = pd.DatetimeIndex(gaps["start"] + offset)
         values = pd.concat([values, pd.Series(float("nan"), index=times, dtype="float64")])
     return values[values.index.notna()].sort_index(kind="stable")
-
-
-def panels_of(lines: Sequence[Line]) -> list[list[Line]]:
-    """Group lines into panels by kind, magnitude and unit."""
-    sizes: dict[str, float] = {}
-    for line in lines:
-        finite = line.values[np.isfinite(line.values)].abs()
-        if line.kind == "number" and len(finite):
-            sizes[line.field] = max(float(finite.max()), sizes.get(line.field, 0.0))
-    positive = [size for size in sizes.values() if size > 0]
-    share_panel = not positive or max(positive) <= _MAX_MAGNITUDE_RATIO * min(positive)
-    share_panel &= len({line.unit for line in lines if line.kind == "number"}) < 2
-    panels: dict[str, list[Line]] = {}
-    for line in lines:
-        key = "number" if line.kind == "number" and share_panel else f"{line.kind} {line.field}"
-        panels.setdefault(key, []).append(line)
-    return list(panels.values())
 
 
 def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
@@ -161,37 +210,3 @@ def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:
     starts = np.arange(pieces) * length
     indices = np.sort(np.concatenate([starts + least_index, starts + greatest_index]))
     return values.iloc[indices[indices < len(values)]]
-
-
-class Style(NamedTuple):
-    """How a line is drawn."""
-
-    colour: str
-    dash: tuple[int, ...]
-
-
-def styles_of(names: Iterable[str], style_of_name: dict[str, Style]) -> dict[str, Style]:
-    """Return the styles of lines drawn together; add new ones to `style_of_name`.
-
-    A name keeps its style. A new name, or a name whose style another line has, gets the colour of its hash, or if that
-    is used more often than others, the next of the least used colours.
-    """
-    styles: dict[str, Style] = {}
-    for name in sorted(dict.fromkeys(names), key=lambda name: name not in style_of_name):
-        if name not in style_of_name or style_of_name[name] in styles.values():
-            uses = Counter(style.colour for style in styles.values())
-            fewest = min(uses[colour] for colour in PALETTE)
-            index = _name_hash(name) % len(PALETTE)
-            while uses[PALETTE[index]] > fewest:
-                index = (index + 1) % len(PALETTE)
-            style_of_name[name] = Style(PALETTE[index], _DASHES[fewest % len(_DASHES)])
-        styles[name] = style_of_name[name]
-    return styles
-
-
-def _name_hash(name: str) -> int:
-    # FNV-1a, as `colourOf` of lines.js: Python's own hash differs between processes.
-    number = 2_166_136_261
-    for byte in name.encode("utf-8", "replace"):
-        number = (number ^ byte) * 16_777_619 & 0xFFFFFFFF
-    return number

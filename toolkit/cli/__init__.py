@@ -10,16 +10,16 @@ from toolkit.cli.history import history
 from toolkit.cli.lab import lab
 from toolkit.cli.post import post
 from toolkit.cli.process import one_line_errors
-from toolkit.cli.record import record
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write
 from toolkit.errors import needs_extra
+from toolkit_gateway.cli.accept_loss import accept_loss
 from toolkit_gateway.cli.config import config
 from toolkit_gateway.cli.gateway import gateway
 from toolkit_gateway.cli.lock import lock
 from toolkit_gateway.cli.move import move
 
-COMMANDS = [config, doctor, gateway, history, lab, lock, move, post, record, tail, write]
+COMMANDS = [accept_loss, config, doctor, gateway, history, lab, lock, move, post, tail, write]
 
 
 class _ToolkitGroup(click.Group):

@@ -50,7 +50,7 @@ def write(
     page: str | None,
     background: str | None,
     url: str | None,
-    **look: Any,  # noqa: ANN401 - the other options, named like the fields of `Style`
+    **look: Any,  # noqa: ANN401 - the other options, named like the options of `Style`
 ) -> None:
     """Write TEXT in handwriting to a file.
 
@@ -71,17 +71,17 @@ def write(
             raise click.ClickException("the text on stdin is not UTF-8") from None
     from toolkit.connection import connect
     from toolkit.handwriting.client.handwriting import renderer_of
-    from toolkit.handwriting.client.style import Style
+    from toolkit.handwriting.client.style import PageStyle
 
     kind, page_size = _KIND_OF_SUFFIX[output.suffix.lower()], None if page is None else _page_size(page)
     with connect(url or local_url()) as tk:
         if page_size is not None:
             given = {name: value for name, value in look.items() if value is not None}
             letter = tk.handwriting.letter(text, hand, page=page_size, random_seed=seed, **given)
-            letter.pdf.save(output, background=background)
+            letter.save(output, background=background)
             click.echo(f"{output}: {letter!r}")
             return
-        style: Style = {**look, "height": "auto", "random_seed": seed}  # type: ignore[typeddict-item]
+        style: PageStyle = {**look, "random_seed": seed}  # type: ignore[typeddict-item]
         rendering = renderer_of(tk.handwriting).render(text, hand, kind, style)
         rendering.save(output, background=background)
     click.echo(f"{output}: {rendering!r}")

@@ -1,7 +1,7 @@
 """Thing messaging: dweets, streams, locks and alerts.
 
 Read ``wire`` first (the protocol), then one of the folders: ``client`` (Python calls), ``analysis`` (of a history) or
-``widgets``. The gateway also uses ``stream_format``, ``conditions`` and the ``content`` modules.
+``widgets``. The gateway also uses ``stream_format``, ``conditions`` and ``content``.
 
 ``import toolkit`` gives every DataFrame the accessor ``frame.dweets``, a `DweetAccessor`.
 """

@@ -12,11 +12,6 @@ from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.secret import Secret
 
 Key = str | Secret | None
-#: The answer to `toolkit record` and ``tk.dweets.record``.
-NO_RECORDER = (
-    "nothing records single things any more: start the gateway with `toolkit gateway --archive FOLDER` or "
-    "Gateway(archive=FOLDER), which archives every thing"
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +46,7 @@ def checked_date(date: TimeLike) -> str:
     try:
         return (datetime.strptime(date, "%Y-%m-%d") if isinstance(date, str) else date).date().isoformat()
     except (ValueError, NotImplementedError):  # pandas has times beyond the years 1 to 9999, but no dates
-        raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+        raise InvalidArgument(f"date must be YYYY-MM-DD, a day that exists, not {str(date)[:40]}") from None
 
 
 def checked_range(since: TimeLike | None, until: TimeLike | None) -> tuple[datetime, datetime]:

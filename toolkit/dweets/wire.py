@@ -36,8 +36,6 @@ REMOVE_ALERT = Endpoint("GET", "/remove/alert/for/{thing}", (KEY, CALLBACK))
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
 
-#: Query names that are never content when a dweet is sent by GET.
-NOT_CONTENT = frozenset({"key", "callback", "_"})
 
 HISTORY_LENGTH = 500
 MAX_DWEET_BYTES = 64 * 1024
@@ -47,7 +45,6 @@ MAX_THING_BYTES = 256
 MAX_CONDITION_CHARACTERS = 2_000
 MAX_RECIPIENTS = 20
 ALERTS_PER_DAY = 100
-MAX_CSV_COLUMNS = 200
 
 #: Our own header on every response: how many dweets of a thing the gateway keeps.
 RETENTION_HEADER = "X-Dweet-Retention"
@@ -73,7 +70,6 @@ class DeletedDweets(NamedTuple):
 
 
 DWEET_FIELDS = ("thing", "created", "content")
-ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
 
 
 class IssuedLock(NamedTuple):
@@ -85,20 +81,12 @@ class IssuedLock(NamedTuple):
 
 
 # The texts of failures. Clients compare with them, so they must not change.
-NOT_FOUND = "we couldn't find this"
 KEY_NEEDED = "this thing is locked and requires a key"
-KEY_WRONG = "the key you provided doesn't work with this thing"
-LOCK_DAMAGED = "this lock is damaged: the operator of the gateway can remove it with `toolkit lock revoke`"
-LOCK_NOT_IN_USE = "this lock is not in use"
-LOCK_OR_KEY_WRONG = "this lock doesn't exist or the key doesn't fit"
 THING_LOCKED = "this thing is already locked"
-LOCK_IN_USE = "this lock is already in use"
 THING_NOT_LOCKED = "this thing is not locked"
 ALERT_NEEDS_LOCK = "a thing must be locked before an alert can be set"
-ALERT_DAMAGED = "the record of this alert is damaged: remove the alert, or set it again"
 NOT_JSON = "the body is not valid JSON"
 WHO_UNREADABLE = "who must be a comma-separated list of e-mail addresses"
-RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
 INVALID_THING_NAME = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
 
 _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {

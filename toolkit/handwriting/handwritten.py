@@ -70,25 +70,6 @@ class Handwritten:
     milliseconds: float = field(default=0.0, compare=False)
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)  # renders it again as a PNG
 
-    @classmethod
-    def from_response(
-        cls, data: bytes, headers: Mapping[str, str], kind: FileKind, handwriting: str, milliseconds: float
-    ) -> Handwritten:
-        """Read a response. `headers` has lower-case keys; other servers may not send the headers of this toolkit."""
-        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.PAGE_SIZE_HEADER
-        seed, lines, share, size = (headers.get(name.lower(), "") for name in names)
-        width, height = (float(side) for side in (size or "nanxnan").split("x"))
-        if kind == "png" and len(data) >= 24:  # the header of a PNG file contains the size
-            width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
-        return cls(
-            data, kind, handwriting, _parse_seed(seed), width, height,
-            lines=int(lines) if lines.isdigit() else None, ink_share=float(share) if share else None,
-            overflow=headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
-            cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
-            pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
-            milliseconds=milliseconds,
-        )  # fmt: skip
-
     @property
     def digest(self) -> str:
         """The first 12 hexadecimal digits of a SHA-256 hash: of a PNG's size and pixels, of any other file's bytes."""
@@ -103,8 +84,11 @@ class Handwritten:
 
         `background` is a CSS colour such as ``"white"`` or ``"#ffe"``, behind a PNG or an SVG; a PDF takes none.
         """
-        data = self.data if background is None else add_background(self.data, self.kind, background)
-        return save_file(data, path, SUFFIXES[self.kind], f"a {self.kind}")
+        target, suffix = absolute_path(path), SUFFIXES[self.kind]
+        if target.suffix.lower() != suffix:
+            raise InvalidArgument(f"a {self.kind} is saved as *{suffix}, not {target.name}")
+        write_whole(target, self.data if background is None else _add_background(self.data, self.kind, background))
+        return target
 
     def image(self) -> Image.Image:
         """Return the rendering as a Pillow image; a PDF or an SVG is rendered again as a PNG."""
@@ -138,6 +122,25 @@ class Handwritten:
         return shown
 
 
+def rendering_of(
+    data: bytes, headers: Mapping[str, str], kind: FileKind, handwriting: str, milliseconds: float
+) -> Handwritten:
+    """Read a response. `headers` has lower-case keys; other servers may not send the headers of this toolkit."""
+    names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.PAGE_SIZE_HEADER
+    seed, lines, share, size = (headers.get(name.lower(), "") for name in names)
+    width, height = (float(side) for side in (size or "nanxnan").split("x"))
+    if kind == "png" and len(data) >= 24:  # the header of a PNG file contains the size
+        width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
+    return Handwritten(
+        data, kind, handwriting, _parse_seed(seed), width, height,
+        lines=int(lines) if lines.isdigit() else None, ink_share=float(share) if share else None,
+        overflow=headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
+        cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
+        pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
+        milliseconds=milliseconds,
+    )  # fmt: skip
+
+
 def _parse_seed(text: str) -> int | Decimal | None:
     try:
         seed = Decimal(text)
@@ -146,16 +149,8 @@ def _parse_seed(text: str) -> int | Decimal | None:
     return int(seed) if seed == seed.to_integral_value() else seed
 
 
-def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, subject: str) -> Path:
-    target = absolute_path(path)
-    if target.suffix.lower() != suffix:
-        raise InvalidArgument(f"{subject} is saved as *{suffix}, not {target.name}")
-    write_whole(target, data)
-    return target
-
-
-def background_colour(colour: str, kind: FileKind) -> tuple[int, ...]:
-    """Return red, green, blue and perhaps alpha; raise InvalidArgument for a PDF or an unknown colour."""
+def _add_background(data: bytes, kind: FileKind, colour: str) -> bytes:
+    """Return a PNG or an SVG with a background; raise InvalidArgument for a PDF or an unknown colour."""
     if kind == "pdf":
         raise InvalidArgument("a PDF has no background: it is shown and printed on paper; save a PNG or an SVG")
     try:
@@ -163,12 +158,6 @@ def background_colour(colour: str, kind: FileKind) -> tuple[int, ...]:
         bytes(fill)  # raises ValueError for rgb(300, 0, 0)
     except ValueError:
         raise InvalidArgument(f"background {colour!r} is no CSS colour, as white or #ffe") from None
-    return fill
-
-
-def add_background(data: bytes, kind: FileKind, colour: str) -> bytes:
-    """Return a PNG or an SVG with a background; raise InvalidArgument for a PDF or an unknown colour."""
-    fill = background_colour(colour, kind)
     if kind == "png":
         with Image.open(io.BytesIO(data)) as image:
             filled, dpi = _composite(image, fill), image.info.get("dpi", (72, 72))

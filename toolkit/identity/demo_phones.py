@@ -31,7 +31,10 @@ class SystemClock:
 
 
 class DemoPhones:
-    """The phones, the keys of mobile identity and the clock of a gateway that serves the demo world at a URL."""
+    """The phones, the keys of mobile identity and the clock of a gateway that serves the demo world at a URL.
+
+    A `toolkit.Gateway` of this process has the same attributes.
+    """
 
     def __init__(self) -> None:
         self.clock = SystemClock()

@@ -3,6 +3,7 @@
 The service stores the state in the record of the transaction, then of the proof, then of the authentication.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -15,11 +16,16 @@ class State(StrEnum):
     REFUSED = "refused"
     FINISHED = "finished"
     ELIGIBLE = "eligible"
-    NOT_ELIGIBLE = "not_eligible"
+    NOT_ELIGIBLE = "not eligible"
     UNLOCKED = "unlocked"
     LOCKED = "locked"
     EXPIRED = "expired"
     REVOKED = "revoked"
+
+
+def in_words(states: Iterable[State]) -> str:
+    """Return the states in which a flow can be, such as ``failed or proven``."""
+    return " or ".join(sorted(states))
 
 
 class Event(StrEnum):

@@ -11,9 +11,11 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
+from toolkit.identity.client.transaction import AuthenticatedUser
+from toolkit.identity.flow import State
 from toolkit.operator import wire
 from toolkit.public_api import PublicNames
-from toolkit.rewards.analysis.rates import SESSION_COLUMNS, decision_frame
+from toolkit.rewards.analysis.rates import SESSION_COLUMNS, decision_frame, with_device_ids
 from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
 
@@ -112,15 +114,15 @@ class OperatorClient(PublicNames):
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
-    def reset_user(self, service_alias: str) -> list[str]:
+    def reset_user(self, user: AuthenticatedUser | str) -> list[str]:
         """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
 
         Use it after a phone was stolen, or if too many wrong answers have locked the user's question.
 
         Parameters
         ----------
-        service_alias
-            The ``service_alias`` of an `AuthenticatedUser`.
+        user
+            The user from ``finish_authentication``, or the ``service_alias``, which a program may store.
 
         Returns
         -------
@@ -132,7 +134,10 @@ class OperatorClient(PublicNames):
         NotFound
             No user with this alias had a code or gave a wrong answer lately.
         """
-        done: list[str] = self._call(wire.RESET_USER, "done", list[str], alias=service_alias)
+        alias = user if isinstance(user, str) else user.service_alias
+        done: list[str] = self._call(wire.RESET_USER, "done", list[str], alias=alias)
+        if not isinstance(user, str):
+            user.flow.states = frozenset({State.REVOKED})
         return done
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
@@ -152,8 +157,15 @@ class OperatorClient(PublicNames):
         rows = [{**mail, "at": mail["at"] * 1000, "to": ", ".join(mail["to"])} for mail in mails]
         return declared_frame(rows, wire.MAIL_FIELDS)
 
-    def decisions(self) -> pd.DataFrame:
+    def decisions(self, *, devices: pd.DataFrame | pd.Series | None = None) -> pd.DataFrame:
         """Return all decisions of the reward engine (``GET /operator/rewards/decisions``).
+
+        Parameters
+        ----------
+        devices
+            Your device ids: a Series, or a frame with the column ``device``. The result gets the column
+            ``device_id``, to merge decisions with your own users; it is missing for devices that you do not name. A
+            warning says if no decision is of these devices.
 
         Returns
         -------
@@ -162,7 +174,8 @@ class OperatorClient(PublicNames):
             ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; the functions of
             `toolkit.rewards`, such as ``funnel``, take this frame.
         """
-        return decision_frame(self._call(wire.GET_DECISIONS, "decisions", _ROWS))
+        decisions = decision_frame(self._call(wire.GET_DECISIONS, "decisions", _ROWS))
+        return decisions if devices is None else with_device_ids(decisions, devices)
 
     def reward_sessions(self) -> pd.DataFrame:
         """Return all reward sessions (``GET /operator/rewards/sessions``).
@@ -208,7 +221,7 @@ class OperatorClient(PublicNames):
         Timestamp('2026-01-01 09:05:00+0000', tz='UTC')
         """
         if not 0 <= seconds < float("inf"):
-            raise InvalidArgument("seconds must be 0 or more: a clock only goes forward")
+            raise InvalidArgument(f"seconds must be 0 or more, not {seconds}: a clock only goes forward")
         return self._call_for_time(wire.ADVANCE_CLOCK, msgspec.json.encode({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------

@@ -12,16 +12,27 @@ if TYPE_CHECKING:
     from toolkit.rewards.analysis.experiments import ab
     from toolkit.rewards.analysis.explanation import explain, sentence
     from toolkit.rewards.analysis.funnels import funnel
-    from toolkit.rewards.analysis.rates import cap_report, rate_by_moment
+    from toolkit.rewards.analysis.rates import cap_report, rate_by_moment, rule_report
     from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
-__all__ = ["ab", "cap_report", "explain", "funnel", "made_up_moments", "plot", "rate_by_moment", "sentence", "simulate"]
+__all__ = [
+    "ab",
+    "cap_report",
+    "explain",
+    "funnel",
+    "made_up_moments",
+    "plot",
+    "rate_by_moment",
+    "rule_report",
+    "sentence",
+    "simulate",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("explain", "sentence"), "toolkit.rewards.analysis.explanation"),
-        **dict.fromkeys(("cap_report", "rate_by_moment"), "toolkit.rewards.analysis.rates"),
+        **dict.fromkeys(("cap_report", "rate_by_moment", "rule_report"), "toolkit.rewards.analysis.rates"),
         **dict.fromkeys(("made_up_moments", "simulate"), "toolkit.rewards.analysis.simulation"),
         "ab": "toolkit.rewards.analysis.experiments",
         "funnel": "toolkit.rewards.analysis.funnels",

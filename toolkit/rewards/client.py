@@ -32,7 +32,8 @@ from toolkit.system.nearest_name import missing_names
 
 MOMENT_COLUMNS = {
     "date": "datetime64[us, UTC]", "moment_id": "str", "device": "str", "test": "bool", "rewarded": "bool",
-    "view_id": "str", "title": "str", "message": "str", "body_url": "str", "reason": "str",
+    "view_id": "str", "title": "str", "message": "str", "body_url": "str", "reason": "str", "arm": "str",
+    "decision_id": "str",
 }  # fmt: skip
 _FRAME_HEIGHT_PX = 330
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
@@ -175,8 +176,9 @@ class RewardClient(PublicNames):
         -------
         pandas.DataFrame
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
-            if the server sends no reason). A moment without a reward is a row with ``rewarded=False``. A warning says
-            if the gateway has rules for nearly the same name, but not for `moment_id`.
+            if the server sends no reason), arm and decision_id (None unless the operator shows them to this partner:
+            ``show_arms``). A moment without a reward is a row with ``rewarded=False``. A warning says if the gateway
+            has rules for nearly the same name, but not for `moment_id`.
 
         Raises
         ------
@@ -237,11 +239,13 @@ class RewardClient(PublicNames):
     def _send_moment(self, device: str, moment_id: str, test: bool, nearest: dict[str, str]) -> dict[str, Any]:
         name = checked_moment_id(moment_id)
         response, decision = self._post({"device_id": device, "moment_id": name, "test": bool(test)})
-        number_and_reason, _, near = decision.partition(wire.NEAREST_MOMENT)
-        if near:
-            nearest[name] = unquote(near)
-        reason = number_and_reason.partition("; reason=")[2] or None
-        row = {"date": response.date, "moment_id": name, "device": device, "test": test, "reason": reason}
+        decision_id, *parts = decision.split("; ")
+        told = {key: unquote(value) for key, _, value in (part.partition("=") for part in parts)}
+        if "nearest" in told:
+            nearest[name] = told["nearest"]
+        row = {"date": response.date, "moment_id": name, "device": device, "test": test, "reason": told.get("reason")}
+        if "arm" in told:  # the operator shows arms to this partner; an empty text is a moment without arms
+            row |= {"arm": told["arm"] or None, "decision_id": decision_id}
         if response.view is None:
             return {**row, "rewarded": False}
         return {**row, "rewarded": True, "view_id": response.view.id, **asdict(response.view.modal)}

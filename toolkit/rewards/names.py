@@ -1,5 +1,6 @@
 """Names of moments and devices, and the time of a session, as requests have them."""
 
+import hashlib
 import re
 import unicodedata
 import uuid
@@ -18,6 +19,12 @@ def checked_moment_id(moment_id: object) -> str:
     if not 1 <= len(name) <= wire.MAX_MOMENT_CHARACTERS or _CONTROL_CHARACTERS.search(name):
         raise InvalidArgument(wire.BAD_MOMENT_ID)
     return name
+
+
+def device_label(device_id: str) -> str:
+    """Return the label of a device in decisions, a hash of the device id; its UUID may be in any case."""
+    normal = device_id[:-36] + device_id[-36:].lower()
+    return f"dev-{hashlib.sha256(normal.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
 def start_text(start: datetime) -> str:

@@ -23,9 +23,10 @@ SDK_VERSION = "1.0"
 MAX_BODY_BYTES = 16 * 1024
 MAX_MOMENT_CHARACTERS = 128
 DECISION_HEADER = "X-Reward-Decision"
-#: In this header, before the percent-encoded name of a moment with rules: the moment of the call, which has no rules of
-#: its own, is probably that one, misspelt.
-NEAREST_MOMENT = "; nearest="
+#: Parts of this header, each with a percent-encoded name behind it. The arm of the decision, empty for a moment without
+#: arms, where the operator shows arms to the partner. A moment with rules, of which the moment of the call, which has
+#: none, is probably the misspelt name.
+ARM, NEAREST_MOMENT = "; arm=", "; nearest="
 
 #: A company token, in front of the device ids of users who opted out of advertiser tracking.
 COMPANY_TOKEN_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"

@@ -115,6 +115,11 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         """Return the current picture as PNG."""
         raise TypeError(f"{type(self).__name__} has no picture")
 
+    def saved_html(self, picture: bytes) -> str:
+        """Return what a saved notebook shows without a kernel: the chart, if there is one, with this picture inside."""
+        chart: Any = getattr(self, "chart", None)
+        return chart.saved_html(picture, self.summary()) if hasattr(chart, "saved_html") else ""
+
     def summary(self) -> str:
         """Return one short line, without times and addresses, because notebooks save it."""
         return type(self).__name__
@@ -123,9 +128,11 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         return f"<{self.summary()}>" if hasattr(self, "status") else f"<{type(self).__name__}, not made>"
 
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
-        """Return the widget, a picture for pages that cannot run widgets, and a text for pages without pictures."""
+        """Return the widget; for pages without a kernel what `saved_html` returns, a picture and a text."""
         shown: dict[str, Any] = super()._repr_mimebundle_() or {}
-        return shown | {"image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
+        picture = self.picture()
+        html = {"text/html": text} if (text := self.saved_html(picture)) else {}
+        return shown | html | {"image/png": base64.b64encode(picture).decode("ascii"), "text/plain": repr(self)}
 
 
 def _close_parts(widget: ipywidgets.Widget) -> None:

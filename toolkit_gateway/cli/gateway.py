@@ -47,8 +47,8 @@ def _parse_locks(context: click.Context, parameter: click.Parameter, texts: tupl
     metavar="LOCK=MASTERKEY",
     multiple=True,
     callback=_parse_locks,
-    help="Issue this lock with this master key. Better in $TOOLKIT_LOCKS (several with spaces between): every user of "
-    "the machine can read the arguments of a command.",
+    help="Issue this lock with this master key of at least 16 characters. Better in $TOOLKIT_LOCKS (several with "
+    "spaces between): every user of the machine can read the arguments of a command.",
 )
 @environment_option(
     "--smtp",

@@ -26,6 +26,7 @@ def move(folder: Path, store: str) -> None:
     from tqdm import tqdm
 
     from toolkit.errors import InvalidArgument
+    from toolkit_gateway.dweets.storage import LOCKS
     from toolkit_gateway.runtime import SystemClock
     from toolkit_gateway.stores.embedded import EmbeddedStore
     from toolkit_gateway.stores.moving import Moved
@@ -36,7 +37,7 @@ def move(folder: Path, store: str) -> None:
     if not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} has no data of a gateway: give the folder of a gateway's --data")
     started = SystemClock().now()  # what expires during the move is no difference between the two
-    source, target = EmbeddedStore(folder, lambda: started), RedisStore(store, lambda: started)
+    source, target = EmbeddedStore(folder, lambda: started, LOCKS), RedisStore(store, lambda: started)
 
     async def run() -> Moved:
         await source.open()

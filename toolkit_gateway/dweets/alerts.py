@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_PER_JOB, FAULTS_TO_STOP, Verdict
-from toolkit.dweets.content import content_of
 from toolkit.errors import Conflict, NotFound, ServiceFailure, StoreUnavailable
-from toolkit_gateway.dweets import replies, storage
+from toolkit_gateway.dweets import refusals, replies, storage
 from toolkit_gateway.dweets.condition_turns import Conditions
+from toolkit_gateway.dweets.contents import content_of
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.mail import Mail, check_recipients
 from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, alert_key, thing_key
@@ -33,6 +33,7 @@ log = logging.getLogger("toolkit_gateway")
 # After this many dweets, the position of an alert is stored even if nothing else in it has changed.
 _DWEETS_PER_CHECKPOINT = 1_000
 _SECONDS_TO_RETRY = 1.0
+_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
 _REPEATED = "the condition was interrupted at the last dweet, and evaluated again with more CPU time"
 _DAMAGED = "the alert of the thing %a is damaged, set it again: %s; it sends no mail"
 
@@ -249,22 +250,22 @@ class Alerts:
         try:
             stored = await storage.read(self._records, Alert, alert_key(thing))
         except DamagedRecord:
-            raise Conflict(wire.ALERT_DAMAGED) from None
+            raise Conflict(refusals.ALERT_DAMAGED) from None
         if stored is None:
-            raise NotFound(wire.NOT_FOUND)
+            raise NotFound(refusals.NOT_FOUND)
         alert, evaluator = stored.record, self._evaluators.get(thing)
         message = alert.message
         if evaluator is not None:
             message = evaluator.fault or message or (evaluator.is_repetition and _REPEATED) or ""
         mails_today, _ = await _mails_on(replies.created_text(self._now())[:10], self._records, alert)
         status = message, alert.since, alert.is_open, mails_today, wire.ALERTS_PER_DAY
-        return {"status": dict(zip(wire.ALERT_STATUS_FIELDS, status, strict=True)), **alert.response()}
+        return {"status": dict(zip(_STATUS_FIELDS, status, strict=True)), **alert.response()}
 
     @storage.retry_while_changed
     async def remove(self, thing: str, key: str | None) -> dict[str, str]:
         lock = await self._locks.lock_of(thing, key)
         if await self._records.get(storage.SPACE, alert_key(thing)) is None:
-            raise NotFound(wire.NOT_FOUND)
+            raise NotFound(refusals.NOT_FOUND)
         await storage.compare_and_set(self._records, {thing_key(thing): lock.version}, {alert_key(thing): None})
         return {"thing": thing}
 

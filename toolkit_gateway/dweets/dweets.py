@@ -13,7 +13,7 @@ from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest, RateLimited
 from toolkit.secret import Secret
 from toolkit.settings import Table
-from toolkit_gateway.dweets import replies
+from toolkit_gateway.dweets import refusals, replies
 from toolkit_gateway.dweets.alerts import Alerts
 from toolkit_gateway.dweets.email_queue import EmailQueue
 from toolkit_gateway.dweets.live_streams import LiveStreams
@@ -124,7 +124,7 @@ class DweetService:
             try:
                 self._rate_limit.take(thing, len(contents))
             except LimitReached:
-                raise RateLimited(wire.RATE_EXCEEDED) from None
+                raise RateLimited(refusals.RATE_EXCEEDED) from None
         tick, fresh_id, new_entries = self._runtime.clock.tick, self._runtime.fresh_id, []
         for content in contents:
             at = tick()

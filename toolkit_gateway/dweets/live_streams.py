@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Protocol
 
-from toolkit.dweets import wire
 from toolkit.errors import NotFound
+from toolkit_gateway.dweets import refusals
 from toolkit_gateway.dweets.locks import Locks
 from toolkit_gateway.dweets.replies import Encoder
 from toolkit_gateway.dweets.things import Things, journal_of
@@ -119,7 +119,7 @@ class LiveStreams:
                 for entry in batch:
                     if entry.id == since:
                         return entry.sequence
-        raise NotFound(wire.NOT_FOUND)
+        raise NotFound(refusals.NOT_FOUND)
 
     async def _last_sequence_until(self, thing: str, at: int) -> int:
         """Return the number of the last dweet before the first one that is later than `at` (milliseconds)."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
 from toolkit.secret import Secret
-from toolkit_gateway.dweets import storage
+from toolkit_gateway.dweets import refusals, storage
 from toolkit_gateway.dweets.lock_records import LockRecord, LockTable, hash_of_key
 from toolkit_gateway.dweets.storage import DamagedRecord, RecordChanged, alert_key, lock_key, thing_key
 from toolkit_gateway.stores import Records
@@ -34,7 +34,7 @@ class KeyMatch(Enum):
     FITS = "the key is the master key of the thing's lock"
 
 
-_LOCK_OR_KEY_WRONG = KeyRejected, wire.LOCK_OR_KEY_WRONG
+_LOCK_OR_KEY_WRONG = KeyRejected, refusals.LOCK_OR_KEY_WRONG
 _THING_LOCKED = ThingAlreadyLocked, wire.THING_LOCKED
 _THING_NOT_LOCKED = ThingNotLocked, wire.THING_NOT_LOCKED
 #: (state of the thing, request, fit of the key) -> the refusal, or None if the request changes the state. Other
@@ -42,7 +42,7 @@ _THING_NOT_LOCKED = ThingNotLocked, wire.THING_NOT_LOCKED
 REFUSALS: dict[tuple[str, str, KeyMatch], tuple[type[ServiceError], str] | None] = {
     ("unlocked", "lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
     ("unlocked", "lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
-    ("unlocked", "lock", KeyMatch.IN_USE): (Conflict, wire.LOCK_IN_USE),
+    ("unlocked", "lock", KeyMatch.IN_USE): (Conflict, refusals.LOCK_IN_USE),
     ("unlocked", "lock", KeyMatch.FREE): None,
     ("locked", "lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
     ("locked", "lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
@@ -51,11 +51,11 @@ REFUSALS: dict[tuple[str, str, KeyMatch], tuple[type[ServiceError], str] | None]
     ("unlocked", "unlock", KeyMatch.NO_KEY): _THING_NOT_LOCKED,
     ("unlocked", "unlock", KeyMatch.WRONG): _THING_NOT_LOCKED,
     ("locked", "unlock", KeyMatch.NO_KEY): (KeyRejected, wire.KEY_NEEDED),
-    ("locked", "unlock", KeyMatch.WRONG): (KeyRejected, wire.KEY_WRONG),
+    ("locked", "unlock", KeyMatch.WRONG): (KeyRejected, refusals.KEY_WRONG),
     ("locked", "unlock", KeyMatch.FITS): None,
     ("unlocked", "remove lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
     ("unlocked", "remove lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
-    ("unlocked", "remove lock", KeyMatch.FREE): (NotFound, wire.LOCK_NOT_IN_USE),
+    ("unlocked", "remove lock", KeyMatch.FREE): (NotFound, refusals.LOCK_NOT_IN_USE),
     ("locked", "remove lock", KeyMatch.NO_KEY): _LOCK_OR_KEY_WRONG,
     ("locked", "remove lock", KeyMatch.WRONG): _LOCK_OR_KEY_WRONG,
     ("locked", "remove lock", KeyMatch.FITS): None,
@@ -85,15 +85,20 @@ class Locks:
     def is_locked(self, thing: str) -> bool:
         return thing in self._table.locked
 
+    def lock_of_thing(self, thing: str) -> str | None:
+        """Return the name of the lock on a thing; None if the thing is not locked, or its lock is damaged."""
+        record = self._table.lock_on(thing)
+        return None if record is None else record.lock
+
     def check_master(self, thing: str, key: str | None) -> None:
         if wire.checked_thing(thing) in self._table.locked and not self._lock_on(thing).is_master(_required_key(key)):
-            raise KeyRejected(wire.KEY_WRONG)
+            raise KeyRejected(refusals.KEY_WRONG)
 
     def check_reader(self, thing: str, key: str | None) -> None:
         if wire.checked_thing(thing) in self._table.locked:
             record, given = self._lock_on(thing), _required_key(key)
             if not (record.is_reader(given) or record.is_master(given)):
-                raise KeyRejected(wire.KEY_WRONG)
+                raise KeyRejected(refusals.KEY_WRONG)
 
     async def issue(self) -> wire.IssuedLock:
         lock, master, read = f"lock-{secrets.token_hex(6)}", secrets.token_urlsafe(24), secrets.token_urlsafe(24)
@@ -144,13 +149,13 @@ class Locks:
         if stored is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         if not stored.record.is_master(_required_key(key)):
-            raise KeyRejected(wire.KEY_WRONG)
+            raise KeyRejected(refusals.KEY_WRONG)
         return stored
 
     def _lock_on(self, thing: str) -> LockRecord:
         record = self._table.lock_on(thing)
         if record is None:
-            raise KeyRejected(wire.LOCK_DAMAGED)
+            raise KeyRejected(refusals.LOCK_DAMAGED)
         return record
 
     async def _read_thing(self, thing: str) -> storage.Versioned[LockRecord] | None:
@@ -166,7 +171,7 @@ class Locks:
         try:
             return await storage.read(self._records, LockRecord, key)
         except DamagedRecord:
-            raise KeyRejected(wire.LOCK_DAMAGED) from None
+            raise KeyRejected(refusals.LOCK_DAMAGED) from None
 
     async def _create(self, lock: str, master_key: str, read_key: str) -> None:
         """Add a lock, or raise RecordChanged if its name exists."""

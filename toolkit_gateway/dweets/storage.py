@@ -23,6 +23,8 @@ Changes = dict[str, bytes | None]
 #: Locks, locked things, alerts and their mails share a space, so that one call can change several of them.
 SPACE = "locked-things"
 lock_key, thing_key, alert_key, mail_key = "lock:{}".format, "thing:{}".format, "alert:{}".format, "mail:{}".format
+#: The space of the locks, and the first characters of their keys.
+LOCKS = SPACE, lock_key("")
 encode_record = msgspec.json.encode
 # Maximum number of attempts to change a record that other callers change at the same time.
 _ATTEMPTS = 20

@@ -12,7 +12,8 @@ from toolkit_gateway.dweets import replies
 from toolkit_gateway.dweets.things import Things, journal_of
 from toolkit_gateway.stores import NUMBERS_PER_EPOCH
 
-_TOO_MANY_COLUMNS = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
+MAX_CSV_COLUMNS = 200
+_TOO_MANY_COLUMNS = f"a CSV has at most {MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
 _NESTED_TOO_DEEPLY = "a dweet is nested too deeply for CSV: ask for json"
 # A spreadsheet treats a text that starts with one of these as a formula, unless an apostrophe precedes it.
 _FORMULA_STARTS = tuple("=+-@\t\r")
@@ -86,7 +87,7 @@ async def _csv_names(stored: StoredRange) -> list[str]:
         async for dweets in stored.batches(newest_first=False):
             for dweet in dweets:
                 names.update(dict.fromkeys(_fields(dweet)[1]))
-                if len(names) > wire.MAX_CSV_COLUMNS:
+                if len(names) > MAX_CSV_COLUMNS:
                     raise MalformedRequest(_TOO_MANY_COLUMNS)
     except RecursionError:
         raise MalformedRequest(_NESTED_TOO_DEEPLY) from None

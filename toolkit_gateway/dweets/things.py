@@ -18,11 +18,11 @@ from toolkit_gateway.stores import Entry, Journals
 # How many bytes a thing, a dweet and a bytes object take in CPython besides their text; a test measures them.
 _THING_OVERHEAD, _DWEET_OVERHEAD, _BYTES_OVERHEAD = 1_500, 50, 40
 #: Above this size the cache drops the least recently used things.
-CACHE_BYTES = 128 * 1024 * 1024
+CACHE_BYTES = 64 * 1024 * 1024
 # The most reads of several dweets at the same time: each of them may hold some megabytes.
-_READS_AT_ONCE = 4
+READS_AT_ONCE = 4
 # The first batch of a read has at most 2 dweets, and each later one at most twice the one before, up to this number.
-_DWEETS_PER_BATCH = 128
+DWEETS_PER_BATCH = 128
 #: A batch has at most this many bytes, unless its only dweet is larger.
 BATCH_BYTES = 256 * 1024
 
@@ -98,7 +98,7 @@ class Things:
 
     def __init__(self, journals: Journals, cache_bytes: int = CACHE_BYTES) -> None:
         self.journals = journals
-        self._read_slots = asyncio.Semaphore(_READS_AT_ONCE)  # held during each read of more than one dweet
+        self._read_slots = asyncio.Semaphore(READS_AT_ONCE)  # held during each read of more than one dweet
         self._max_cache_bytes = cache_bytes
         self._cache: OrderedDict[str, CachedThing] = OrderedDict()  # the most recently used one at the end
         self._loads: dict[tuple[str, int], asyncio.Task[CachedThing]] = {}
@@ -135,7 +135,7 @@ class Things:
             batch = first_entries(entries)
             is_end = len(batch) == len(entries) < count
             if batch:
-                position, count = batch[-1].sequence, min(2 * len(batch), _DWEETS_PER_BATCH)
+                position, count = batch[-1].sequence, min(2 * len(batch), DWEETS_PER_BATCH)
                 del entries  # hold only one batch while the caller works
                 yield batch
 

@@ -71,6 +71,11 @@ class HandwritingService:
         self._rate_limit = RateLimit(settings.burst, settings.calls_a_second, time.monotonic)
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether callers need one of the configured keys."""
+        return self._secrets is not None
+
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
         """Return the caller, or raise KeyRejected; a key in the query takes precedence over HTTP Basic."""
         if query.get("apikey"):

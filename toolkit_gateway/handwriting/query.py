@@ -18,7 +18,7 @@ _DIRECTIONS = ("asc", "desc")
 _SWITCH_VALUES = ("true", "false")
 _MAX_LINE_SPACING = 5.0
 _MAX_VARIANCE = 1.0
-_MAX_QUERY_BYTES = 256 * 1024
+MAX_QUERY_BYTES = 256 * 1024
 
 #: Accepted colours. ``strict`` (HTTP Basic): CMYK for a PDF, else RGB, as in 2016. ``open`` (apikey): always both.
 Dialect = Literal["open", "strict"]
@@ -39,7 +39,7 @@ class ListingQuery(NamedTuple):
 
 def check_query(query_string: bytes) -> None:
     """Raise MalformedRequest if the percent-encoding is broken or the query is longer than any valid query."""
-    if _BROKEN_PERCENT.search(query_string) or len(query_string) > _MAX_QUERY_BYTES:
+    if _BROKEN_PERCENT.search(query_string) or len(query_string) > MAX_QUERY_BYTES:
         raise MalformedRequest(refusals.QUERY_MALFORMED)
 
 

@@ -1,19 +1,13 @@
-"""Who may call: the host names that a gateway answers to, the address of a caller behind proxies, and wrong keys."""
+"""Who may call: the host names that a gateway answers to, and the address of a caller behind proxies."""
 
-import logging
 import re
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from toolkit.endpoint import is_loopback, parsed_address
 from toolkit.errors import InvalidArgument
 from toolkit_gateway.http.exchange import HOST, Request
-from toolkit_gateway.rate_limit import LimitReached, RateLimit
-
-log = logging.getLogger("toolkit_gateway")
 
 _PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?|\[?[0-9A-Fa-f:.]{2,45}\]?")
@@ -23,10 +17,6 @@ _HOP = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+))(?::[0-9]{1,5}
 _MAX_HOPS = 32
 # So many spellings of the Host header (case, ports) are remembered as accepted.
 _MAX_SPELLINGS = 1_000
-#: So many wrong keys are answered without delay, by address and by target: at once, and then per second.
-WRONG_KEYS_AT_ONCE = 60
-WRONG_KEYS_PER_SECOND = 1.0
-_SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 class Hosts:
@@ -87,36 +77,6 @@ class Proxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
 
-class WrongKeys:
-    """Counts wrong keys by address, and by target (what they were tried on: a thing, a lock, a service).
-
-    A right key is never delayed, however many wrong ones came before: otherwise anybody could lock its owner out.
-    """
-
-    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._by_address = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_PER_SECOND, seconds)
-        self._by_target = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_PER_SECOND, seconds)
-        self._warnings = RateLimit(1, 1 / _SECONDS_BETWEEN_WARNINGS, seconds)
-        self._refused = 0
-
-    def is_too_many(self, address: str, target: str) -> bool:
-        """Count and log a wrong key, and return whether it is above the limit."""
-        source = _source(address)
-        log.info("wrong key for %s from %s", target, address)
-        try:
-            self._by_address.take(source)
-            self._by_target.take(target)
-        except LimitReached:
-            self._refused += 1
-            with suppress(LimitReached):
-                self._warnings.take(source)
-                log.warning(
-                    "too many wrong keys: the last for %s from %s, %d refused in all", target, address, self._refused
-                )
-            return True
-        return False
-
-
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise InvalidArgument(f"{name!r} is not a host name: give a name or an address, without scheme, port or path")
@@ -147,9 +107,3 @@ def _forwarded_address(element: str) -> str:
         return ""
     hops = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
     return hops[0] if len(hops) == 1 else ""
-
-
-def _source(address: str) -> str:
-    """Return the address, of IPv6 only the first four groups: one subscriber has a whole /64."""
-    parsed = parsed_address(address)
-    return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address

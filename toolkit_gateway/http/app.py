@@ -1,11 +1,12 @@
 """Find the handler of each request, and turn each error into a response."""
 
-import asyncio
 import errno
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Iterator, Sequence
 from time import monotonic, perf_counter
+from typing import Any
 
 from toolkit.endpoint import decode_once
 from toolkit.errors import (
@@ -17,8 +18,20 @@ from toolkit.errors import (
     ServiceFailure,
     StoreUnavailable,
 )
-from toolkit_gateway.http.access import Hosts, Proxies, WrongKeys
-from toolkit_gateway.http.exchange import Header, Request, Response, Route, Routes, header_lines
+from toolkit_gateway.http.access import Hosts, Proxies
+from toolkit_gateway.http.exchange import (
+    Answer,
+    Handler,
+    Header,
+    KeyAttempt,
+    Request,
+    Response,
+    Route,
+    Routes,
+    header_lines,
+)
+from toolkit_gateway.http.key_attempts import KeyAttempts
+from toolkit_gateway.http.limits import LIMITS
 
 log = logging.getLogger("toolkit_gateway")
 
@@ -30,6 +43,7 @@ _UNCERTAIN = "the gateway lost its store during this request: check whether it w
 _SECONDS_BETWEEN_LINES = 60.0
 # The log shows so many bytes of a path; a caller may send 256 KiB.
 _MAX_SHOWN_BYTES = 1_000
+_KEY_IN_PATH = re.compile(rb"((?:key|vfp)(?:=|%3d)).*", re.IGNORECASE | re.DOTALL)
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-headers", b"content-type, accept"),
     (b"access-control-max-age", b"86400"),
@@ -44,12 +58,11 @@ class Application:
         services: Sequence[Routes],
         hosts: Hosts | None = None,
         proxies: Proxies | None = None,
-        wrong_key_delay: float = 0.0,
+        keys: KeyAttempts | None = None,
     ) -> None:
         self._hosts = hosts
         self._proxies = proxies
-        self._wrong_keys = WrongKeys()
-        self._wrong_key_delay = wrong_key_delay
+        self._keys = keys
         self._next_line, self._unlogged = 0.0, 0
         self._fallback = services[0]
         self._by_segment = {segment: routes for routes in services for segment in routes.first_segments}
@@ -58,6 +71,7 @@ class Application:
         # If only the last segment is a value, as in the hot paths, one lookup without a pattern finds the route.
         self._by_method: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
         for routes, route in [(service, route) for service in services for route in service.table]:
+            route = route._replace(handler=self._limiting_keys(routes, route.handler))
             text, _, names = route.endpoint.template.partition("/{")
             prefix, name = text.encode("ascii"), names.removesuffix("}")
             self._by_prefix[prefix].append((routes, route))
@@ -92,6 +106,14 @@ class Application:
             self._proxies.resolve(request)
         return max_body
 
+    def max_head(self, method: str, path: bytes) -> int:
+        """Return how many bytes the head of a request may have, of whose path perhaps only the first part has come."""
+        segments = path.split(b"/", self._longest_prefix)
+        prefixes = [b"/".join(segments[:count]) for count in range(1, len(segments) + 1)]
+        routes = [route for prefix in prefixes for _, route in self._by_prefix.get(prefix, ())]
+        is_long = any(route.has_long_query and method in route.methods for route in routes)
+        return LIMITS.long_head_bytes if is_long else LIMITS.head_bytes
+
     def _find_route(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
         for routes, route, values in self._routes_of_path(request.raw_path):
             if request.method in route.methods and (request.wants_page or not route.for_browsers):
@@ -107,14 +129,36 @@ class Application:
                 if values is not None:
                     yield routes, route, values
 
-    def respond_to_error(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
-        """Return the response to an error of a handler; after too many wrong keys, an awaitable that delays it."""
-        if isinstance(error, KeyRejected):
-            assert request.routes is not None, "only a handler raises KeyRejected"
-            target = request.routes.wrong_key_target(error, request)
-            if target is not None and self._wrong_keys.is_too_many(request.client, target):
-                return asyncio.sleep(self._wrong_key_delay, self.error_response(request, request.routes.too_many_keys))
-        return self.error_response(request, error)
+    def _limiting_keys(self, routes: Routes, handler: Handler) -> Handler:
+        """Return the handler for requests whose keys may be guesses."""
+        if (keys := self._keys) is None:
+            return handler
+
+        def handle(request: Request) -> Answer | Awaitable[Any]:
+            attempt = routes.key_attempt(request)
+            if attempt is None or keys.is_known(request.client, attempt):
+                return handler(request)
+            return try_key(request, attempt)
+
+        async def try_key(request: Request, attempt: KeyAttempt) -> Any:  # noqa: ANN401
+            if not keys.take(request.client):
+                with request.share.answering_late():
+                    if not await keys.wait(request.client):
+                        return self.error_response(request, routes.too_many_keys)
+            is_right = None
+            try:
+                answer = handler(request)
+                if isinstance(answer, Awaitable):
+                    answer = await answer
+                is_right = True
+                return answer
+            except KeyRejected as error:
+                is_right = False if routes.is_wrong_key(error) else None
+                raise
+            finally:
+                keys.settle(request.client, attempt, is_right=is_right)
+
+        return handle
 
     def error_response(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""
@@ -164,4 +208,5 @@ def log_response(request: Request, status: int) -> None:
 
 
 def shown_path(request: Request) -> str:
-    return request.raw_path[:_MAX_SHOWN_BYTES].decode("ascii", "replace")
+    """Return the path as a log shows it; a query that was escaped by mistake may hold a key there."""
+    return _KEY_IN_PATH.sub(rb"\1***", request.raw_path[:_MAX_SHOWN_BYTES]).decode("ascii", "replace")

@@ -1,14 +1,18 @@
-"""All open connections of a server: their clock, the memory that they may use together, and how they end."""
+"""All open connections of a server: their clock, their accounts, and how they end."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from typing import Any
 
+from toolkit_gateway.http.account import Accounts
 from toolkit_gateway.http.exchange import Routes
-from toolkit_gateway.http.limits import LIMITS, NEVER, OpenConnection
+from toolkit_gateway.http.limits import LIMITS, OpenConnection
+from toolkit_gateway.memory import give_back
 
 _TICK_SECONDS = 0.25
+# Free memory is given back to the system every 20 s.
+_TICKS_PER_TRIM = 80
 
 
 class Connections:
@@ -19,6 +23,7 @@ class Connections:
     ) -> None:
         self.log_unavailable = log_unavailable
         self._service_headers = service_headers
+        self.accounts = Accounts()
         self.active: dict[OpenConnection, None] = {}  # the oldest first
         #: Connections whose callers do not read; the one that has waited longest comes first.
         self.slow: dict[OpenConnection, None] = {}
@@ -32,8 +37,10 @@ class Connections:
 
     async def run_clock(self) -> None:
         while True:
-            self._tick()
-            await asyncio.sleep(_TICK_SECONDS)
+            for _ in range(_TICKS_PER_TRIM):
+                self._tick()
+                await asyncio.sleep(_TICK_SECONDS)
+            await asyncio.to_thread(give_back)
 
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
@@ -43,15 +50,6 @@ class Connections:
         for connection in tuple(self.active):
             connection.check_deadlines(now)
         self.limit_unread()
-        self._limit_bodies()
-
-    def _limit_bodies(self) -> None:
-        sizes = {connection: size for connection in self.active if (size := connection.body_bytes)}
-        surplus = sum(sizes.values()) - LIMITS.body_bytes
-        for connection in sorted(sizes, key=lambda candidate: candidate.body_deadline) if surplus > 0 else ():
-            if surplus > 0 and connection.body_deadline < NEVER:
-                surplus -= sizes[connection]
-                connection.abort()
 
     def limit_unread(self) -> None:
         """Disconnect the slowest readers while callers have too much left to read."""

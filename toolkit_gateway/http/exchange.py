@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, ServiceError
+from toolkit_gateway.http.account import Share
 from toolkit_gateway.http.limits import StreamWriter
 
 Header = tuple[bytes, bytes]
@@ -25,6 +26,8 @@ HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[
 _CLOSE = b"connection: close\r\n"
 # Only so many characters of the header Accept are read.
 _ACCEPT_CHARACTERS = 4_000
+# How many bytes a request, a header and a field of the query take in CPython besides their text; a test measures them.
+_REQUEST_OVERHEAD, HEADER_OVERHEAD, _FIELD_OVERHEAD = 600, 150, 180
 
 
 @dataclass(slots=True, eq=False)
@@ -39,10 +42,14 @@ class Request:
     #: The address of the caller; `Proxies.resolve` replaces that of a trusted proxy.
     client: str = ""
     body: bytes = b""
+    #: The size of its head, or of the slices of input that it came in.
+    head_bytes: int = 0
     is_http_1_1: bool = True
     #: When its head was complete (`time.perf_counter`), if responses are logged.
     started: float = 0.0
     _pairs: list[tuple[str, str]] | None = None
+    #: What its connection holds. What makes a handler wait on purpose is ``with request.share.answering_late():``.
+    share: Share = field(init=False)
     handler: Handler = field(init=False)
     route: Route | None = field(init=False, default=None)
     routes: Routes | None = field(init=False)
@@ -52,6 +59,12 @@ class Request:
     @property
     def is_cancellable(self) -> bool:
         return self.route is not None and self.route.cancellable
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes of memory the request takes."""
+        size = _REQUEST_OVERHEAD + self.head_bytes + HEADER_OVERHEAD * len(self.fields) + len(self.body)
+        return size if self._pairs is None else size + len(self.query_string) + _FIELD_OVERHEAD * len(self._pairs)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -160,11 +173,20 @@ class Route(NamedTuple):
     cancellable: bool = False
     #: Whether it is a page: for callers who do not ask for HTML its path is unknown.
     for_browsers: bool = False
+    #: Whether its query may be long, as that of a rendering or of a GET that posts.
+    has_long_query: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
         method = self.endpoint.method
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
+
+
+class KeyAttempt(NamedTuple):
+    """The key of a request, and what it is tried on, as a log may show it: a lock, or a service."""
+
+    target: str
+    key: str
 
 
 class Routes(Protocol):
@@ -183,6 +205,10 @@ class Routes(Protocol):
     def error_response(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        """Return what a wrong key was tried on, as a log may show it; None if the error is not counted."""
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        """Return the key that the handler of this request will look at; None if it has no key, or needs none."""
         return None
+
+    def is_wrong_key(self, error: KeyRejected) -> bool:
+        """Whether this error of a request with a key says that the key is wrong."""
+        return True

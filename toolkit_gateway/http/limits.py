@@ -5,32 +5,48 @@ other: `HttpProtocol` and `HttpStream` implement them.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 #: A deadline that is not set.
 NEVER = float("inf")
+
+
+class Bound(NamedTuple):
+    """How much callers may hold: all of them in total, and those of one address."""
+
+    in_total: int
+    of_one: int
 
 
 @dataclass
 class Limits:
     """Sizes in bytes, times in seconds; a test sets some of them."""
 
-    #: Size of the head of a request; as much again for what is neither head nor body (trailers, chunk extensions).
-    head_bytes: int = 256 * 1024
+    #: Open connections. 2,000 listeners and 500 callers of this machine are one address.
+    connections: Bound = Bound(10_000, 8_000)
+    #: Memory of all requests that arrive, wait or are answered, heads and bodies; a batch of dweets has up to 8 MiB.
+    request_bytes: Bound = Bound(128 * 1024 * 1024, 96 * 1024 * 1024)
+    #: Answers that are late on purpose, after too many wrong keys.
+    late_answers: Bound = Bound(1_000, 100)
+    #: How long the connections of one address work before others have their turn.
+    turn_seconds: float = 0.01
+    #: Size of a head or trailers or chunk extensions; on routes with long queries, the text to write or a post by GET.
+    head_bytes: int = 32 * 1024
+    long_head_bytes: int = 256 * 1024
     #: Number of headers of a request, and of fields in its query.
     headers: int = 100
     query_fields: int = 10_000
     #: Size of a body where none is expected, and of the input after a refusal; both are read and dropped.
     dropped_bytes: int = 512 * 1024 * 1024
-    #: Number of requests of a connection that wait for the one before them, and size of their bodies.
+    #: Number of requests of a connection that wait for the one before them, and their size; then no more is read.
     waiting: int = 16
     waiting_bytes: int = 256 * 1024
+    #: Size of input that is not parsed yet; then no more is read.
+    unparsed_bytes: int = 64 * 1024
     #: Size of what a listener has not read yet; above it the listener is disconnected, and resumes with ``since``.
     stream_bytes: int = 4 * 1024 * 1024
     #: Size of all responses that their callers have not read yet; above it the slowest callers are disconnected.
     unread_bytes: int = 256 * 1024 * 1024
-    #: Size of all request bodies in memory; above it, the connections with the slowest ones are closed.
-    body_bytes: int = 256 * 1024 * 1024
     #: How long the head of a request may take to arrive, and then its body.
     request_seconds: float = 30.0
     #: How long a connection stays open between two requests.
@@ -65,22 +81,17 @@ class StreamWriter(Protocol):
 
 
 class OpenConnection(Protocol):
-    """A connection, as `Connections` sees it."""
+    """A connection, as `Connections` and `Accounts` see it."""
 
     #: The large body of the response that the caller is reading.
     unread_body: bytes
 
     @property
-    def body_bytes(self) -> int:
-        """Size of the request bodies in memory: the arriving one, the waiting ones and the one being answered."""
-
-    @property
-    def body_deadline(self) -> float:
-        """By when the arriving body must be complete."""
-
-    @property
     def buffered_bytes(self) -> int:
         """Size of what is not sent yet; 0 if that is `unread_body`."""
+
+    def take_turn(self) -> bool:
+        """Do some of what there is to do, and return whether more is left."""
 
     def check_deadlines(self, now: float) -> None:
         """End whatever has taken too long."""
@@ -89,4 +100,4 @@ class OpenConnection(Protocol):
         """Accept no more requests, and close once those that came are answered."""
 
     def abort(self) -> None:
-        """Close at once, and drop what is not sent."""
+        """Close at once, and drop what is not sent and what is not answered."""

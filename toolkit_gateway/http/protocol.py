@@ -14,16 +14,19 @@ A connection is in one of these states, which follow from the attributes of `Htt
   and dropped, because closing now could destroy the response before the caller has read it (RFC 9112, 9.6).
 - closing: everything is answered; what is not sent yet must be read before `_write_deadline`.
 
-Input is parsed in slices. While too many requests wait, or in the state unread, the rest stays unparsed and no more is
-read from the socket: TCP then stops a caller who sends without end, and the gateway needs no more memory for it.
+Input is parsed in slices, one a turn (`Accounts.run`), so that no caller keeps the event loop from the others. While
+too many requests wait, or in the state unread, the rest stays unparsed. While much is unparsed, no more is read from
+the socket: TCP then stops a caller who sends without end. All that is held counts in the account of the caller.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import takewhile
+from time import perf_counter
 from typing import Any
 
+from toolkit_gateway.http.account import REQUEST_BYTES
 from toolkit_gateway.http.app import Application, log_response
 from toolkit_gateway.http.connections import Connections
 from toolkit_gateway.http.exchange import Answer, Request, Response, Stream
@@ -40,9 +43,12 @@ class HttpProtocol(asyncio.Protocol):
     def __init__(self, application: Application, connections: Connections) -> None:
         self._application = application
         self._connections = connections
-        # Input that is not parsed yet, and whether reading the socket is paused because of it.
-        self._slices: deque[bytes] = deque()
+        # Input that is not parsed yet, how much of its first piece is parsed, the size of all pieces, whether reading
+        # the socket is paused because of them, and whether the caller sends nothing after them.
+        self._pieces: deque[bytes] = deque()
+        self._parsed_bytes = self._unparsed_bytes = 0
         self._is_paused = False
+        self._is_all_received = False
         # The request that is being answered, and the task of its handler if it has one.
         self._current: Request | None = None
         self._task: asyncio.Future[Any] | None = None
@@ -57,7 +63,8 @@ class HttpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self._reader = RequestReader(self._application, self._connections, peer[0] if peer else "")
+        self._share = self._connections.accounts.open(self, peer[0] if peer else "")
+        self._reader = RequestReader(self._application, self._connections, self._share)
         self._waiting = self._reader.complete
         self._connections.active[self] = None
         if self._connections.is_stopping:  # accepted before the server closed its socket
@@ -69,15 +76,27 @@ class HttpProtocol(asyncio.Protocol):
         # A handler that may not be cancelled goes on without its connection: a post is committed nevertheless.
         self._cancel_handlers()
         self._drop_input()
+        if self._share.is_late and self._task is not None:
+            self._task.cancel()
+        if self._current is None:
+            self._connections.accounts.close(self._share)
+        else:  # it counts until it is answered
+            self._share.hold(REQUEST_BYTES, self._current.size)
         if self._stream is not None:
             self._stream.on_lost()
 
     def eof_received(self) -> bool:
+        self._is_all_received = True
+        if self._pieces:
+            return True
+        self._end_input()
+        # True keeps the connection open for responses; a listener's stream has no end, so for it EOF means leaving.
+        return self._stream is None and not self._is_idle
+
+    def _end_input(self) -> None:
         # The caller has left, or has closed only its half of the connection and still reads responses.
         self._reader.is_over = True
         self._cancel_handlers()
-        # True keeps the connection open for responses; a listener's stream has no end, so for it EOF means leaving.
-        return self._stream is None and not self._is_idle
 
     def pause_writing(self) -> None:
         # The buffer of the transport is full: the caller reads more slowly than we write.
@@ -99,7 +118,7 @@ class HttpProtocol(asyncio.Protocol):
         elif not self._transport.is_closing():  # a connection that is closing keeps its deadline
             self._write_deadline = NEVER
             self._idle_deadline = self._connections.idle_deadline
-            self._parse_and_answer()
+            self._connections.accounts.run(self._share)
 
     def data_received(self, data: bytes) -> None:
         if self._reader.is_over:
@@ -108,33 +127,80 @@ class HttpProtocol(asyncio.Protocol):
             if self._drop_bytes < 0 and self._stream is None and self._is_idle:
                 self._close_when_sent()
             return
-        if len(data) <= _SLICE_BYTES:
-            self._slices.append(data)
+        account = self._share.account
+        is_alone = self._current is None and not self._pieces and not self._reader.has_begun
+        if is_alone and len(data) <= _SLICE_BYTES and account is not None and not account.is_busy:
+            # Most input is one small request: it is answered in the turn of this call, and counts as its connection.
+            began = perf_counter()
+            self._reader.parse(data)
+            self._answer_waiting()
+            account.spent += perf_counter() - began
+            if not self._waiting and not self._reader.is_over and not self._reader.awaits_continue:
+                return
         else:
-            self._slices.extend([data[at : at + _SLICE_BYTES] for at in range(0, len(data), _SLICE_BYTES)])
-        self._parse_and_answer()
+            self._pieces.append(data)
+            self._unparsed_bytes += len(data)
+        self._connections.accounts.run(self._share)
+        if self._pieces:
+            self._after_work()
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def _parse_and_answer(self) -> None:
-        """Answer waiting requests, and parse the rest of the input, until one of them must wait."""
-        reader, waiting, slices = self._reader, self._waiting, self._slices
-        while True:
-            while waiting and self._current is None and self._write_deadline == NEVER:
-                request = waiting.popleft()
-                self._answer(request, request.handler, request)
-            if not slices or reader.is_over:
-                break
-            is_full = self._write_deadline != NEVER or (len(waiting) > 0 and self._too_many_wait())
-            if is_full != self._is_paused:
-                self._pause_reading(is_full)
-            if is_full:  # the end of the current handler, or `resume_writing`, calls this method again
-                return
-            reader.parse(slices.popleft())
+    def take_turn(self) -> bool:
+        """Answer requests that wait, or parse a slice and answer what it completes; return whether more is left."""
+        reader, waiting, pieces = self._reader, self._waiting, self._pieces
+        if waiting:
+            self._answer_waiting()
+        if pieces and not reader.is_over and not self._is_full:
+            reader.parse(self._next_slice())
+            if waiting:
+                self._answer_waiting()
         # Only in its turn: the responses to the requests before it come first.
         if reader.awaits_continue and self._is_idle and not reader.is_over:
             reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if reader.is_over:  # what comes after the last request does not matter
+            self._drop_pieces()
+        elif self._is_all_received and not pieces:
+            self._end_input()
+            if self._is_idle:
+                self._close_when_sent()
+        self._after_work()
+        return len(pieces) > 0 and not self._is_full  # if it is full, the end of the handler or of `unread` continues
+
+    def _next_slice(self) -> bytes:
+        piece, start = self._pieces[0], self._parsed_bytes
+        self._parsed_bytes += _SLICE_BYTES
+        if self._parsed_bytes >= len(piece):
+            del self._pieces[0]
+            self._unparsed_bytes -= len(piece)
+            self._parsed_bytes = 0
+        return piece[start : start + _SLICE_BYTES]
+
+    def _answer_waiting(self) -> None:
+        waiting = self._waiting
+        while waiting and self._current is None and self._write_deadline == NEVER:
+            request = waiting.popleft()
+            if len(request.query_string) > _SLICE_BYTES:
+                request.pairs  # noqa: B018 - in this turn, since the time of a handler's task is not shared
+            self._answer(request, request.handler, request)
+
+    def _after_work(self) -> None:
+        """Count what the connection holds now, and stop or go on reading from its socket."""
+        is_paused, held = False, 0
+        if self._pieces:
+            is_paused = self._is_full or self._unparsed_bytes > LIMITS.unparsed_bytes
+            held = self._unparsed_bytes
+        if is_paused != self._is_paused:
+            self._pause_reading(is_paused)
+        if self._reader.has_begun:
+            held += self._reader.unfinished_bytes
+        if self._current is not None:
+            held += self._current.size
+        if self._waiting:
+            held += sum([request.size for request in self._waiting])
+        if held != self._share.held[REQUEST_BYTES]:
+            self._share.hold(REQUEST_BYTES, held)
 
     def _pause_reading(self, is_paused: bool) -> None:
         self._is_paused = is_paused
@@ -145,9 +211,13 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    def _too_many_wait(self) -> bool:
-        bodies = sum([len(request.body) for request in self._waiting])
-        return len(self._waiting) >= LIMITS.waiting or bodies > LIMITS.waiting_bytes
+    @property
+    def _is_full(self) -> bool:
+        """Whether the rest of the input must wait."""
+        waiting = self._waiting
+        if self._write_deadline != NEVER or not waiting:
+            return self._write_deadline != NEVER
+        return len(waiting) >= LIMITS.waiting or sum([request.size for request in waiting]) > LIMITS.waiting_bytes
 
     @property
     def _is_idle(self) -> bool:
@@ -166,9 +236,12 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting.extend(remaining)
 
     def _drop_input(self) -> None:
-        self._reader.is_over = True
-        self._waiting.clear()
-        self._slices.clear()
+        self._reader.drop()
+        self._drop_pieces()
+
+    def _drop_pieces(self) -> None:
+        self._pieces.clear()
+        self._parsed_bytes = self._unparsed_bytes = 0
 
     # -- responses and the end of the connection ------------------------------------------------------------
 
@@ -177,28 +250,36 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = make(argument)
         except Exception as error:  # a bug of the gateway is answered with 500
-            answer = self._application.respond_to_error(request, error)
+            answer = self._application.error_response(request, error)
         self._send(request, answer)
 
     def _on_done(self, done: asyncio.Future[Any]) -> None:
         """Send the result of a handler that had to wait, and go on with the next request."""
-        request, self._current = self._current, None
+        # A task that failed or was cancelled refers to the frames of its handler, and so to the request.
+        request, self._current, self._task = self._current, None, None
         assert request is not None
         if done.cancelled():  # by `_cancel_handlers` or a server that stops: nobody waits for the response
             self._transport.abort()
+            self._connections.accounts.close(self._share)
             return
         # result() would raise it here, and the traceback would refer to this frame: a cycle that keeps the request's
         # body in memory until the garbage collector runs.
         if error := done.exception():
             if not isinstance(error, Exception):
                 raise error
-            self._send(request, self._application.respond_to_error(request, error))
+            self._send(request, self._application.error_response(request, error))
         elif isinstance(result := done.result(), (Response, Stream)):
             self._send(request, result)
         else:
             assert request.route is not None, "only a handler of a route returns an awaitable"
             self._answer(request, request.route.respond, result)
-        self._parse_and_answer()
+        if self not in self._connections.active:  # the connection ended before
+            if self._current is None:
+                self._connections.accounts.close(self._share)
+        elif self._pieces or self._waiting or self._reader.awaits_continue:
+            self._connections.accounts.run(self._share)
+        elif self._share.held[REQUEST_BYTES]:
+            self._after_work()
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
         """Send a response, at once or when it is done."""
@@ -234,6 +315,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
         self._drop_input()
+        self._is_paused = False
         self._transport.resume_reading()  # to notice when the caller leaves
         # HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
@@ -268,20 +350,12 @@ class HttpProtocol(asyncio.Protocol):
             self._close_when_sent()
 
     @property
-    def body_bytes(self) -> int:
-        current = 0 if self._current is None else len(self._current.body)
-        return len(self._reader.body) + current + sum([len(request.body) for request in self._waiting])
-
-    @property
-    def body_deadline(self) -> float:
-        return self._reader.deadline if self._reader.body else NEVER
-
-    @property
     def buffered_bytes(self) -> int:
         return 0 if self.unread_body else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         self._transport.abort()
+        self._drop_input()
 
     def check_deadlines(self, now: float) -> None:
         if self._stream is not None:
@@ -289,9 +363,9 @@ class HttpProtocol(asyncio.Protocol):
         elif self._write_deadline <= now:
             self._transport.abort()
         elif self._reader.is_receiving:
-            # Slices that are not parsed yet may hold the rest of the request: then the gateway is late, not the caller.
-            if self._reader.deadline <= now and not self._slices:
+            # What is not parsed yet may hold the rest of the request: then the gateway is late, not the caller.
+            if self._reader.deadline <= now and not self._pieces:
                 self._reader.refuse_late()
-                self._parse_and_answer()
+                self._connections.accounts.run(self._share)
         elif self._idle_deadline <= now and self._current is None and self._write_deadline == NEVER:
             self._close_when_sent()

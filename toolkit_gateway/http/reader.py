@@ -19,9 +19,10 @@ from collections import deque
 import httptools
 
 from toolkit.errors import MalformedRequest
+from toolkit_gateway.http.account import Share
 from toolkit_gateway.http.app import Application
 from toolkit_gateway.http.connections import Connections
-from toolkit_gateway.http.exchange import Header, Request, Response
+from toolkit_gateway.http.exchange import HEADER_OVERHEAD, Header, Request, Response
 from toolkit_gateway.http.limits import LIMITS, NEVER
 
 _ONE_HOST = "a request of HTTP/1.1 names its host once"
@@ -41,23 +42,26 @@ _OTHER_METHODS = {
 class RequestReader:
     """Reads the requests of one connection."""
 
-    def __init__(self, application: Application, connections: Connections, client: str) -> None:
+    def __init__(self, application: Application, connections: Connections, share: Share) -> None:
         self._application = application
         self._connections = connections
-        self._client = client
+        self._share = share
+        self._peer = share.address
         self._parser = self._new_parser()
         self._slice = b""  # what the parser reads now
         #: Requests that wait for their responses.
         self.complete: deque[Request] = deque()
         #: Whether the last request of the connection is complete, or no more are accepted; further input is dropped.
         self.is_over = False
+        #: Whether the slices so far end inside a request.
+        self.has_begun = False
         #: By when a request that has begun must be complete.
         self.deadline = NEVER
         #: Whether the caller waits for "100 Continue".
         self.awaits_continue = False
         #: Whether the last request was refused for its body, which the caller may still send.
         self.has_refused_body = False
-        self._target = b""
+        self._target: bytes | bytearray = b""
         self._fields: dict[bytes, bytes] = {}
         self._repeated: list[Header] = []  # headers whose name came before
         self._request: Request | None = None  # once its head is complete
@@ -66,6 +70,7 @@ class RequestReader:
         self.body = bytearray()
         self._body_bytes = self._max_body = 0
         self._overhead_bytes = 0  # of the current request: all bytes that are not in its body
+        self._max_head = LIMITS.head_bytes
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
@@ -77,7 +82,8 @@ class RequestReader:
         before, rest, self._slice = self._body_bytes, None, data
         try:
             self._parser.feed_data(data)
-            if self._target or self._request is not None:
+            self.has_begun = bool(self._target) or self._request is not None
+            if self.has_begun:
                 # A slice with some of the body may also have chunk sizes, which are not worth counting.
                 self._check_unfinished(0 if self._body_bytes > before else len(data))
         except httptools.HttpParserUpgrade as upgrade:
@@ -91,7 +97,23 @@ class RequestReader:
     @property
     def is_receiving(self) -> bool:
         """Whether a request has begun that is not complete."""
-        return not self.is_over and (bool(self._target) or self._request is not None)
+        return self.has_begun and not self.is_over
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Return about how many bytes of memory the request takes that has begun and is not complete."""
+        request = self._request
+        head = self._overhead_bytes + HEADER_OVERHEAD * len(self._fields) if request is None else request.size
+        return head + len(self.body) if self.is_receiving else 0
+
+    def drop(self) -> None:
+        """Accept no more input, and forget the requests that are not answered."""
+        self.is_over = True
+        self.complete.clear()
+        self._slice = b""
+        self.has_begun = False
+        self._target, self._fields, self._repeated, self._request = b"", {}, [], None
+        self.body = bytearray()
 
     def refuse_late(self) -> None:
         self._refuse(MalformedRequest(f"the request did not arrive within {LIMITS.request_seconds:g} s", status=408))
@@ -116,9 +138,17 @@ class RequestReader:
         if self.deadline == NEVER:
             self.deadline = self._connections.now + LIMITS.request_seconds
         self._overhead_bytes += overhead
-        if self._overhead_bytes > LIMITS.head_bytes:
+        if self._overhead_bytes > self._max_head and self._overhead_bytes > self._find_max_head():
             raise MalformedRequest("the head of the request is too large", status=431)
         self._check_headers()
+
+    def _find_max_head(self) -> int:
+        if self._request is not None:
+            method, path = self._request.method, self._request.raw_path
+        else:
+            method, path = self._parser.get_method().decode(), _split_target(bytes(self._target))[0]
+        self._max_head = self._application.max_head(method, path)
+        return self._max_head
 
     def _check_headers(self) -> None:
         """Limit the number of headers, and refuse a second Host: a proxy in front may have checked the other one."""
@@ -133,7 +163,7 @@ class RequestReader:
         # Without this header the parser takes the same head for an ordinary request (RFC 9110, 7.8, allows that).
         headers = [header for header in (*self._fields.items(), *self._repeated) if header[0] != b"upgrade"]
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._target, version, lines)
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, bytes(self._target), version, lines)
         self._target, self._fields, self._repeated = b"", {}, []
         self._parser = self._new_parser()
         self.parse(head + rest)
@@ -141,7 +171,9 @@ class RequestReader:
     # -- called by the parser -----------------------------------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
-        self._target += url  # a long target comes in pieces
+        if self._target and isinstance(self._target, bytes):
+            self._target = bytearray(self._target)  # a long target comes in many pieces
+        self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name, fields = name.lower(), self._fields
@@ -168,15 +200,19 @@ class RequestReader:
             self._join_forwarding()
         if is_http_1_1 and b"host" not in fields:
             raise MalformedRequest(_ONE_HOST)
-        target = self._target
+        target = self._target if isinstance(self._target, bytes) else bytes(self._target)
         path, query = (target, b"") if target == b"*" and method == "OPTIONS" else _split_target(target)
         if query.count(b"&") >= LIMITS.query_fields:
             raise MalformedRequest(f"a query has at most {LIMITS.query_fields:,} fields", status=431)
         self._target, self._fields = b"", {}  # the request has them; later headers are trailers
-        request = self._request = Request(method, path, query, fields, self._client)
+        request = self._request = Request(method, path, query, fields, self._peer)
+        request.share = self._share
+        request.head_bytes = self._overhead_bytes + len(self._slice)
         if not is_kept:
             self._is_last, request.is_http_1_1 = True, is_http_1_1
         self._max_body = self._application.find_handler(request, is_url=target[0] != _SLASH)
+        if request.client != self._share.address:
+            self._connections.accounts.move(self._share, request.client)
         if b"content-length" in fields or b"transfer-encoding" in fields:
             self._expect_body(request)
 
@@ -184,7 +220,7 @@ class RequestReader:
         """Refuse RTSP and ICE; a request line that comes in two slices is not seen, and read as HTTP."""
         data = self._slice
         others = [name for name in _OTHER_PROTOCOLS if name in data]
-        lines = [b"%b %b%b" % (method.encode(), self._target, name) for name in others]
+        lines = [b"%b %b%b" % (method.encode(), bytes(self._target), name) for name in others]
         if method in _OTHER_METHODS or any(data.startswith(line) or b"\n" + line in data for line in lines):
             raise MalformedRequest("this is not a request of HTTP")
 
@@ -227,7 +263,7 @@ class RequestReader:
         if self._fields or self._repeated:  # trailers are ignored
             self._fields, self._repeated = {}, []
         self._request = None
-        self._overhead_bytes = 0
+        self._overhead_bytes, self._max_head = 0, LIMITS.head_bytes
         self.awaits_continue = False  # a body without bytes needs no leave
         self.deadline = NEVER
         self.is_over = self._is_last

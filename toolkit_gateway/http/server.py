@@ -3,6 +3,8 @@
 import asyncio
 import atexit
 import logging
+import os
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -15,8 +17,13 @@ from toolkit_gateway.http.protocol import HttpProtocol
 
 try:
     from uvloop import new_event_loop
+
+    # uvloop accepts one connection for each listening socket in a round of the loop, so with one socket, a crowd of new
+    # connections would keep others out for seconds.
+    _MORE_LISTENING_SOCKETS = 15
 except ImportError:  # Windows: the standard loop works too, more slowly
     new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
+    _MORE_LISTENING_SOCKETS = 0
 
 log = logging.getLogger("toolkit_gateway")
 
@@ -100,17 +107,20 @@ class ServerThread:
         self._loop = asyncio.get_running_loop()
         async with self._opened() as application:
             connections = Connections(application.common_headers, application.log_unavailable)
+            make_protocol = partial(HttpProtocol, application, connections)
             try:
-                server = await self._loop.create_server(
-                    partial(HttpProtocol, application, connections), self._host, self.port, backlog=_BACKLOG
-                )
+                servers = [await self._loop.create_server(make_protocol, self._host, self.port, backlog=_BACKLOG)]
             except OSError:
                 why = "it is in use, not permitted, or not this machine's address; take another, or 0 for a free one"
                 raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None
-            self.port = server.sockets[0].getsockname()[1]
+            self.port = servers[0].sockets[0].getsockname()[1]
+            for descriptor in [listening.fileno() for listening in servers[0].sockets] * _MORE_LISTENING_SOCKETS:
+                listening = socket.socket(fileno=os.dup(descriptor))
+                servers.append(await self._loop.create_server(make_protocol, sock=listening, backlog=_BACKLOG))
             clock = asyncio.ensure_future(connections.run_clock())
             self._is_ready.set()
             await self._stop_asked.wait()
-            server.close()
+            for server in servers:
+                server.close()
             await connections.finish()
             clock.cancel()

@@ -45,6 +45,8 @@ class Batch:
         self._store = store
         self._session_ms = session_ms
         self.totals = Totals()
+        #: The devices whose state or session cannot be read: their requests fail alone.
+        self.damaged: set[str] = set()
         self.devices: dict[str, DeviceState] = {}
         self.views: list[View] = []
         self.sessions: dict[str, Session | None] = {}
@@ -57,9 +59,13 @@ class Batch:
             self._store.ephemeral.get_many(_SESSIONS_SPACE, devices),
         )
         self.totals = _decoded(self._state_read[_TOTALS_KEY], Totals)
-        self.devices = {device: _decoded(self._state_read[device], DeviceState) for device in devices}
         for device, data in self._sessions_read.items():
-            self.sessions[device] = None if data is None else msgspec.json.decode(data, type=Session)
+            try:
+                self.sessions[device] = None if data is None else msgspec.json.decode(data, type=Session)
+                self.devices[device] = _decoded(self._state_read[device], DeviceState)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                self.sessions.pop(device, None)
+                self.damaged.add(device)
 
     def live_session(self, device: str, at: int) -> Session | None:
         session = self.sessions[device]

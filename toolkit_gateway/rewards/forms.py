@@ -118,10 +118,5 @@ def checked_device_id(device_id: object, company_token: str) -> str:
     return f"{company_token}-{parts['uuid'].lower()}"
 
 
-def device_label(device_id: str) -> str:
-    """Return the label of a device in decisions, a hash of the device id."""
-    return f"dev-{hashlib.sha256(device_id.encode('utf-8')).hexdigest()[:10]}"
-
-
 def app_label(app_key: str) -> str:
     return hashlib.sha256(app_key.encode("utf-8")).hexdigest()[:8]

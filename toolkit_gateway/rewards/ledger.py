@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
+from toolkit.errors import StoreUnavailable
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, record_of
@@ -31,6 +32,8 @@ from toolkit_gateway.stores.group_commit import GroupCommit, Request
 _MAX_BATCH_REQUESTS = 256
 # Of eight busy gateways on one store, one has to decide a batch this often once in a million batches.
 _MAX_ATTEMPTS = 100
+
+_DAMAGED = "what the store has of the reward device {!a} cannot be read: restore it from a backup"
 
 Record = dict[str, Any]
 
@@ -78,10 +81,10 @@ class Ledger:
 
         return self._requests.add_to_next_batch(LedgerRequest(_device_key(app, device), apply)).future
 
-    def decide(self, moment: Moment, base_url: str) -> asyncio.Future[RewardResponse]:
-        """Decide a moment; the future is done when the decision is durable."""
+    def decide(self, moment: Moment, base_url: str, *, show_arm: bool = False) -> asyncio.Future[RewardResponse]:
+        """Decide a moment; the future is done when the decision is durable. `show_arm` adds the arm to the response."""
         device = _device_key(moment.app, moment.device)
-        request = LedgerRequest(device, lambda batch: self._decide(batch, device, moment, base_url))
+        request = LedgerRequest(device, lambda batch: self._decide(batch, device, moment, base_url, show_arm))
         return self._requests.add_to_next_batch(request).future
 
     async def decisions(self) -> list[Record]:
@@ -102,15 +105,19 @@ class Ledger:
         for _ in range(_MAX_ATTEMPTS):
             batch = Batch(self._store, self._session_ms)
             await batch.read(devices)
-            for request in requests:
+            sound = [request for request in requests if request.device not in batch.damaged]
+            for request in sound:
                 request.result = request.apply(batch)
-            if await batch.commit():
+            if not sound or await batch.commit():
                 for request in requests:
-                    request.settle()
+                    if request.device in batch.damaged:
+                        request.fail(StoreUnavailable(_DAMAGED.format(request.device)))
+                    else:
+                        request.settle()
                 return
         raise refusal("too_busy", seconds=1)
 
-    def _decide(self, batch: Batch, device: str, moment: Moment, base_url: str) -> RewardResponse:
+    def _decide(self, batch: Batch, device: str, moment: Moment, base_url: str, show_arm: bool) -> RewardResponse:
         session, at = batch.live_session(device, moment.at), moment.at
         if session is not None:
             moment = replace(moment, session_age_s=session.age_s(at))
@@ -128,6 +135,8 @@ class Ledger:
         record |= {"trace": decision.trace, "view_id": view and view.id}
         batch.append(DECISIONS_JOURNAL, at, decision_id, record)
         header = f"{decision_id}; reason={decision.reason}"
+        if show_arm:
+            header += f"{wire.ARM}{quote(decision.arm or '', safe='')}"
         if near := self._nearest_moment(moment.moment_id):
             header += f"{wire.NEAREST_MOMENT}{quote(near)}"
         return RewardResponse(_response_body(at, view, base_url), header)

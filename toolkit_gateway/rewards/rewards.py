@@ -8,9 +8,10 @@ import msgspec
 
 from toolkit.rewards import wire
 from toolkit.rewards.engine import Moment
+from toolkit.rewards.names import device_label
 from toolkit.secret import Secret
 from toolkit_gateway.rate_limit import LimitReached, RateLimit
-from toolkit_gateway.rewards.forms import app_label, checked_device_id, device_label, read_form
+from toolkit_gateway.rewards.forms import app_label, checked_device_id, read_form
 from toolkit_gateway.rewards.ledger import Ledger, Record, RewardResponse
 from toolkit_gateway.rewards.refusals import refusal
 from toolkit_gateway.rewards.settings import Partner, RewardSettings
@@ -58,7 +59,8 @@ class RewardService:
                 raise refusal("too_many_requests", seconds=seconds) from None
         app, device, at = app_label(form.app_key), device_label(device), self._runtime.clock.tick()
         if form.start is None:
-            return await self._ledger.decide(Moment(app, device, form.moment_id, at, form.test), request.base_url)
+            moment = Moment(app, device, form.moment_id, at, form.test)
+            return await self._ledger.decide(moment, request.base_url, show_arm=partner.show_arms)
         await self._ledger.start_session(app, device, at, test=form.test)
         return RewardResponse(msgspec.json.encode({"date": form.start}), None)
 

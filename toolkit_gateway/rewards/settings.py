@@ -18,6 +18,8 @@ class Partner(Table, frozen=True):
     gatewaykey: Secret
     company_token: Annotated[str, Meta(pattern=rf"^{wire.COMPANY_TOKEN_PATTERN}\Z")]
     apps: frozenset[Secret] = frozenset()
+    #: Send the arm of each decision to the partner, for experiments whose outcome only the partner knows.
+    show_arms: bool = False
 
 
 class RewardSettings(Table, frozen=True):

@@ -7,14 +7,26 @@ from dataclasses import replace
 from typing import Any
 
 from toolkit.dweets import wire
-from toolkit.dweets.content import checked_batch, checked_content, content_names, content_of_form, content_of_pairs
+from toolkit.dweets.content import checked_content
 from toolkit.endpoint import Endpoint
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit_gateway.dweets import replies
+from toolkit_gateway.dweets import refusals, replies
+from toolkit_gateway.dweets.contents import checked_batch, content_names, content_of_form, content_of_pairs
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.dweets.stored_days import StoredRange, csv_pieces, json_pieces
 from toolkit_gateway.dweets.things import BATCH_BYTES, CachedThing
-from toolkit_gateway.http.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream
+from toolkit_gateway.http.exchange import (
+    JSON,
+    Answer,
+    Handler,
+    Header,
+    KeyAttempt,
+    Request,
+    Response,
+    Route,
+    Routes,
+    Stream,
+)
 from toolkit_gateway.http.limits import StreamWriter
 from toolkit_gateway.stores import Entry
 
@@ -29,7 +41,7 @@ _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 class DweetRoutes(Routes):
     first_segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
-    too_many_keys = RateLimited(wire.RATE_EXCEEDED)
+    too_many_keys = RateLimited(refusals.RATE_EXCEEDED)
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:
         self._service = service
@@ -43,18 +55,20 @@ class DweetRoutes(Routes):
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES, respond=_posted),
             Route(wire.POST_QUIETLY, self._post, _POST_BYTES, respond=_posted_quietly),
-            Route(wire.POST_QUIETLY_BY_GET, self._post, safe=False, respond=_posted_quietly),
+            Route(wire.POST_QUIETLY_BY_GET, self._post, safe=False, respond=_posted_quietly, has_long_query=True),
             Route(wire.LISTEN, self._listen),
             self._reading(wire.GET_LATEST, 1, _latest_of),
             self._reading(wire.GET_HISTORY, wire.HISTORY_LENGTH, CachedThing.history),
-            _jsonp(Route(wire.POST_DWEET_BY_GET, self._post, safe=False, respond=_posted)),
-            _jsonp(Route(wire.POST_UNNAMED_BY_GET, self._post_unnamed, safe=False, respond=_posted)),
+            _jsonp(Route(wire.POST_DWEET_BY_GET, self._post, safe=False, respond=_posted, has_long_query=True)),
+            _jsonp(
+                Route(wire.POST_UNNAMED_BY_GET, self._post_unnamed, safe=False, respond=_posted, has_long_query=True)
+            ),
             _jsonp(Route(wire.GET_STORED, self._stored)),
             _jsonp(Route(wire.GET_STATS, self._stats)),
             _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
             _operation(wire.UNLOCK, "unlocking", "thing", service.locks.unlock),
             _operation(wire.REMOVE_LOCK, "removing", "lock", service.locks.remove),
-            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set, headers=mail),
+            _operation(wire.SET_ALERT, "alerting", "alert", service.alerts.set, headers=mail, has_long_query=True),
             _operation(wire.GET_ALERT, "getting", "alert", service.alerts.get, safe=True, headers=mail),
             _operation(wire.REMOVE_ALERT, "removing", "alert", service.alerts.remove),
         ]
@@ -70,12 +84,19 @@ class DweetRoutes(Routes):
         # A script element can only load a script, so a failure is one too.
         return _as_script(callback, response) if request.method == "GET" and replies.is_callback(callback) else response
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        query = request.query if request.query_string else {}
+        if not (key := query.get("key")):
             return None
-        kind, name = next(iter(request.values.items()), ("thing", ""))
-        # The log and the limits keep the name, and no lock has a longer one.
-        return f"the {kind} {name[: wire.MAX_THING_BYTES]!a}"
+        assert request.route is not None, "only a route calls this"
+        lock = query.get("lock") if request.route.endpoint is wire.SET_LOCK else request.values.get("lock")
+        # The thing tells nothing: a guesser may try the same lock on any thing.
+        lock = lock or self._service.locks.lock_of_thing(request.values.get("thing", ""))
+        # The log keeps the name, and no lock has a longer one.
+        return KeyAttempt(f"the lock {lock[: wire.MAX_THING_BYTES]!a}", key) if lock else None
+
+    def is_wrong_key(self, error: KeyRejected) -> bool:
+        return error.message in (refusals.KEY_WRONG, refusals.LOCK_OR_KEY_WRONG)
 
     # -- posting ------------------------------------------------------------------------------------------
 
@@ -104,7 +125,7 @@ class DweetRoutes(Routes):
         def respond(thing: CachedThing) -> Response:
             body = body_of(thing)
             if body is None:
-                raise NotFound(wire.NOT_FOUND)
+                raise NotFound(refusals.NOT_FOUND)
             return Response(200, body)
 
         return _jsonp(Route(endpoint, read_or_load, respond=respond))
@@ -157,6 +178,7 @@ def _operation(
     *,
     safe: bool = False,
     headers: tuple[Header, ...] = (),
+    has_long_query: bool = False,
 ) -> Route:
     """Return a route that calls `work` with the values of the path and the key, and responds with its result."""
 
@@ -164,7 +186,11 @@ def _operation(
         response = _succeeded(by, the, await work(**request.values, key=request.query.get("key")))
         return replace(response, headers=headers)
 
-    return _jsonp(Route(endpoint, answer, safe=safe))
+    return _jsonp(Route(endpoint, answer, safe=safe, has_long_query=has_long_query))
+
+
+def _posting_by_get(endpoint: Endpoint, post: Handler) -> Route:
+    return _jsonp(Route(endpoint, post, safe=False, respond=_posted, has_long_query=True))
 
 
 def _content(request: Request) -> bytes:

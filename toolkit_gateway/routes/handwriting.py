@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolkit.errors import InvalidParameters, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
+from toolkit.errors import InvalidParameters, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import FileKind
 from toolkit_gateway.handwriting import refusals
 from toolkit_gateway.handwriting.handwriting import Caller, HandwritingService, etag_of
 from toolkit_gateway.handwriting.query import check_query, parse_listing_query
-from toolkit_gateway.http.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
+from toolkit_gateway.http.exchange import Handler, Header, KeyAttempt, Request, Response, Route, Routes, retry_after
 from toolkit_gateway.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
@@ -35,7 +35,10 @@ class HandwritingRoutes(Routes):
         self.table = [
             Route(wire.GET_LISTING, self._for_callers(self._listing)),
             Route(wire.GET_HANDWRITING, self._for_callers(self._handwriting)),
-            *(Route(endpoint, self._for_callers(render), cancellable=True) for endpoint, render in renderers.items()),
+            *(
+                Route(endpoint, self._for_callers(render), cancellable=True, has_long_query=True)
+                for endpoint, render in renderers.items()
+            ),
             Route(wire.POST_LETTER, self._for_callers(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
         ]
 
@@ -46,9 +49,9 @@ class HandwritingRoutes(Routes):
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, refusals.error_body(error), _JSON, (_NO_STORE, *headers))
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
-        return "handwriting" if is_given else None
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        key = request.query.get("apikey") or request.header(b"authorization")
+        return KeyAttempt("handwriting", key) if key and self._service.has_keys else None
 
     def _for_callers(self, handler: _CallerHandler) -> Handler:
         """Check the key and the rate limit before `handler`; every response to a valid key has the rate headers."""

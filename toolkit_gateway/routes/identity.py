@@ -9,7 +9,7 @@ from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.responses import Opened
 from toolkit_gateway.http.access import Hosts, is_from_this_machine
-from toolkit_gateway.http.exchange import Handler, Header, Request, Response, Route, Routes, retry_after
+from toolkit_gateway.http.exchange import Handler, Header, KeyAttempt, Request, Response, Route, Routes, retry_after
 from toolkit_gateway.identity import replies
 from toolkit_gateway.identity.callers import echoable_request_id, parse_body
 from toolkit_gateway.identity.carrier import PhoneRequest, normal_ip_address
@@ -48,8 +48,15 @@ class IdentityRoutes(Routes):
             status, replies.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
         )
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        return "mobile identity" if error.code == _CLIENT_NOT_ENABLED else None
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        try:
+            client_id = parse_body(request.body).get("ApiClientId") if request.body else None
+        except ServiceError:  # the handler refuses it, too
+            return None
+        return KeyAttempt("mobile identity", client_id) if client_id and isinstance(client_id, str) else None
+
+    def is_wrong_key(self, error: KeyRejected) -> bool:
+        return error.code == _CLIENT_NOT_ENABLED
 
     def _handler_of(self, operation: wire.Operation) -> Handler:
         async def answer_operation(request: Request) -> Response:

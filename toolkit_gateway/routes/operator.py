@@ -15,7 +15,7 @@ from toolkit.operator import wire
 from toolkit.secret import Secret
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.http.access import Hosts, is_from_this_machine
-from toolkit_gateway.http.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
+from toolkit_gateway.http.exchange import JSON, Header, KeyAttempt, Request, Response, Route, Routes, retry_after
 from toolkit_gateway.runtime import Clock, SteppedClock
 
 # Limit for the body of a request; only `wire.ADVANCE_CLOCK` needs a body, ``{"seconds": NUMBER}``.
@@ -79,8 +79,9 @@ class OperatorRoutes(Routes):
         headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, _failed(error), JSON, headers)
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        return "the operator API" if error.status == 401 else None
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        key = request.header(b"authorization")
+        return KeyAttempt("the operator API", key) if key else None
 
     def _route(self, endpoint: Endpoint, work: _Work, name: str = "") -> Route:
         """Return the route whose response is the object that `work` gives, or an object with it under `name`."""

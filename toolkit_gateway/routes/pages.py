@@ -17,9 +17,9 @@ import orjson
 
 from toolkit.charts.assets import chart_module, chart_styles
 from toolkit.dweets import wire
-from toolkit.dweets.content import content_of
 from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, ServiceError
+from toolkit_gateway.dweets.contents import content_of
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.http.exchange import Header, Request, Response, Route, Routes
 

@@ -1,8 +1,8 @@
 """Routes of mobile rewards; see `toolkit_gateway.http.exchange.Routes`."""
 
-from toolkit.errors import KeyRejected, ServiceError
+from toolkit.errors import ServiceError
 from toolkit.rewards import wire
-from toolkit_gateway.http.exchange import JSON, Header, Request, Response, Route, Routes, retry_after
+from toolkit_gateway.http.exchange import JSON, Header, KeyAttempt, Request, Response, Route, Routes, retry_after
 from toolkit_gateway.rewards import refusals, reward_page
 from toolkit_gateway.rewards.rewards import RewardRequest, RewardService
 
@@ -36,8 +36,9 @@ class RewardRoutes(Routes):
             return Response(error.status, refusals.error_body(error), JSON, (_ANY_ORIGIN,))
         return Response(error.status, refusals.error_body(error), JSON, retry_after(error))
 
-    def wrong_key_target(self, error: KeyRejected, request: Request) -> str | None:
-        return "mobile rewards" if error.code in ("bad_gatewaykey", "unknown_app") else None
+    def key_attempt(self, request: Request) -> KeyAttempt | None:
+        key = request.query.get(wire.GATEWAYKEY)
+        return KeyAttempt("mobile rewards", key) if key else None
 
     async def _moment(self, request: Request) -> Response:
         _check_media_types(request)

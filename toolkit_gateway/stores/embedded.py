@@ -14,7 +14,9 @@ from pathlib import Path
 
 from rocksdict import WriteBatch
 
+from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import CompareAndSet, Journals, NewEntry, Records
+from toolkit_gateway.stores.embedded_checkpoint import Checkpoint, CheckpointWriter, read_checkpoint
 from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
 from toolkit_gateway.stores.embedded_database import Change, Database
 from toolkit_gateway.stores.embedded_journals import EmbeddedJournals
@@ -26,20 +28,30 @@ class EmbeddedStore:
     """Keep everything in a folder, which is made if missing.
 
     None means a temporary folder: writes to it are not synced, and it is removed when the store closes. `now` is the
-    gateway's clock in milliseconds since 1970; it decides what has expired.
+    gateway's clock in milliseconds since 1970; it decides what has expired. `locks` are the space and the first
+    characters of the keys of records whose loss would make private things public: a checkpoint has their number.
     """
 
-    def __init__(self, folder: Path | None, now: Callable[[], int]) -> None:
+    def __init__(self, folder: Path | None, now: Callable[[], int], locks: tuple[str, str] | None = None) -> None:
         self._folder = folder
         self._now = now
+        self._locks = locks
 
     def __repr__(self) -> str:
         return str(self._folder) if self._folder is not None else "memory"
 
-    async def open(self) -> None:
-        """Open the database; raise StoreUnavailable if the folder is in use, damaged, or cannot be written."""
+    async def open(self, *, accepts_loss: bool = False) -> None:
+        """Open the database; raise StoreUnavailable if the folder is in use, damaged, or cannot be written.
+
+        It is also raised if the folder has lost changes since its last checkpoint, unless that is accepted.
+        """
         async with AsyncExitStack() as opened:
-            folder = self._folder
+            folder, self._lock_keys = self._folder, set[str]()
+            #: What was missing when the store was opened, if that was accepted.
+            self.loss = ""
+            checkpoint = Checkpoint(0, 0) if folder is None else read_checkpoint(folder)
+            if folder is not None and not Database.is_in(folder):  # before an empty one is made
+                self._check_loss(folder, checkpoint, Checkpoint(0, 0), accepts_loss=accepts_loss)
             if folder is None:
                 # Not RocksDB's environment in memory: rocksdict would still write a file to the folder.
                 # Nor a TemporaryDirectory: a forked process would remove it at its end.
@@ -57,7 +69,33 @@ class EmbeddedStore:
             self.journals: Journals = self._journals
             self.records: Records = self._records
             self.ephemeral: Records = self._ephemeral
+            if self._folder is not None:
+                writer = CheckpointWriter(self._folder, self._measure, database.run_in_reader)
+                if self._locks is not None:
+                    await self.records.subscribe(self._locks[0], partial(self._count_lock, self._locks[1], writer))
+                self._check_loss(self._folder, checkpoint, self._measure_now(), accepts_loss=accepts_loss)
+                await writer.start()
+                opened.push_async_callback(writer.close)
             self._opened = opened.pop_all()
+
+    def _count_lock(self, prefix: str, writer: CheckpointWriter, key: str, value: bytes | None) -> None:
+        if key.startswith(prefix):
+            (self._lock_keys.discard if value is None else self._lock_keys.add)(key)
+            writer.write_soon()
+
+    def _measure_now(self) -> Checkpoint:
+        return Checkpoint(self._database.last_change, len(self._lock_keys))
+
+    def _measure(self) -> Checkpoint | None:
+        return None if self._commits.has_failed else self._measure_now()
+
+    def _check_loss(self, folder: Path, before: Checkpoint, now: Checkpoint, *, accepts_loss: bool) -> None:
+        self.loss = self.loss or before.difference(now)
+        if self.loss and not accepts_loss:
+            raise StoreUnavailable(
+                f"the folder {folder} has lost data: {self.loss}; restore it from a backup, or accept the loss by "
+                f"`toolkit accept-loss {folder}`: things whose locks are lost become public"
+            )
 
     def durable_rows(self) -> list[Row]:
         """Return all durable records that have not expired, by space and key."""

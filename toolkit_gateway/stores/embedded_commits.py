@@ -58,7 +58,8 @@ class EmbeddedCommits:
         self._waiting: deque[Change] = deque()
         self._is_scheduled = False
         self._turns_to_wait = 0
-        self._has_failed = False  # the changes of the last batch may have been made or not
+        #: Whether the changes of the last batch may have been made or not.
+        self.has_failed = False
         self._recovery: asyncio.Task[None] | None = None
         self.is_closed = False
 
@@ -90,20 +91,20 @@ class EmbeddedCommits:
             self._turns_to_wait -= 1
             self._schedule()
             return
-        if self._has_failed:
+        if self.has_failed:
             self._recovery = self._loop.create_task(self._recover())
             return
         prepared: list[Change] = []
         failure: StoreUnavailable = OutcomeUnknown(_BUG)
-        self._has_failed = True
+        self.has_failed = True
         try:
             self._write(prepared)
-            self._has_failed = False
+            self.has_failed = False
         except StoreUnavailable as error:
             failure = error
         finally:
             for change in prepared:
-                if self._has_failed:
+                if self.has_failed:
                     change.fail(failure)
                 else:
                     change.settle()
@@ -134,11 +135,11 @@ class EmbeddedCommits:
             await self.database.reopen()
             for part in self.parts:  # if something cannot be read here, the next attempt begins with it
                 part.recover()
-            self._has_failed = False
+            self.has_failed = False
         except StoreUnavailable as error:
             failure = error
         finally:
-            while self._has_failed and self._waiting:
+            while self.has_failed and self._waiting:
                 self._waiting.popleft().fail(failure)
             self._recovery = None
             self._go_on()

@@ -18,7 +18,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ from toolkit_gateway.worker_thread import WorkerThread
 
 T = TypeVar("T")
 
+_DATABASE = "database"
 _OPTIONS = Path(__file__).with_name("rocksdb_options")
 WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 # Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
@@ -70,6 +71,11 @@ class Database:
         #: While this is true, an iterator outside of `run_in_reader` would keep the old database open.
         self.is_reopening = False
         self._reader = WorkerThread("gateway-store-reads")
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether a folder has a database."""
+        return (folder / _DATABASE / "CURRENT").is_file()
 
     async def open(self) -> None:
         """Lock the folder and open the database."""
@@ -119,15 +125,24 @@ class Database:
             self._failure = error
             raise OutcomeUnknown(str(error)) from None
 
+    @property
+    def last_change(self) -> int:
+        """The number of the last change; it only grows, also over restarts."""
+        with self._adapted_errors():
+            return int(self._rocks.latest_sequence_number())
+
     def get(self, key: bytes) -> bytes | None:
         with self._adapted_errors():
             value: bytes | None = self._rocks.get(key)
             return value
 
-    def items(self, prefix: bytes, start: bytes = b"", *, backwards: bool = False) -> Iterator[tuple[bytes, bytes]]:
+    def items(
+        self, prefix: bytes, start: bytes = b"", *, backwards: bool = False
+    ) -> Generator[tuple[bytes, bytes], None, None]:
         """Yield the keys that begin with `prefix`, with their values, from the key `start` or the first one on.
 
-        With `backwards`, go from the key `start` or the last one down to the first.
+        With `backwards`, go from the key `start` or the last one down to the first. Close it if you do not read it to
+        its end: after an error, a generator that waits would keep the database open.
         """
         with self._adapted_errors():
             cursor = self._rocks.iter()
@@ -185,7 +200,7 @@ class Database:
 class StoreFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.files = path / "database"
+        self.files = path / _DATABASE
         self._lock = filelock.FileLock(path / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
         self._holder = path / "gateway.pid"
 
@@ -233,6 +248,10 @@ class StoreFolder:
             return "a gateway of this process" if number == os.getpid() else f"the gateway with process id {number}"
         except (OSError, ValueError):  # the other gateway has not written its id yet
             return "another gateway"
+
+
+def damaged_row(key: bytes) -> StoreUnavailable:
+    return StoreUnavailable(f"the row {key[:80]!r} of the store is too short: restore the folder from a backup")
 
 
 def _make_private(folder: Path) -> None:

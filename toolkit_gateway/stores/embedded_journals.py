@@ -14,6 +14,7 @@ journal lie together and in order.
 import struct
 from asyncio import Future
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
@@ -23,7 +24,7 @@ from rocksdict import WriteBatch
 
 from toolkit_gateway.stores import Entry, NewEntry, Subscriber
 from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
-from toolkit_gateway.stores.embedded_database import Change, Database
+from toolkit_gateway.stores.embedded_database import Change, Database, damaged_row
 from toolkit_gateway.stores.group_commit import done_future
 from toolkit_gateway.stores.subscribers import Subscribers
 
@@ -190,16 +191,17 @@ class EmbeddedJournals:
         prefix = _prefix(name)
         oldest = prefix + self._first(name).to_bytes(8, "big")
         newest = b"" if below is None else prefix + (below - 1).to_bytes(8, "big")
-        items = takewhile(lambda item: item[0] >= oldest, self._database.items(prefix, newest, backwards=True))
-        return [_decoded(*item) for item in islice(items, max(count, 0))][::-1]
+        with closing(self._database.items(prefix, newest, backwards=True)) as items:
+            above = takewhile(lambda item: item[0] >= oldest, items)
+            return [_decoded(*item) for item in islice(above, max(count, 0))][::-1]
 
     def _after(self, name: str, sequence: int, count: int | None) -> list[Entry]:
         if sequence >= 1 << 63:
             return []
         # Start at the first entry: before it, RocksDB would step over all dropped ones that are not compacted yet.
         start, prefix = max(sequence + 1, self._first(name)), _prefix(name)
-        items = self._database.items(prefix, prefix + start.to_bytes(8, "big"))
-        return [_decoded(*item) for item in islice(items, count)]
+        with closing(self._database.items(prefix, prefix + start.to_bytes(8, "big"))) as items:
+            return [_decoded(*item) for item in islice(items, count)]
 
     def _first(self, name: str) -> int:
         return int.from_bytes(self._database.get(b"F" + name.encode()) or b"\1", "big")
@@ -210,7 +212,7 @@ class EmbeddedJournals:
         end = b"K"  # after the keys of all entries
         while newest := next(self._database.items(b"J", end, backwards=True), None):
             end = newest[0][:-8]  # the key without its number: before all entries of this journal
-            times.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
+            times.append((_decoded(*newest).at, end[3:].decode()))
         return [name for _, name in sorted(times, key=itemgetter(0))]
 
 
@@ -224,5 +226,10 @@ def _prefix(name: str) -> bytes:
 
 
 def _decoded(key: bytes, value: bytes) -> Entry:
-    at, length = _HEAD.unpack_from(value)
+    try:
+        at, length = _HEAD.unpack_from(value)
+    except struct.error:
+        raise damaged_row(key) from None
+    if len(value) < 10 + length:
+        raise damaged_row(key)
     return _make_entry((int.from_bytes(key[-8:], "big"), at, value[10 : 10 + length].decode(), value[10 + length :]))

@@ -15,7 +15,7 @@ from rocksdict import WriteBatch
 from toolkit.errors import StoreUnavailable
 from toolkit_gateway.stores import CompareAndSet, Values
 from toolkit_gateway.stores.embedded_commits import EmbeddedCommits
-from toolkit_gateway.stores.embedded_database import Change
+from toolkit_gateway.stores.embedded_database import Change, damaged_row
 from toolkit_gateway.stores.group_commit import done_future
 from toolkit_gateway.stores.subscribers import RecordSubscriber, RecordSubscribers
 
@@ -111,7 +111,7 @@ class EmbeddedRecords:
     def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         for key, value in rows:
             end = 3 + int.from_bytes(key[1:3], "big")
-            self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(value)
+            self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(key, value)
 
     def begin_batch(self, batch: WriteBatch | None) -> None:
         """Begin a batch: what was pending is written, or has failed."""
@@ -132,8 +132,9 @@ class EmbeddedRecords:
         while self._batch and self._commits is not None:
             space, changes = self._batch[0]
             rows = {key: self._commits.database.get(_row_key(space, key)) for key in changes}
+            records = {key: None if row is None else _decoded(_row_key(space, key), row) for key, row in rows.items()}
             del self._batch[0]
-            self._apply(space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
+            self._apply(space, records)
 
     def _change(self, space: str, evaluate: Evaluate) -> Future[Any]:
         if self._commits is not None:
@@ -216,6 +217,8 @@ def _encoded(record: Record) -> bytes:
     return _EXPIRES.pack(_NEVER if record.expires is None else record.expires) + record.value
 
 
-def _decoded(row: bytes) -> Record:
+def _decoded(key: bytes, row: bytes) -> Record:
+    if len(row) < _EXPIRES.size:
+        raise damaged_row(key)
     (expires,) = _EXPIRES.unpack_from(row)
     return Record(row[_EXPIRES.size :], None if expires == _NEVER else expires)

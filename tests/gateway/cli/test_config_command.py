@@ -20,13 +20,13 @@ CONFIG = """
 garage = "key-of-the-garage"
 
 [[rewards.partners]]
-gatewaykey = "key-of-acme"
+gatewaykey = "partner-key-of-acme"
 company_token = "acme"
 apps = ["app-of-acme"]
 
 [[identity.clients]]
 name = "mine"
-api_client_id = "key-of-mine"
+api_client_id = "client-id-of-mine"
 """
 
 
@@ -101,9 +101,9 @@ def test_gateway_uses_its_file_and_options_override_it(file: Path, tmp_path: Pat
     file.write_text(f"[gateway]\nport = 1\n{elsewhere}\ncors = false\n{CONFIG}", "utf-8")
     with started("gateway", "--port=0", f"--data={tmp_path / 'option'}", TOOLKIT_CONFIG=str(file)) as process:
         url = url_of(process)
-        assert b"hello" in echo_of(url, "key-of-mine")
+        assert b"hello" in echo_of(url, "client-id-of-mine")
         assert b"hello" not in echo_of(url, "another-key")
-        assert b"gatewaykey" not in partner_answer(url, "key-of-acme")
+        assert b"gatewaykey" not in partner_answer(url, "partner-key-of-acme")
         assert raw_call(url, "GET", "/lock/door?lock=garage&key=key-of-the-garage").status == 200
         page = raw_call(url, "GET", "/get/stats", headers="Origin: https://page.example\r\n")
         assert "access-control-allow-origin" not in page.headers, "as in the file"
@@ -122,6 +122,6 @@ def test_public_url_is_served_without_demo_keys(file: Path) -> None:
         _, complaint = end(process)
     assert complaint.count("no key is taken by mobile rewards and mobile identity") == 1
     with started("gateway", "--port=0", public, f"--config={file}") as process:
-        assert b"hello" in echo_of(url_of(process), "key-of-mine")
+        assert b"hello" in echo_of(url_of(process), "client-id-of-mine")
         _, complaint = end(process)
     assert complaint == ""

@@ -37,9 +37,9 @@ def test_a_running_gateway_knows_a_new_lock_at_once(tmp_path: Path) -> None:
 
 
 def test_lock_is_revoked_beside_a_running_gateway(tmp_path: Path) -> None:
-    with Gateway(tmp_path, locks={"door": "key-of-the-door"}) as gateway:
+    with Gateway(tmp_path, locks={"door": "master-key-of-the-door"}) as gateway:
         call = Caller(gateway)
-        assert call.get("/lock/kitchen?lock=door&key=key-of-the-door")["this"] == "succeeded"
+        assert call.get("/lock/kitchen?lock=door&key=master-key-of-the-door")["this"] == "succeeded"
         assert "'kitchen' is unlocked" in lock("revoke", "door", "--data", str(tmp_path)).output
         assert call.get("/dweet/for/kitchen?n=1")["this"] == "succeeded"
         refused = lock("revoke", "door", "--data", str(tmp_path))

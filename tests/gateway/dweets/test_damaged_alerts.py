@@ -49,8 +49,8 @@ MAIL_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 DAMAGED_THINGS = {f"garage-{number}": damage for number, damage in enumerate(ALERT_DAMAGES.values())}
 THINGS = ["attic", "garage", "kitchen", *DAMAGED_THINGS]
-LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
-ALERT = "/alert/a@b.example/when/garage/return%20dweet?key=key"
+LOCKS = {f"{thing}-lock": "key-of-the-house" for thing in THINGS}
+ALERT = "/alert/a@b.example/when/garage/return%20dweet?key=key-of-the-house"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def set_alerts(place: Place) -> None:
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in THINGS:
-            call.get(f"/lock/{thing}?lock={thing}-lock&key=key")
+            call.get(f"/lock/{thing}?lock={thing}-lock&key=key-of-the-house")
             assert call.get(ALERT.replace("garage", thing))["this"] == "succeeded"
 
 
@@ -83,30 +83,30 @@ def test_damaged_alerts_stop_no_other(place: Place, caplog: pytest.LogCaptureFix
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
         for thing in [*DAMAGED_THINGS, "attic", "kitchen"]:
-            assert call.post(thing, "fire", "?key=key")["this"] == "succeeded"
+            assert call.post(thing, "fire", "?key=key-of-the-house")["this"] == "succeeded"
         damaged = "the record of this alert is damaged: remove the alert, or set it again"
         refused = {"this": "failed", "with": 409, "because": damaged}
         for thing in [*DAMAGED_THINGS, *DAMAGED_THINGS]:
-            assert call.get(f"/get/alert/for/{thing}?key=key") == refused, thing
-        assert call.get("/get/alert/for/kitchen?key=key")["with"]["status"]["open"]
+            assert call.get(f"/get/alert/for/{thing}?key=key-of-the-house") == refused, thing
+        assert call.get("/get/alert/for/kitchen?key=key-of-the-house")["with"]["status"]["open"]
         eventually(lambda: len(server.mails) == 2)
         assert sorted(operator_of(gateway).outbox()["thing"]) == ["attic", "kitchen"]
         for thing in DAMAGED_THINGS:
             said = [text for text in complaints(caplog) if f"alert of the thing '{thing}' is damaged" in text]
             assert len(said) == 1, thing
             assert call.get(ALERT.replace("garage", thing))["this"] == "succeeded"
-            call.post(thing, "fire", "?key=key")
+            call.post(thing, "fire", "?key=key-of-the-house")
         eventually(lambda: len(server.mails) == 2 + len(DAMAGED_THINGS))
         for thing in DAMAGED_THINGS:
-            assert call.get(f"/remove/alert/for/{thing}?key=key")["this"] == "succeeded"
+            assert call.get(f"/remove/alert/for/{thing}?key=key-of-the-house")["this"] == "succeeded"
 
 
 def test_a_damaged_alert_can_be_removed(place: Place) -> None:
     place.change({"alert:garage": b"{"})
     with place.gateway() as gateway:
         call = Caller(gateway)
-        assert call.get("/remove/alert/for/garage?key=key")["this"] == "succeeded"
-        assert call.get("/get/alert/for/garage?key=key")["with"] == 404
+        assert call.get("/remove/alert/for/garage?key=key-of-the-house")["this"] == "succeeded"
+        assert call.get("/get/alert/for/garage?key=key-of-the-house")["with"] == 404
 
 
 def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: pytest.LogCaptureFixture) -> None:
@@ -114,8 +114,8 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: p
     place.change({"alert:garage": other(stored, who=["a@b.example", "=?utf-8?q?evil=40x.example?=@x..co"])})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         call = Caller(gateway)
-        call.post("garage", "fire", "?key=key")
-        call.post("kitchen", "fire", "?key=key")
+        call.post("garage", "fire", "?key=key-of-the-house")
+        call.post("kitchen", "fire", "?key=key-of-the-house")
         eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
         assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
     assert any("is not an e-mail address" in complaint for complaint in complaints(caplog))

@@ -86,7 +86,7 @@ CALLS = [
 
 ROOMS = {f"room-{number:02}": name for number, name in enumerate(DAMAGES)}
 THINGS = ["kitchen", "garage", *ROOMS]
-LOCKS = {f"{thing}-lock": f"{thing}-key" for thing in THINGS}
+LOCKS = {f"{thing}-lock": f"master-key-of-the-{thing}" for thing in THINGS}
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,10 @@ def lock_all(place: Place) -> None:
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
         for thing in THINGS:
-            assert call.get(f"/lock/{thing}?lock={thing}-lock&key={thing}-key")["this"] == "succeeded"
-            assert call.post(thing, 1, f"?key={thing}-key")["this"] == "succeeded"
-            assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?key={thing}-key")["this"] == "succeeded"
+            key = f"key=master-key-of-the-{thing}"
+            assert call.get(f"/lock/{thing}?lock={thing}-lock&{key}")["this"] == "succeeded"
+            assert call.post(thing, 1, f"?{key}")["this"] == "succeeded"
+            assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?{key}")["this"] == "succeeded"
 
 
 def damage(place: Place, rooms: dict[str, str]) -> None:
@@ -139,19 +140,19 @@ def test_damaged_locks_shut_their_things_and_no_other(place: Place, caplog: pyte
         call = Caller(gateway)
         for room, name in ROOMS.items():
             for method, target in CALLS:
-                for key in ("", "key=wrong", f"key={room}-key"):
+                for key in ("", "key=wrong", f"key=master-key-of-the-{room}"):
                     answer = json.loads(call(method, target.replace("THING", room) + key, b"1").body)
                     assert answer == DAMAGED, (name, method, target, key)
-            removed = call.get(f"/remove/lock/{room}-lock?key={room}-key")
+            removed = call.get(f"/remove/lock/{room}-lock?key=master-key-of-the-{room}")
             assert removed["with"] == (404 if name == "lock: of no thing" else 403), name
         assert call.get("/get/latest/dweet/for/garage?")["with"] == 403
-        assert call.get("/get/latest/dweet/for/garage?key=garage-key")["this"] == "succeeded"
-        assert call.post("garage", 2, "?key=garage-key")["this"] == "succeeded"
+        assert call.get("/get/latest/dweet/for/garage?key=master-key-of-the-garage")["this"] == "succeeded"
+        assert call.post("garage", 2, "?key=master-key-of-the-garage")["this"] == "succeeded"
         assert call.post("porch", 1)["this"] == "succeeded"
         assert [thing["thing"] for thing in call.get("/get/stats")["with"]["active_things"]] == ["porch"]
         call.locked("attic")
         assert call.post("attic", 1)["with"] == 403
-        assert call.get("/unlock/garage?key=garage-key")["this"] == "succeeded"
+        assert call.get("/unlock/garage?key=master-key-of-the-garage")["this"] == "succeeded"
         assert call.post("garage", 3)["this"] == "succeeded"
     for room, name in ROOMS.items():
         logged = [text for text in complaints(caplog) if room in text and "`toolkit lock revoke` removes it" in text]
@@ -185,7 +186,7 @@ def test_revoking_damaged_locks_unlocks_their_things(place: Place, caplog: pytes
             assert call.get(f"/get/latest/dweet/for/{room}")["this"] == "succeeded"
             call.locked(room)
             assert call.post(room, 1)["with"] == 403
-        assert call.post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+        assert call.post("garage", 1, "?key=master-key-of-the-garage")["this"] == "succeeded"
     assert complaints(caplog) == []
     for gone in ("room-00-lock", "room-00"):
         assert f"there is no lock {gone!r}" in lock_command(place, "revoke", gone, code=1)
@@ -195,20 +196,20 @@ def test_damaged_free_lock_is_revoked_and_issued_again(place: Place, caplog: pyt
     place.change({"lock:spare": b"{"})
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
-        assert call.get("/lock/cellar?lock=spare&key=k") == DAMAGED
-        assert call.post("kitchen", 1, "?key=kitchen-key")["this"] == "succeeded"
+        assert call.get("/lock/cellar?lock=spare&key=key-of-the-spare-lock") == DAMAGED
+        assert call.post("kitchen", 1, "?key=master-key-of-the-kitchen")["this"] == "succeeded"
     (logged,) = complaints(caplog)
     assert logged.startswith("the lock 'spare' is damaged")
     assert lock_command(place, "revoke", "spare") == "The lock 'spare' is removed.\n"
-    with place.gateway(locks={"spare": "k"}) as gateway:
-        assert Caller(gateway).get("/lock/cellar?lock=spare&key=k")["this"] == "succeeded"
+    with place.gateway(locks={"spare": "key-of-the-spare-lock"}) as gateway:
+        assert Caller(gateway).get("/lock/cellar?lock=spare&key=key-of-the-spare-lock")["this"] == "succeeded"
 
 
 def test_gateway_starts_with_a_damaged_lock_of_its_settings(place: Place) -> None:
     damage(place, {"kitchen": "lock: no JSON"})
     with place.gateway(locks=LOCKS) as gateway:
-        assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
-        assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+        assert Caller(gateway).post("kitchen", 1, "?key=master-key-of-the-kitchen") == DAMAGED
+        assert Caller(gateway).post("garage", 1, "?key=master-key-of-the-garage")["this"] == "succeeded"
 
 
 def test_running_gateway_unlocks_a_thing_whose_lock_is_revoked(place: Place) -> None:
@@ -224,10 +225,10 @@ def test_damage_ends_the_streams_of_a_running_gateway(name: str, tmp_path: Path)
     place = Place("redis", tmp_path)
     lock_all(place)
     with place.gateway() as gateway:
-        with Caller(gateway).stream("/listen/for/dweets/from/kitchen?key=kitchen-key") as stream:
+        with Caller(gateway).stream("/listen/for/dweets/from/kitchen?key=master-key-of-the-kitchen") as stream:
             damage(place, {"kitchen": name})
             assert stream.chunk() == b"", "the stream ends properly"
-        assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
+        assert Caller(gateway).post("kitchen", 1, "?key=master-key-of-the-kitchen") == DAMAGED
 
 
 def test_redis_value_without_its_version_shuts_its_thing(tmp_path: Path) -> None:
@@ -244,8 +245,8 @@ def test_redis_value_without_its_version_shuts_its_thing(tmp_path: Path) -> None
         for value in (b"", b"12", b"garbage", b"x:{}", b"12x:{}"):
             client.hset(key, THING, value)
             with place.gateway() as gateway:
-                assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED, value
-                assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+                assert Caller(gateway).post("kitchen", 1, "?key=master-key-of-the-kitchen") == DAMAGED, value
+                assert Caller(gateway).post("garage", 1, "?key=master-key-of-the-garage")["this"] == "succeeded"
     assert "The thing 'kitchen' is unlocked" in lock_command(place, "revoke", "kitchen-lock")
 
 
@@ -301,15 +302,15 @@ async def test_lock_that_others_keep_changing_is_unavailable(monkeypatch: pytest
     locks = service.locks
     try:
         await service.open()
-        await locks.adopt("kitchen-lock", "kitchen-key")
-        await locks.adopt("garage-lock", "garage-key")
-        await locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+        await locks.adopt("kitchen-lock", "master-key-of-the-kitchen")
+        await locks.adopt("garage-lock", "master-key-of-the-garage")
+        await locks.lock("kitchen", "kitchen-lock", "master-key-of-the-kitchen")
         monkeypatch.setattr(store.records, "compare_and_set", compare_and_set)
         for change in (
-            locks.lock("garage", "garage-lock", "garage-key"),
-            locks.unlock("kitchen", "kitchen-key"),
-            locks.remove("kitchen-lock", "kitchen-key"),
-            service.alerts.set("a@b.c", "kitchen", "return true", "kitchen-key"),
+            locks.lock("garage", "garage-lock", "master-key-of-the-garage"),
+            locks.unlock("kitchen", "master-key-of-the-kitchen"),
+            locks.remove("kitchen-lock", "master-key-of-the-kitchen"),
+            service.alerts.set("a@b.c", "kitchen", "return true", "master-key-of-the-kitchen"),
         ):
             attempts = 0
             with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):

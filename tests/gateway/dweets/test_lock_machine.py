@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.conftest import Caller
 from tests.mail_server import eventually
 from tests.redis_servers import fresh_url
 from toolkit_gateway import Gateway
-from toolkit_gateway.http import access
+from toolkit_gateway.runtime import Timings
 
 NEEDED = (403, "this thing is locked and requires a key")
 REFUSED = (403, "the key you provided doesn't work with this thing")
@@ -52,7 +53,9 @@ class Place:
     def start(self) -> None:
         self._stack.close()
         gateways = 1 if self._folder else 2
-        opened = [self._stack.enter_context(Gateway(self._folder, store=self._url)) for _ in range(gateways)]
+        timings = Timings(key_interval=1e-6)  # all examples share the limits of one caller
+        make = partial(Gateway, self._folder, store=self._url, timings=timings)
+        opened = [self._stack.enter_context(make()) for _ in range(gateways)]
         self.callers = [Caller(gateway) for gateway in opened]
 
     def stop(self) -> None:
@@ -61,11 +64,9 @@ class Place:
 
 @pytest.fixture(scope="module", params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(access, "WRONG_KEYS_AT_ONCE", 1_000_000)  # all examples share the limits of one caller
-        place = Place(tmp_path_factory.mktemp("locks") if request.param == "folder" else None)
-        yield place
-        place.stop()
+    place = Place(tmp_path_factory.mktemp("locks") if request.param == "folder" else None)
+    yield place
+    place.stop()
 
 
 class AnyOrder(RuleBasedStateMachine):

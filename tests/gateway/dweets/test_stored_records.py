@@ -13,7 +13,7 @@ from tests.mail_server import MailServer, eventually
 from toolkit_gateway.dweets.mail import Mail
 from toolkit_gateway.dweets.storage import encode_record
 
-LOCKS = {"kitchen-lock": "key"}
+LOCKS = {"kitchen-lock": "key-of-the-house"}
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def place(tmp_path: Path) -> Place:
     place = Place("folder", tmp_path)
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
-        assert call.get("/lock/kitchen?lock=kitchen-lock&key=key")["this"] == "succeeded"
-        assert call.get("/alert/a@b.example/when/kitchen/return%20dweet?key=key")["this"] == "succeeded"
+        assert call.get("/lock/kitchen?lock=kitchen-lock&key=key-of-the-house")["this"] == "succeeded"
+        assert call.get("/alert/a@b.example/when/kitchen/return%20dweet?key=key-of-the-house")["this"] == "succeeded"
     return place
 
 
@@ -37,10 +37,10 @@ def test_locks_of_another_encoding_are_changed(place: Place) -> None:
     with place.gateway() as gateway:
         call = Caller(gateway)
         assert call.post("kitchen", 1)["with"] == 403
-        assert call.get("/unlock/kitchen?key=key")["this"] == "succeeded"
+        assert call.get("/unlock/kitchen?key=key-of-the-house")["this"] == "succeeded"
     place.change({key: otherwise(value, "thing") for key, value in place.records().items()})
     with place.gateway(locks=LOCKS) as gateway:
-        assert Caller(gateway).get("/lock/kitchen?lock=kitchen-lock&key=key")["this"] == "succeeded"
+        assert Caller(gateway).get("/lock/kitchen?lock=kitchen-lock&key=key-of-the-house")["this"] == "succeeded"
 
 
 def test_alerts_of_another_encoding_are_evaluated(place: Place) -> None:
@@ -49,8 +49,8 @@ def test_alerts_of_another_encoding_are_evaluated(place: Place) -> None:
     with place.gateway() as gateway:
         call = Caller(gateway)
         for number in range(3):
-            call.post("kitchen", str(number), "?key=key")
-        status = call.get("/get/alert/for/kitchen?key=key")["with"]["status"]
+            call.post("kitchen", str(number), "?key=key-of-the-house")
+        status = call.get("/get/alert/for/kitchen?key=key-of-the-house")["with"]["status"]
         assert (status["message"], status["alerts_sent_today"]) == ("2", 3)
         assert len(operator_of(gateway).outbox()) == 3
 
@@ -66,12 +66,12 @@ def test_mails_of_another_encoding_are_sent_once(tmp_path: Path) -> None:
 
 def test_a_damaged_count_of_mails_starts_at_0(place: Place) -> None:
     with place.gateway() as gateway:
-        Caller(gateway).post("kitchen", "one", "?key=key")
+        Caller(gateway).post("kitchen", "one", "?key=key-of-the-house")
         assert len(operator_of(gateway).outbox()) == 1
     (count,) = [key for key in place.records() if key.startswith("mails-today:")]
     place.change({count: b"{"})
     with place.gateway() as gateway:
         call = Caller(gateway)
-        call.post("kitchen", "two", "?key=key")
-        assert call.get("/get/alert/for/kitchen?key=key")["with"]["status"]["alerts_sent_today"] == 1
+        call.post("kitchen", "two", "?key=key-of-the-house")
+        assert call.get("/get/alert/for/kitchen?key=key-of-the-house")["with"]["status"]["alerts_sent_today"] == 1
         assert len(operator_of(gateway).outbox()) == 2

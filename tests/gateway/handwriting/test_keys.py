@@ -18,7 +18,7 @@ from toolkit_gateway import Gateway
 from toolkit_gateway.configuration import configuration_of
 from toolkit_gateway.rate_limit import RateLimit
 
-KEYS = [{"apikey": "letters-key", "apisecret": "letters-secret"}]
+KEYS = [{"apikey": "apikey-of-letters", "apisecret": "letters-secret"}]
 
 
 def basic(pair: str) -> str:
@@ -34,19 +34,19 @@ def closed():
 @pytest.mark.parametrize(
     ("query", "headers", "status"),
     [
-        ("apikey=letters-key", "", 200),
-        ("", basic("letters-key:letters-secret"), 200),
-        ("apikey=letters-key", basic("foo:bar"), 200),
+        ("apikey=apikey-of-letters", "", 200),
+        ("", basic("apikey-of-letters:letters-secret"), 200),
+        ("apikey=apikey-of-letters", basic("foo:bar"), 200),
         ("", "", 401),
         ("apikey=", "", 401),
         ("apikey=other", "", 401),
         ("apikey=letters-secret", "", 401),
-        ("", basic("letters-key:other"), 401),
-        ("", basic("letters-key"), 401),
+        ("", basic("apikey-of-letters:other"), 401),
+        ("", basic("apikey-of-letters"), 401),
         ("", basic(":"), 401),
         ("", "Authorization: Basic !!!\r\n", 401),
         ("", "Authorization: Basic\r\n", 401),
-        ("", "Authorization: Bearer letters-key\r\n", 401),
+        ("", "Authorization: Bearer apikey-of-letters\r\n", 401),
     ],
 )
 def test_only_configured_keys_are_accepted(closed: Service, query: str, headers: str, status: int) -> None:
@@ -71,14 +71,14 @@ def test_wrong_key_error_does_not_show_the_key(closed: Service) -> None:
             tk.handwriting.available()
         assert caught.value.status == 401
         assert "my-own-wrong-key" not in str(caught.value)
-    with toolkit.connect(closed.base_url, credentials={"apikey": "letters-key"}) as tk:
+    with toolkit.connect(closed.base_url, credentials={"apikey": "apikey-of-letters"}) as tk:
         assert len(tk.handwriting.available()) >= 120
 
 
 def test_the_command_sends_its_key_to_its_gateway_only(closed: Service, tmp_path: Path) -> None:
     letter = "write", "Dear Ada", "--hand=Molly", "-o", str(tmp_path / "letter.svg")
-    called(*letter, TOOLKIT_URL=closed.base_url, TOOLKIT_APIKEY="letters-key")
-    said = called(*letter, f"--url={closed.base_url}", code=1, TOOLKIT_APIKEY="letters-key").stderr
+    called(*letter, TOOLKIT_URL=closed.base_url, TOOLKIT_APIKEY="apikey-of-letters")
+    said = called(*letter, f"--url={closed.base_url}", code=1, TOOLKIT_APIKEY="apikey-of-letters").stderr
     assert "unauthorized: use " in said
     assert "$TOOLKIT_APIKEY together with $TOOLKIT_URL" in said
 

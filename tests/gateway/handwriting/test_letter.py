@@ -192,7 +192,7 @@ def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: P
 def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -> None:
     looks: tuple[dict[str, bool | None], ...] = ({}, {"natural": None}, {"natural": True}, {"natural": False})
     usual, unset, natural, regular = (
-        hands.handwriting.letter("all the same", "Molly", random_seed=7, **look).pdf.data for look in looks
+        hands.handwriting.letter("all the same", "Molly", random_seed=7, **look).data for look in looks
     )
     assert usual == unset == natural != regular
 

@@ -93,5 +93,5 @@ def test_equal_ratings_are_ordered_by_title(hands: toolkit.Connection) -> None:
 
 
 def test_zero_is_a_seed(hands: toolkit.Connection) -> None:
-    first, second = (hands.handwriting.png("Hi", "Molly", height="auto", random_seed=0) for _ in range(2))
+    first, second = (hands.handwriting.png("Hi", "Molly", random_seed=0) for _ in range(2))
     assert first.data == second.data

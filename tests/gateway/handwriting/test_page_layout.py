@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import toolkit
 from tests.handwriting_service import Service
 from tests.written_pages import LETTER, handwriting
 from toolkit.errors import InvalidArgument, InvalidParameters
-from toolkit.handwriting.client.style import LetterStyle, Page, letter_query
+from toolkit.handwriting.client.style import Page, letter_style, query_of
 from toolkit_gateway.ink.parameters import Margin
 
 EDGES = Margin(30.0, 40.0, 50.0, 60.0)
@@ -58,7 +59,8 @@ def test_margin_is_one_distance_or_four(service: Service) -> None:
     ("page", "width", "height"), [("a5", "148mm", "210mm"), (("10 cm", "7in"), "10 cm", "7in"), ([9, 8], "9pt", "8pt")]
 )
 def test_letter_request_takes_page_and_margin(page: Page, width: str, height: str) -> None:
-    assert letter_query(LetterStyle(page=page), "pdf") == {"width": width, "height": height}
+    query = query_of(letter_style(None, {}, page, None), "pdf")
+    assert (query["width"], query["height"], query["margin"]) == (width, height, "2cm")
 
 
 @pytest.mark.parametrize(
@@ -75,9 +77,9 @@ def test_letter_request_takes_page_and_margin(page: Page, width: str, height: st
         ({"margin": "2cm 3cm"}, "margin has '2cm 3cm', which is no distance"),
     ],
 )
-def test_invalid_pages_and_margins_are_named(style: LetterStyle, said: str) -> None:
+def test_invalid_pages_and_margins_are_named(style: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        letter_query({"page": "A4", **style}, "pdf")
+        query_of(letter_style(None, style, style.pop("page", "A4"), None), "pdf")
 
 
 def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:
@@ -92,16 +94,16 @@ def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection
 
 
 def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path) -> None:
-    png = hands.handwriting.png("Hello", "Molly", height="auto", handwriting_color="navy")
+    png = hands.handwriting.png("Hello", "Molly", handwriting_color="navy")
     saved = Image.open(png.save(tmp_path / "a.png", background="#ffe"))
     assert saved.mode == "RGB"
     assert saved.getpixel((0, 0)) == (255, 255, 238)
     assert round(saved.info["dpi"][0]) == 72
     assert np.asarray(saved).min(axis=(0, 1)).tolist()[0] < 60
-    svg = hands.handwriting.svg("Hello", "Molly", height="auto")
+    svg = hands.handwriting.svg("Hello", "Molly")
     data = svg.save(tmp_path / "a.svg", background="#ff000080").read_bytes()
     assert b'fill="#ff0000" fill-opacity="0.502"/><path' in data
-    pdf = hands.handwriting.pdf("Hello", "Molly", height="auto")
+    pdf = hands.handwriting.pdf("Hello", "Molly")
     with pytest.raises(InvalidArgument, match="a PDF has no background"):
         pdf.save(tmp_path / "a.pdf", background="white")
     with pytest.raises(InvalidArgument, match="'bluish' is no CSS colour"):

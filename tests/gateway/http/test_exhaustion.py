@@ -140,19 +140,6 @@ def test_a_refused_request_leaves_no_garbage(gateway: Gateway) -> None:
         gc.enable()
 
 
-def test_the_oldest_bodies_are_cut_off_above_the_bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LIMITS, "body_bytes", 4 * MEGABYTE)
-    batch = b'"%b"\n' % (b"x" * 60_000) * 30
-    head = b"POST /dweets/for/%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
-    with ExitStack() as stack:
-        connections = [stack.enter_context(connect(gateway.base_url)) for _ in range(3)]
-        for number, connection in enumerate(connections):
-            connection.sendall(head % (number, len(batch)) + batch[:-1])
-            eventually(lambda number=number: not is_open(connections[0]) if number == 2 else True)  # type: ignore[misc]
-        connections[2].sendall(batch[-1:])
-        assert b'"this":"succeeded"' in connections[2].recv(65536)
-
-
 # -- file descriptors -------------------------------------------------------------------------------------
 
 _FEW_DESCRIPTORS = """

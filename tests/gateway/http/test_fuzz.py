@@ -38,7 +38,7 @@ MB = 1024 * 1024
 @pytest.fixture
 def running() -> Iterator[Gateway]:
     config = {"gateway": {"demo": True, "trusted_proxies": ["127.0.0.1"]}, "rewards": settings()}
-    timings = Timings(wrong_key=0.0)  # many wrong keys come here
+    timings = Timings(key_interval=1e-6)  # many wrong keys come here
     with Gateway(config=config, locks={"l": KEY, "other": KEY}, timings=timings) as gateway:
         assert raw_call(gateway.base_url, "GET", f"/lock/locked?lock=l&key={KEY}").status == 200
         yield gateway

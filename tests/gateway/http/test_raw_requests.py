@@ -1,14 +1,18 @@
-"""Raw requests after the fixtures of llhttp, h11 and hyper: each has the statuses that a caller gets, in order."""
+"""Raw requests after the fixtures of llhttp, h11 and hyper, directly and through nginx and HAProxy."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import raw_exchange
+from tests.conftest import raw_call, raw_exchange
+from tests.end_to_end.test_behind_nginx import behind_haproxy, behind_nginx
 from toolkit_gateway import Gateway
+from toolkit_gateway.http.app import Application
+from toolkit_gateway.http.exchange import Request
 
 H = b"Host: localhost\r\n"
 # Sent after each row: if the connection goes on, this is answered with 404, and ends it.
@@ -215,3 +219,42 @@ def test_a_raw_request_has_its_status(running: Gateway, raw: bytes, expected: st
     found = " ".join(re.findall(r"HTTP/1\.1 (\d\d\d) ", received.decode("latin-1")))
     is_refused = expected.split()[-1] in ("400", "431", "501", "505")  # then nothing after it is answered
     assert found in ([expected] if is_refused else [expected, f"{expected} 404"]), raw[:200]
+
+
+class Proxied(NamedTuple):
+    url: str
+    #: The requests that reached the gateway behind the proxy.
+    reached: list[Request]
+
+
+_find_handler = Application.find_handler
+
+
+@pytest.fixture(scope="module", params=["nginx", "haproxy"])
+def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
+    reached: list[Request] = []
+
+    def find_handler(application: Application, request: Request, *, is_url: bool = False) -> int:
+        reached.append(request)
+        return _find_handler(application, request, is_url=is_url)
+
+    start = {"nginx": behind_nginx, "haproxy": behind_haproxy}[request.param]
+    with pytest.MonkeyPatch.context() as patch, Gateway() as gateway:
+        patch.setattr(Application, "find_handler", find_handler)
+        with start([gateway, gateway], tmp_path_factory.mktemp(request.param)) as url:
+            yield Proxied(url, reached)
+
+
+def test_a_gateway_answers_only_what_its_proxy_sent(proxied: Proxied) -> None:
+    """Both proxies add X-Forwarded-For; a request that was hidden in another one would not have it."""
+    for number, (raw, expected) in enumerate(ROWS):
+        received = raw_exchange(proxied.url, raw + LAST, timeout=60.0)
+        answers = re.findall(rb"HTTP/1\.1 [2-5]\d\d ", received)
+        assert len(answers) <= len(expected.split()) + 1, raw[:200]
+        # Whatever came before, the next caller gets the answer to the own request.
+        probe = raw_call(proxied.url, "GET", f"/dweet/for/probe-{number}")
+        assert b'"thing":"probe-%d"' % number in probe.body, raw[:200]
+    hidden = [request for request in proxied.reached if b"x-forwarded-for" not in request.fields]
+    checks = [request for request in hidden if request.raw_path == b"/get/stats" and b"host" not in request.fields]
+    assert len(proxied.reached) - len(hidden) > len(ROWS)
+    assert hidden == checks, "the health checks of HAProxy"

@@ -10,7 +10,6 @@ import pytest
 import toolkit
 from tests.gateway.identity.test_fingerprints_and_codes import at_once
 from tests.identity_lab import ACCOUNT, MOBILE, Answer, Lab, Wire
-from toolkit_gateway.http import access
 
 RIGHT, WRONG = "97024", "00000"
 
@@ -217,17 +216,6 @@ def test_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) -> N
     wrong = {"ServiceAlias": str(uuid4()), "AuthenticationCode": "x"}
     assert [wire.eligibility(wrong).status for _ in range(4)] == [2010] * 3 + [2040]
     assert wire.echo().status == 2040
-
-
-def test_wrong_client_keys_lock_no_client_out(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    stranger = Wire(lab.gateway.base_url, "guess-at-a-key")
-    statuses = [stranger.echo().status for _ in range(access.WRONG_KEYS_AT_ONCE)]
-    while statuses[-1] == 1005:
-        statuses.append(stranger.echo().status)
-    assert statuses[-1] == 2040
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == ["too many wrong keys: the last for mobile identity from 127.0.0.1, 1 refused in all"]
-    assert lab.books.echo().status == 0, "a right key, though it never called from there before"
 
 
 def test_calls_of_a_client_are_rate_limited(make_lab: Callable[..., Lab]) -> None:

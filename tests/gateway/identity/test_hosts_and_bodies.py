@@ -130,7 +130,7 @@ def test_proxy_or_malformed_address_identifies_nobody(wire: Wire, headers: dict[
 
 
 def test_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    identity = {"clients": [{"name": "mine", "api_client_id": "key"}]}
+    identity = {"clients": [{"name": "mine", "api_client_id": "client-id-of-mine"}]}
     Gateway(config={"identity": identity}).close()
     assert [record.getMessage() for record in caplog.records] == [
         "mobile identity simulates phones: it believes X-Simulated-Device-Ip in calls to 127.0.0.1, so anybody who "

@@ -109,7 +109,11 @@ def test_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: str) -
 
 
 def test_invalid_target_cannot_be_registered() -> None:
-    shop = {"name": "shop", "api_client_id": "key", "final_targets": ["http://127.0.0.1/", "http://localhost/done"]}
+    shop = {
+        "name": "shop",
+        "api_client_id": "client-id-of-the-shop",
+        "final_targets": ["http://127.0.0.1/", "http://localhost/done"],
+    }
     with pytest.raises(InvalidArgument, match=r"identity.clients\[0\].final_targets\[1\]: expected https, or http to"):
         Gateway(config={"identity": {"clients": [shop]}})
 

@@ -11,14 +11,15 @@ import psutil
 import pytest
 
 from tests.conftest import operator_of, raw_call, raw_exchange
-from tests.gateway.http.test_wrong_keys import guess_until_limited
+from tests.gateway.http.test_key_attempts import answers
 from toolkit.endpoint import Endpoint
 from toolkit.operator import wire
 from toolkit_gateway import Gateway
-from toolkit_gateway.http import access as limits
 from toolkit_gateway.http.access import is_from_this_machine
 from toolkit_gateway.http.exchange import Request
+from toolkit_gateway.http.key_attempts import KEYS_AT_ONCE
 from toolkit_gateway.routes.operator import KEY_WRONG
+from toolkit_gateway.runtime import Timings
 
 GUESS = "a-guess-that-no-log-shows-0123456789abcdefgh"
 FORWARDED = [
@@ -133,17 +134,16 @@ def test_an_exposed_gateway_answers_on_loopback_only() -> None:
 
 
 def test_wrong_keys_are_counted_and_limited(caplog: pytest.LogCaptureFixture) -> None:
-    with Gateway() as gateway, caplog.at_level(logging.INFO, "toolkit_gateway"):
+    timings = Timings(key_interval=3_600, longest_key_wait=0.05)
+    with Gateway(timings=timings) as gateway, caplog.at_level(logging.INFO, "toolkit_gateway"):
+        assert operator_of(gateway).locks().empty
         request = f"GET /operator/locks HTTP/1.1\r\nHost: localhost\r\n{bearer(GUESS)}\r\n".encode()
-        assert (
-            limits.WRONG_KEYS_AT_ONCE
-            <= guess_until_limited(gateway, request, b"retry-after: 1\r\n")
-            < limits.WRONG_KEYS_AT_ONCE * 2
-        )
-        assert operator_of(gateway).locks().empty, "the right key is answered at once"
+        refused = [b"retry-after: 1\r\n" in answer for answer in answers(gateway, request, KEYS_AT_ONCE + 1)]
+        assert refused == [False] * KEYS_AT_ONCE + [True]
+        assert operator_of(gateway).locks().empty, "the key that has worked before is answered at once"
         assert gateway.operator_key.reveal() not in caplog.text
     texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert texts == ["too many wrong keys: the last for the operator API from 127.0.0.1, 1 refused in all"]
+    assert texts == ["too many wrong keys: the last for the operator API from 127.0.0.1"]
     assert GUESS not in caplog.text
 
 

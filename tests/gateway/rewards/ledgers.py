@@ -36,13 +36,13 @@ def service_on(store: Store, clock: Clock | None = None, rules: dict[str, Any] =
 
 def moment(device: str, moment_id: str = "m") -> RewardRequest:
     body = orjson.dumps({**COMMON, "device_id": device, "moment_id": moment_id})
-    return RewardRequest("partner-key", None, body, "http://gateway")
+    return RewardRequest("partner-key-of-acme", None, body, "http://gateway")
 
 
 def session(device: str) -> RewardRequest:
     event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
     body = orjson.dumps({**COMMON, "device_id": device, "events": [event]})
-    return RewardRequest("partner-key", None, body, "http://gateway")
+    return RewardRequest("partner-key-of-acme", None, body, "http://gateway")
 
 
 async def devices_online(service: RewardService, count: int) -> list[str]:

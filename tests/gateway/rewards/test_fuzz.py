@@ -63,7 +63,7 @@ def test_any_bytes_never_cause_a_500(caller: Caller, body: bytes) -> None:
 def test_any_moment_and_query_never_cause_a_500(caller: Caller, name: str, r: str) -> None:
     body = json.dumps({**MOMENT, "moment_id": name}).encode("utf-8")
     encoded = quote(r.encode("utf-8", "surrogatepass"))
-    check(caller, body, f"/2.0/web/moment/?r={encoded}&gatewaykey=partner-key")
+    check(caller, body, f"/2.0/web/moment/?r={encoded}&gatewaykey=partner-key-of-acme")
 
 
 @effort(QUICK, max_examples=40)

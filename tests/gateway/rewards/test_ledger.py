@@ -27,7 +27,7 @@ from toolkit_gateway.stores import embedded_database
 from toolkit_gateway.stores.embedded import EmbeddedStore
 from toolkit_gateway.stores.group_commit import done_future, failed_future
 
-TARGET = "/2.0/web/moment/?gatewaykey=partner-key"
+TARGET = "/2.0/web/moment/?gatewaykey=partner-key-of-acme"
 
 
 def submit(port: int, devices: list[str], moments: int, found: list[bool]) -> None:

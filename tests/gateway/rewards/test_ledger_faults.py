@@ -27,7 +27,7 @@ from tests.gateway.rewards.ledgers import (
     session,
 )
 from tests.gateway.stores.conftest import HookedRdict
-from tests.gateway.stores.opened_stores import opened, persist, run, until
+from tests.gateway.stores.opened_stores import opened, opened_store, persist, run, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, is_linked, move_slot_of, wait_until
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit_gateway.stores import embedded_database
@@ -147,6 +147,24 @@ def test_unknown_outcome_leaves_stock_and_decisions_equal(
         await service.close()
 
     on_disk(tmp_path, work)
+
+
+@pytest.mark.parametrize(("part", "space"), [("records", "{rewards}state"), ("ephemeral", "{rewards}sessions")])
+async def test_damaged_device_fails_alone(part: str, space: str) -> None:
+    async with opened_store(None) as store:
+        service = service_on(store, rules=HALF)
+        devices = await devices_online(service, 4)
+        await asyncio.gather(*(service.respond(moment(device)) for device in devices))
+        records = getattr(store, part)
+        key = next(key for key in await records.scan(space) if key != "totals")
+        await records.put(space, key, b'{"cut')
+        found = await asyncio.gather(*(service.respond(moment(device)) for device in devices), return_exceptions=True)
+        (refused,) = [one for one in found if isinstance(one, BaseException)]
+        assert isinstance(refused, StoreUnavailable)
+        assert key in str(refused)
+        assert len(await service.decisions()) == 7, "the other moments are decided"
+        assert (await records.scan(space))[key] == b'{"cut', "it is left as it is"
+        await service.close()
 
 
 def test_failover_between_read_and_commit_doubles_nothing() -> None:

@@ -58,7 +58,7 @@ def test_test_moment_is_marked_as_test(caller: Caller) -> None:
 
 @pytest.mark.parametrize("query", ["", "r=1412359522&", "r=1412359522123&", "r=&"])
 def test_query_parameter_r_changes_nothing(caller: Caller, query: str) -> None:
-    target = f"/2.0/web/moment/?{query}gatewaykey=partner-key"
+    target = f"/2.0/web/moment/?{query}gatewaykey=partner-key-of-acme"
     assert caller.send(json.dumps(MOMENT).encode(), target).body == b'{"date":"2014-10-03T18:05:23.000000"}'
 
 
@@ -101,5 +101,5 @@ def test_decisions_hold_labels_and_no_keys(caller: Caller) -> None:
     text = (
         operator_of(caller.gateway).decisions().to_string() + operator_of(caller.gateway).reward_sessions().to_string()
     )
-    for hidden in (DEVICE, "demo-app", "partner-key"):
+    for hidden in (DEVICE, "demo-app", "partner-key-of-acme"):
         assert hidden not in text

@@ -201,7 +201,7 @@ def test_empty_archive_and_unknown_thing_give_empty_frames(tk: toolkit.Connectio
         with pytest.warns(DataWarning, match="the gateway has no dweet of"):
             pd.testing.assert_frame_equal(archived, tk.dweets.history(things))
     assert archive.things().dtypes.astype(str).to_dict()["first"] == "datetime64[us, UTC]"
-    assert len(archive.things()) == len(archive.gaps()) == len(archive.dask()) == len(archive.compact()) == 0
+    assert len(archive.things()) == len(archive.deleted()) == len(archive.dask()) == len(archive.compact()) == 0
     assert archive.sql("SELECT thing, sequence, created, day, transaction, content FROM dweets").empty
     with pytest.raises(InvalidArgument, match="there is no folder"):
         Archive(tmp_path / "nowhere")
@@ -238,8 +238,8 @@ def test_gaps_and_epochs_are_reported(tmp_path: Path) -> None:
         assert writer.position("t") == (2, 9)
     archive = Archive(tmp_path)
     for _ in range(2):
-        gaps = archive.gaps()[["thing", "epoch", "first", "last", "missing"]]
-        assert gaps.values.tolist() == [["t", 1, 1, 2, 2], ["t", 1, 6, 7, 2]]
+        deleted = archive.deleted()[["thing", "epoch", "first", "last", "missing"]]
+        assert deleted.values.tolist() == [["t", 1, 1, 2, 2], ["t", 1, 6, 7, 2]]
         assert numbers(archive, "t") == sorted([3, 4, 5, 8, 9, *range(1, 10)])  # by time
         archive.compact()
     things = archive.things().set_index("thing")
@@ -367,7 +367,7 @@ def test_a_folder_of_an_earlier_version_opens(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parent / "earlier_archive", folder)
     archive = Archive(folder)
     assert archive.things()["dweets"].tolist() == [6, 3]
-    assert archive.gaps()[["thing", "epoch", "first", "last"]].values.tolist() == [["kitchen", 1, 1, 2]]
+    assert archive.deleted()[["thing", "epoch", "first", "last"]].values.tolist() == [["kitchen", 1, 1, 2]]
     assert numbers(archive, "kitchen") == [1, 2, 3, 4, 5, 6]
     assert asked(archive, '"air.on", celsius, content', "thing = 'roof'") == [
         (True, 1.5, '{"celsius":1.5,"air":{"on":true}}'),
@@ -601,7 +601,7 @@ def test_foreign_file_is_named(name: str, tmp_path: Path) -> None:
     foreign = tmp_path / name.format("2026-01-01_2026-01-01")
     foreign.parent.mkdir(exist_ok=True)
     foreign.write_bytes(b"x")
-    for question in (archive.things, archive.gaps, lambda: archive.sql("SELECT 1"), archive.compact):
+    for question in (archive.things, archive.deleted, lambda: archive.sql("SELECT 1"), archive.compact):
         with pytest.raises(ArchiveUnusable, match="move (it|one of them) away"):
             question()
     assert "damaged" in repr(archive)

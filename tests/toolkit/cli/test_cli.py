@@ -37,7 +37,7 @@ from toolkit_gateway.stores.embedded import EmbeddedStore
 
 KEY = "correct-horse-battery"
 COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "tail", "write")
-KEPT_FILES = ["database", "gateway.lock", "operator.key"]
+KEPT_FILES = ["checkpoint.json", "database", "gateway.lock", "operator.key"]
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def test_only_one_gateway_per_folder(tmp_path: Path) -> None:
     [
         (["--port={port}"], 1, r"cannot listen on 127\.0\.0\.1:{port}: [^\n]+"),
         (["--host=0.0.0.0", "--port={port}"], 1, r"cannot listen on 0\.0\.0\.0:{port}: [^\n]+"),
-        (["--data={data}", "--lock=door=another-key"], 1, "the lock 'door' exists with another master key"),
+        (["--data={data}", "--lock=door=another-key-of-the-door"], 1, "the lock 'door' exists with another master key"),
         (["--allow-host", "http://a b/"], 2, "[^\n]*http://a b/[^\n]*"),
         (["--trusted-proxy", "http://a b/"], 2, "[^\n]*http://a b/[^\n]*"),
     ],
@@ -264,7 +264,7 @@ def test_retention_and_post_rate_are_options(tmp_path: Path) -> None:
 def test_exposed_gateway_serves_without_demo_keys(is_demo: bool) -> None:
     client = json.loads((ROOT / "data" / "demo_world.json").read_bytes())["credentials"]["identity"]["ApiClientId"]
     body = json.dumps({"RequestId": "1", "ApiClientId": client, "EchoMessage": "hello"}).encode()
-    hosts = {"TOOLKIT_ALLOW_HOSTS": "a.example b.example", "TOOLKIT_LOCKS": f"gate=x door={KEY}"}
+    hosts = {"TOOLKIT_ALLOW_HOSTS": "a.example b.example", "TOOLKIT_LOCKS": f"gate=another-{KEY} door={KEY}"}
     with started("gateway", "--port=0", "--no-cors", *(["--demo"] if is_demo else []), **hosts) as process:
         url = url_of(process)
         for name, status in (("a.example", 200), ("b.example", 200), ("c.example", 421)):

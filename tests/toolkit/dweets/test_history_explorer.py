@@ -151,7 +151,9 @@ def test_booleans_and_texts_are_shown(weather: pd.DataFrame) -> None:
         frame=weather.assign(dry=weather["precipitation"] == 0), fields=["weather", "dry", "wind"]
     )
     assert repr(explorer.chart) == "<Chart: 4,383 points of wind, dry, weather>"
-    assert explorer.statistics["field"].tolist() == ["wind"]
+    assert explorer.statistics["field"].tolist() == ["wind", "dry", "weather"]
+    assert explorer.statistics["most_frequent"].tolist()[1:] == ["true", "sun"]
+    assert explorer.statistics["share_true"].notna().tolist() == [False, True, False]
     explorer.rule.value = "1MS"
     assert explorer.frame.columns.tolist() == ["wind"]
     assert "no mean of dry, weather" in explorer.status.value

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import toolkit
 from tests.conftest import Caller
-from toolkit.dweets.content import checked_content, coerced, content_of_pairs
+from toolkit.dweets.content import checked_content, coerced
 from toolkit.dweets.wire import checked_thing
 from toolkit.errors import MalformedRequest
 from toolkit_gateway import Gateway
+from toolkit_gateway.dweets.contents import content_of_pairs
 from toolkit_gateway.dweets.replies import dweet_record
 
 SCALARS = (

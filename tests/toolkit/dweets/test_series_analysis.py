@@ -254,6 +254,14 @@ def test_statistics_count_missing_values() -> None:
     assert found.iloc[0][["count", "missing", "mean", "50%"]].tolist() == [2, 1, 2.0, 2.0]
 
 
+def test_statistics_of_truth_values_and_texts() -> None:
+    frame = pd.DataFrame({"on": [True, True, None, False], "mode": ["a", "b", "b", None]}, index=hours(0, 1, 2, 3))
+    found = statistics(frame.astype({"on": "boolean"}), ["on", "mode"]).set_index("field")
+    assert found[["count", "missing", "most_frequent"]].to_numpy().tolist() == [[3, 1, "true"], [3, 1, "b"]]
+    assert found.loc["on", "share_true"] == pytest.approx(2 / 3)
+    assert found[["mean", "max"]].isna().all(axis=None)
+
+
 # -- axes -------------------------------------------------------------------------------------------------
 
 
@@ -383,14 +391,16 @@ def test_plot_takes_axes_unit_and_title(weather: pd.DataFrame, monkeypatch: pyte
     pyplot.close("all")
 
 
-def test_fields_of_different_magnitudes_have_separate_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_have_separate_axes_or_share_those_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     from matplotlib import pyplot
 
     frame = pd.DataFrame({"celsius": [20.0, 21.0], "pascal": [101_300.0, 101_200.0]}, index=hours(0, 1))
     axes = frame.dweets.plot(title="Roof")
     assert [each.get_ylabel() for each in axes] == ["celsius", "pascal"]
-    assert frame.assign(pascal=[18.0, 19.0]).dweets.plot().get_legend() is not None
+    _, mine = pyplot.subplots()
+    assert frame.dweets.plot(ax=mine) is mine
+    assert [text.get_text() for text in mine.texts] == ["celsius", "pascal"], "the lines have their names at their ends"
     pyplot.close("all")
 
 
@@ -400,7 +410,8 @@ def test_plot_draws_a_line_for_each_thing_and_field(cities: pd.DataFrame, monkey
 
     axes = cities.dweets.plot()
     assert [line.get_label() for line in axes.lines] == ["seattle", "san_francisco"]
-    assert len(axes.patches) == 2  # the missing hour of each
+    assert [text.get_text() for text in axes.texts] == ["seattle", "san_francisco"]
+    assert len(axes.collections) == 4  # the span and the missing hour of each
     pyplot.close(axes.figure)
-    assert not cities.dweets.plot("temp", mark=False).patches
+    assert len(cities.dweets.plot("temp", mark=False).collections) == 2
     pyplot.close("all")

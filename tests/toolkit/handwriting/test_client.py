@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import inspect
 import io
+import pydoc
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -20,24 +21,25 @@ from PIL import Image
 
 import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
-from toolkit.handwriting.client.style import PRESETS, LetterStyle, Style, query_of
+from toolkit.handwriting.client.handwriting import HandwritingClient
+from toolkit.handwriting.client.style import PRESETS, PageStyle, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
 from toolkit_gateway import DEMO_SEED
 from toolkit_gateway.runtime import Runtime
 
 
 def test_style_has_every_parameter_of_the_wire() -> None:
-    assert set(Style.__annotations__) == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
+    assert set(PageStyle.__annotations__) == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
 @pytest.mark.parametrize(
     ("style", "kind", "query"),
     [
         (Style(), "png", {}),
-        (Style(width=504, height="auto"), "png", {"width": "504px", "height": "auto"}),
-        (Style(width=1e-5, handwriting_size=12.5), "pdf", {"handwriting_size": "12.5pt", "width": "0.00001pt"}),
+        (PageStyle(width=504, height="auto"), "png", {"width": "504px", "height": "auto"}),
+        (PageStyle(width=1e-5, handwriting_size=12.5), "pdf", {"handwriting_size": "12.5pt", "width": "0.00001pt"}),
         (Style(handwriting_color=(1, 0.5, 0, 0.2)), "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
-        (Style(random_seed=Decimal("1.5"), line_spacing=2), "png", {"line_spacing": "2", "random_seed": "1.5"}),
+        (PageStyle(random_seed=Decimal("1.5"), line_spacing=2), "png", {"line_spacing": "2", "random_seed": "1.5"}),
         (Style(pen="gel", natural=True, paper="kraft"), "svg", {"pen": "gel", "natural": "true", "paper": "kraft"}),
         (Style(margin=12.5), "pdf", {"margin": "12.5pt"}),
         (Style(margin=(1, 2, 3, 4)), "pdf", {"margin": "1pt,2pt,3pt,4pt"}),
@@ -52,26 +54,39 @@ def test_style_has_every_parameter_of_the_wire() -> None:
         *((Style(handwriting_color=text), "png", {"handwriting_color": text}) for text in ("1b3a8a", "#1b3a8a80")),
     ],
 )
-def test_style_is_written_as_query_parameters(style: Style, kind: str, query: dict[str, str]) -> None:
+def test_style_is_written_as_query_parameters(style: PageStyle, kind: str, query: dict[str, str]) -> None:
     assert query_of(style, kind) == query
 
 
-@pytest.mark.parametrize("name", ["png", "pdf", "svg", "animation", "letter", "letters", "sweep"])
-def test_a_signature_names_every_parameter(hands: toolkit.Connection, name: str) -> None:
-    shown = inspect.signature(getattr(hands.handwriting, name)).parameters
-    assert set((LetterStyle if name.startswith("letter") else Style).__annotations__) <= set(shown)
-    assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in shown.values())
-    with pytest.raises(InvalidArgument, match=r"\(\) has no argument colour: did you mean handwriting_color\?"):
-        getattr(hands.handwriting, name)(*["Molly"] * 4 if name == "letters" else ["Hi", "Molly"], colour="navy")
+CALLS = [name for name in dir(HandwritingClient) if not name.startswith("_")]
+
+
+def test_calls_share_their_options_and_fit_a_screen() -> None:
+    calls = [getattr(HandwritingClient, name) for name in CALLS]
+    parameters = [each for call in calls for each in list(inspect.signature(call).parameters.values())[1:]]
+    assert len(parameters) <= 70
+    assert {each.default for each in parameters if each.name == "height"} == {"auto"}
+    assert list(inspect.signature(Style).parameters) == list(Style.__annotations__)  # what Tab offers after Style(
+    assert max(pydoc.plain(pydoc.render_doc(call)).count("\n") for call in calls) <= 60
+
+
+def test_keywords_win_over_the_style(hands: toolkit.Connection) -> None:
+    tk, style = hands.handwriting, Style(pen="felt", handwriting_size=30)
+    done = tk.png("Hello", "Molly", style, handwriting_size=20, random_seed=7)
+    assert done == tk.png("Hello", "Molly", pen="felt", random_seed=7)
+    assert tk.sweep("Hello", "Molly", style, handwriting_size=[20], random_seed=7)["writing"].tolist() == [done]
+    for wrong, said in [({"colour": 1}, "did you mean handwriting_color"), ({"pen": "fetl"}, "pen is 'plain' or")]:
+        with pytest.raises(InvalidArgument, match=said):
+            tk.letter("Hello", "Molly", wrong)
 
 
 def test_presets_look_different(hands: toolkit.Connection) -> None:
-    looks = [hands.handwriting.png("Hello", "Molly", random_seed=7, **PRESETS[name]) for name in PRESETS]
+    looks = [hands.handwriting.png("Hello", "Molly", PRESETS[name], random_seed=7) for name in PRESETS]
     assert len({look.digest for look in looks}) == len(PRESETS)
 
 
 def test_picture_has_its_figures(hands: toolkit.Connection) -> None:
-    done = hands.handwriting.png("Dear Ada,\nhello", "molly", height="auto", random_seed=7)
+    done = hands.handwriting.png("Dear Ada,\nhello", "molly", random_seed=7)
     assert (done.handwriting, done.seed, done.lines, done.width, done.overflow) == ("Molly", 7, 2, 504, False)
     alpha = done.image().getchannel("A")
     share = sum(level * count for level, count in enumerate(alpha.histogram())) / 255 / (alpha.width * alpha.height)
@@ -116,7 +131,7 @@ def test_rendering_has_a_notebook_repr(hands: toolkit.Connection, kind: str, tmp
 
 
 def test_a_notebook_keeps_a_small_picture(hands: toolkit.Connection) -> None:
-    done = hands.handwriting.png("The engine works. " * 25, "Molly", height="auto", random_seed=7)
+    done = hands.handwriting.png("The engine works. " * 25, "Molly", random_seed=7)
     assert len(base64.b64decode(done._repr_mimebundle_()["image/png"])) < 1.15 * len(done.data)
 
 
@@ -163,7 +178,7 @@ def test_unknown_handwriting_suggests_the_nearest(hands: toolkit.Connection) -> 
         hands.handwriting.png("Hello", "Moly")
     with pytest.raises(InvalidArgument, match=r"see available\(\)"):
         hands.handwriting.png("Hello", "zzzzzzzz")
-    with pytest.raises(InvalidArgument, match="handwriting is a str, not an int"):
+    with pytest.raises(InvalidArgument, match="hand is a str, not an int"):
         hands.handwriting.png("Hello", 7)
 
 
@@ -184,25 +199,19 @@ def test_every_problem_is_in_the_error(hands: toolkit.Connection) -> None:
         hands.handwriting.png("क", "Molly")
 
 
-def test_sweep_has_a_row_for_each_combination(hands: toolkit.Connection, tmp_path: Path) -> None:
+def test_sweep_has_a_row_for_each_combination(hands: toolkit.Connection) -> None:
     frame = hands.handwriting.sweep(
         "Hello", ["Molly", "Perry"], line_spacing=[1, 2, 3], handwriting_color="#123456", random_seed=range(1, 3)
     )
-    assert frame.columns.tolist() == ["handwriting", "line_spacing", "random_seed", "thumbnail", "ms", "width",
-                                      "height", "lines", "ink_share", "seed", "overflow"]  # fmt: skip
-    assert frame["handwriting"].tolist() == ["Molly"] * 6 + ["Perry"] * 6
+    assert frame.columns.tolist() == ["hand", "line_spacing", "random_seed", "writing", "ms", "width", "height",
+                                      "lines", "ink_share", "seed", "overflow"]  # fmt: skip
+    assert frame["hand"].tolist() == ["Molly"] * 6 + ["Perry"] * 6
     assert frame["random_seed"].tolist() == [1, 2] * 6
     assert frame.groupby("line_spacing")["height"].max().is_monotonic_increasing
-    assert hands.handwriting.contact_sheet(frame, columns=3).image.width == 3 * (504 + 24)
-    assert hands.handwriting.contact_sheet(frame[["thumbnail"]]).count == 12
-    assert str(frame["thumbnail"][0]).startswith("<PNG by Molly")
-    frame.to_parquet(tmp_path / "sweep.parquet")
-    read = pd.read_parquet(tmp_path / "sweep.parquet")
-    assert read["thumbnail"][0] == frame["thumbnail"][0].writing.data
-    columns = frame.columns.drop("thumbnail")
-    pd.testing.assert_frame_equal(read[columns], frame[columns], check_dtype=False)
-    with pytest.raises(InvalidArgument, match="the frame has no column thumbnail"):
-        hands.handwriting.contact_sheet(read)
+    assert hands.handwriting.contact_sheet(frame, columns=3).image().width == 3 * (504 + 24)
+    assert len(hands.handwriting.contact_sheet(frame[["writing"]]).writings) == 12
+    with pytest.raises(InvalidArgument, match="the frame has no column writing"):
+        hands.handwriting.contact_sheet(frame[["hand"]])
     with pytest.raises(InvalidArgument, match="line_spacing is an empty list"):
         hands.handwriting.sweep("Hello", "Molly", line_spacing=[])
 
@@ -218,9 +227,9 @@ def test_a_sheet_shows_every_picture(hands: toolkit.Connection, tmp_path: Path) 
         shown.save(tmp_path / "sheet.jpg")
     assert tk.contact_sheet(notes, labels=["a", "b", "c"]).digest == shown.digest
     assert tk.contact_sheet(notes[:2]).digest != shown.digest
-    assert tk.contact_sheet(notes, labels=["a label " * 20, "b", "two\nlines"]).image.width > 1.5 * shown.image.width
+    assert tk.contact_sheet(notes, labels=["a label " * 20, "b", "two\nlines"]).width > 1.5 * shown.width
     for box in ((12, 30, 112, 60), (236, 30, 436, 60), (12, 102, 162, 132)):
-        assert shown.image.crop(box).convert("L").getextrema()[0] < 100, "there is ink"
+        assert shown.image().crop(box).convert("L").getextrema()[0] < 100, "there is ink"
     for wrong in ({"pictures": []}, {"pictures": notes, "columns": 0}, {"pictures": notes, "labels": ["one"]}):
         with pytest.raises(InvalidArgument, match="contact sheet"):
             tk.contact_sheet(**wrong)
@@ -278,7 +287,8 @@ def test_client_works_with_the_specification_only(literal: tuple[toolkit.Connect
     assert (done.width, done.height, done.seed, done.lines, done.ink_share) == (40, 10, None, None, None)
     path, query = replies["seen"][-1]
     assert path == "/render/png"
-    assert query == {"apikey": ["k"], "handwriting_id": ["2D5QW0F80001"], "text": ["a\nb&c"], "width": ["4in"]}
+    sent = {"apikey": "k", "handwriting_id": "2D5QW0F80001", "text": "a\nb&c", "width": "4in", "height": "auto"}
+    assert query == {name: [value] for name, value in sent.items()}
 
 
 @pytest.mark.parametrize(

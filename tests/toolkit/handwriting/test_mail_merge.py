@@ -59,7 +59,7 @@ def test_a_column_names_the_hands(hands: toolkit.Connection, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"template": "Dear {nmae}"}, "the template has {nmae}, which is no column: there are name, sum"),
+        ({"template": "Dear {nmae}"}, "the template has {nmae}, which is no column: did you mean 'name'"),
         ({"template": "Dear guest"}, "the template uses no column, so all letters would be the same: write {COLUMN}"),
         ({"template": "Dear {name"}, "the template cannot be read: expected '}'.*; write {{ and }} for braces"),
         ({"template": "Dear {}"}, "the template has {}, which is no column"),

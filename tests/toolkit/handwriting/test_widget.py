@@ -13,7 +13,7 @@ from PIL import Image
 import toolkit
 from toolkit import HandwritingExplorer
 from toolkit.errors import MalformedRequest
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import PageStyle
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
         control.value += control.step
     look.colour.value = "#010203"
     look.pen.value, look.natural.value, look.paper.value, look.align.value = "felt", True, "ruled", "middle"
-    assert set(look.style) == set(Style.__annotations__)
+    assert set(look.style) == set(PageStyle.__annotations__)
 
 
 def test_variances_of_real_people_are_green(explorer: HandwritingExplorer) -> None:

@@ -7,6 +7,8 @@ import json
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
+from datetime import timedelta
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -33,7 +35,8 @@ from toolkit.errors import (
 from toolkit.identity.client.identity import IdentityClient
 from toolkit.identity.client.replies import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS
-from toolkit.identity.client.transaction import PhoneProof
+from toolkit.identity.client.transaction import AuthenticatedUser, PhoneProof
+from toolkit.identity.flow import State
 from toolkit_gateway import Gateway
 
 ZIP = "97024"
@@ -103,19 +106,16 @@ def test_trace_has_one_row_per_call_with_its_next_state(lab: Lab, identity: Iden
     with identity.session() as session:
         session.authenticate(lab.gateway.handset("happy"))
         session.eligibility()
-        with pytest.raises(KeyRejected, match="1 attempt|2 attempts"):
+        with pytest.raises(KeyRejected, match="2 attempts left"):
             session.payment_list(answer="00000")
         session.payment_list(answer=ZIP)
     trace = identity.trace()
     assert trace["n"].tolist() == [1, 2, 3, 4, 5, 6]
-    assert trace["transition"].tolist() == [
-        "new → started",
-        "started → failed or proven",
-        "failed or proven → finished",
-        "finished → eligible",
-        "",
-        "eligible → unlocked",
-    ]
+    steps = ["start_authentication", "authenticate_device", "finish_authentication", "eligibility", "payment_list"]
+    assert trace["step"].tolist() == [*steps, "payment_list"]
+    assert trace["state"].tolist() == ["started", "failed or proven", "finished", "eligible", "eligible", "unlocked"]
+    assert json.loads(trace["request"][2])["CodeVerifier"].startswith("Secret(sha256:")
+    assert json.loads(trace["response"][4])["AdditionalInfo"] == "2 attempts left."
     assert trace["status"].tolist() == [0, 0, 0, 0, 2022, 0]
     assert trace["http"].tolist() == [200, 200, 200, 200, 403, 200]
     assert trace["seconds_left"].tolist()[2:] == [300.0] * 4
@@ -449,6 +449,61 @@ def test_expired_code_is_reported_before_the_call(lab: Lab, identity: IdentityCl
                 use()
         assert len(identity.trace()) == calls
         assert session.state == "expired"
+
+
+def finished(identity: IdentityClient, lab: Lab, preset: str = "happy") -> AuthenticatedUser:
+    phone = lab.gateway.handset(preset)
+    return identity.finish_authentication(identity.authenticate_device(identity.start_authentication(phone), phone))
+
+
+def test_refusals_say_the_state_of_the_flow(lab: Lab, identity: IdentityClient) -> None:
+    phone, again = lab.gateway.handset("happy"), "begin again with start_authentication"
+    transaction = identity.start_authentication(phone)
+    early = PhoneProof(transaction, transaction.secret("fingerprint"))
+    transaction.flow.states = frozenset({State.STARTED})
+    expect = partial(_refused, identity)
+    expect(1039, "not opened TargetUrl yet. The flow is started.", lambda: identity.finish_authentication(early))
+    proof = identity.authenticate_device(transaction, phone)
+    expect(2003, "The flow is failed or proven.", lambda: identity.authenticate_device(transaction, phone))
+    user = identity.finish_authentication(proof)
+    expect(2020, "Call eligibility first. The flow is finished.", lambda: identity.payment_list(user))
+    identity.eligibility(user)
+    expect(2021, "The flow is eligible.", lambda: identity.payment_list(user))
+    expect(2022, "1 attempt left. The flow is eligible.", *[lambda: identity.payment_list(user, answer="00000")] * 2)
+    expect(2023, "Retry after 900 seconds. The flow is locked.", lambda: identity.payment_list(user, answer="00000"))
+    expect(2003, f"The flow is revoked: {again}.", lambda: identity.finish_authentication(proof))
+    expect(2012, f"The flow is revoked: {again}.", lambda: identity.eligibility(user))
+
+    transaction = identity.start_authentication(phone)
+    lab.clock.advance(seconds=121)
+    expect(2003, "expired or failed or proven.", lambda: identity.authenticate_device(transaction, phone))
+    proof = identity.authenticate_device(identity.start_authentication(phone), phone)
+    lab.clock.advance(seconds=61)
+    expect(2002, f"The flow is expired: {again}.", lambda: identity.finish_authentication(proof))
+    user = finished(identity, lab, "prepaid")
+    identity.eligibility(user)
+    expect(1010, "The flow is not eligible.", lambda: identity.payment_list(user))
+    user.expires_at += timedelta(days=1)  # otherwise the client does not send an expired code
+    lab.clock.advance(seconds=301)
+    expect(2011, "The authentication has expired. Start again at start_authentication. The flow is expired.",
+           lambda: identity.eligibility(user))  # fmt: skip
+    newer, older = finished(identity, lab), finished(identity, lab, "no_challenge")
+    finished(identity, lab, "no_challenge")
+    expect(2012, f"The flow is revoked: {again}.", lambda: identity.eligibility(older))
+    newer.service_alias = older.service_alias
+    expect(2010, "Authentication is required.", lambda: identity.eligibility(newer))
+
+
+def _refused(identity: IdentityClient, code: int, end: str, *calls: Callable[[], object]) -> None:
+    for call in calls:
+        with pytest.raises(ServiceError) as caught:
+            call()
+    assert caught.value.code == code
+    assert caught.value.message.endswith(end), caught.value.message
+    row = identity.trace().iloc[-1]
+    assert code != 2010 or row["state"] == "finished"
+    assert row["status"] == code
+    assert code == 2010 or row["state"] in caught.value.message
 
 
 def test_server_without_identity_has_its_own_error(hostile: Callable) -> None:

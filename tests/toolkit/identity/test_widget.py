@@ -149,7 +149,7 @@ REACHED = {
     "refused": lambda w: (setattr(w.preset, "value", "wifi"), walk(w, "start", "open", "finish")),
     "finished": lambda w: walk(w, "start", "open", "finish"),
     "eligible": lambda w: walk(w, "start", "open", "finish", "eligibility"),
-    "not_eligible": lambda w: (setattr(w.preset, "value", "prepaid"), w.run_all()),
+    "not eligible": lambda w: (setattr(w.preset, "value", "prepaid"), w.run_all()),
     "unlocked": lambda w: w.run_all(),
     "locked": lambda w: (setattr(w.preset, "value", "locked_challenge"), w.run_all()),
     "expired": lambda w: (w.run_all(), pass_time(w, 301)),
@@ -167,7 +167,7 @@ def test_every_state_can_be_reached_by_clicks(walkthrough: IdentityWalkthrough, 
     REACHED[state](walkthrough)
     assert walkthrough.state == state
     current = {shape["text"] for shape in walkthrough.states.drawing["shapes"] if shape.get("bold")}
-    assert current == {f"● {one}" for one in state.replace("_", " ").split(" or ")}
+    assert current == {f"● {one}" for one in state.split(" or ")}
 
 
 def test_the_time_left_follows_the_clock(walkthrough: IdentityWalkthrough) -> None:

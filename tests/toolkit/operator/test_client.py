@@ -135,7 +135,7 @@ def test_a_mail_is_read_in_the_outbox(gateway: Gateway, tk: toolkit.Connection) 
 
 def test_decisions_sessions_and_rules_are_read_by_url() -> None:
     with Gateway(config={"rewards": settings(CONFIGURATION | {"quiet_hours": None, "pacing": None})}) as gateway:
-        credentials = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+        credentials = {"gatewaykey": "partner-key-of-acme", "app_key": "demo-app"}
         url, key = gateway.base_url, gateway.operator_key
         with toolkit.connect(url, credentials=credentials, operator_key=key) as tk:
             tk.rewards.start_session(DEVICE)
@@ -183,7 +183,8 @@ def test_a_reset_revokes_the_code_and_forgets_answers(demo: Gateway) -> None:
 
         first = user()
         assert tk.identity.eligibility(first)["attempts_left"].tolist() == [0]
-        assert tk.operator.reset_user(first.service_alias) == ["the code is revoked", "the wrong answers are forgotten"]
+        assert tk.operator.reset_user(first) == ["the code is revoked", "the wrong answers are forgotten"]
+        assert first.state == "revoked"
         with pytest.raises(NotAuthenticated, match="revoked"):
             tk.identity.eligibility(first)
         with pytest.raises(NotFound, match="no user with this alias"):

@@ -15,7 +15,7 @@ import pytest
 import toolkit
 from tests.conftest import operator_of
 from tests.literal_server import LiteralServer, Reply
-from tests.reward_caller import DEVICE, settings
+from tests.reward_caller import ALWAYS, DEVICE, settings
 from toolkit.errors import (
     InvalidArgument,
     KeyRejected,
@@ -28,7 +28,7 @@ from toolkit.errors import (
 from toolkit.rewards.client import MOMENT_COLUMNS, RewardPage
 from toolkit_gateway import Gateway
 
-KEYS = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+KEYS = {"gatewaykey": "partner-key-of-acme", "app_key": "demo-app"}
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -151,7 +151,7 @@ def test_errors_keep_their_class_over_http() -> None:
         assert 0 < limited.value.retry_after <= 60
         for error in (malformed, rejected, unknown, limited):
             assert error.value.request == "POST /2.0/web/moment/"
-            assert "partner-key" not in str(error.value)
+            assert "partner-key-of-acme" not in str(error.value)
 
 
 def test_hint_for_a_missing_key_works_when_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +190,37 @@ def test_simulation_of_real_decisions_decides_the_same(connected: toolkit.Connec
     columns = ["decision_id", "at", "device", "reason", "reward_id", "p"]
     assert toolkit.rewards.simulate(rules, recorded)[columns].equals(recorded[columns])
     assert set(recorded["reason"]) >= {"REWARDED", "DRAW", "NO_SESSION"}
+
+
+def test_live_decisions_are_joined_with_users() -> None:
+    arms = {"arms": {"A": {"p": 0}, "B; 50 %": {"p": 1}}}
+    config = settings({**ALWAYS, "moments": {"run": arms}})
+    acme, umbra = config["partners"]
+    config["partners"] = [{**acme, "show_arms": True}, umbra]
+    others = {"gatewaykey": "other-key", "app_key": "other-app"}
+    with (
+        Gateway(config={"rewards": config}) as gateway,
+        toolkit.connect(gateway, credentials=KEYS) as tk,
+        toolkit.connect(gateway, credentials=others) as umbra_tk,
+    ):
+        users = pd.DataFrame({"user": range(8), "device": [tk.rewards.new_device_id("acme") for _ in range(8)]})
+        for device in users["device"]:
+            tk.rewards.start_session(device)
+        sent = tk.rewards.moments(users.assign(moment_id="run"), progress=False)
+        plain = tk.rewards.moment(users["device"][0], "walk")
+        stranger = umbra_tk.rewards.moment(umbra_tk.rewards.new_device_id("umbra"), "run")
+        upper = users["device"].str.replace(r"(?<=acme-).*", lambda match: match[0].upper(), regex=True)
+        known = tk.operator.decisions(devices=users.assign(device=upper))
+        with pytest.raises(InvalidArgument, match="devices are device ids, not an int"):
+            tk.operator.decisions(devices=users["user"])
+    assert (known["device_id"].isna() == (known["device"] == known["device"].iloc[-1])).all(), "one is of a stranger"
+    assert known["device_id"].dropna().tolist() == [*upper, upper[0]]
+    assert known["arm"].head(8).tolist() == sent["arm"].tolist()
+    assert set(sent["arm"]) == {"A", "B; 50 %"}
+    assert known["decision_id"].head(9).tolist() == [*sent["decision_id"], *plain["decision_id"]]
+    assert plain["arm"].isna().all()
+    assert stranger[["arm", "decision_id"]].isna().all(axis=None)
+    assert stranger["reason"].tolist() == ["NO_SESSION"]
 
 
 # -- the other judge: literal replies ----------------------------------------------------------------------

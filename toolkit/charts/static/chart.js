@@ -3,18 +3,22 @@
 //   const chart = createChart(element, {
 //     zone: "UTC",            IANA name of the time zone in which times are shown; null if times have no zone
 //     timeName: "created",    name of the time axis
-//     height: 300,            height of the plots in pixels, without the time axis; several panels may need more
-//     maxHeight: 480,         height in pixels above which the plots scroll
+//     height: 300,            height of the plots in pixels, without the time axis; several panels may need more: the
+//                             chart grows with them up to the height of the window, and then the plots scroll
 //     empty: "no data",       text to show if there are no points
 //     fileName: "chart",      name of downloads, without suffix
 //     onRange: range => {},   a person zoomed or panned: [from, to] in seconds since 1970, or null for everything
+//     onView: () => {},       the visible range or the visible things have changed, by a person or by code
 //     files: {},              further downloads: {svg: () => {...}}; a "csv" replaces the built-in download
 //   });
-//   chart.setData(lines, {gaps, empty, note})  lines: [{name, field, thing, kind, unit, panel, colour, dash, x, y, states,
-//                           rings}]; lines with the same panel share one;
-//                           x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is missing;
-//                           kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
-//                           rings are the outliers: {x, y, expected}, three Float64Arrays; gaps: [[from, to], ...];
+//   chart.setData(lines, {things, gaps, shifts, empty, note})
+//                           lines: [{thing, field, kind, unit, x, y, states, rings}]: a panel for each field, a colour for
+//                           each thing; x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is
+//                           missing; kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
+//                           rings are the outliers: {x, y, expected, score}, four Float64Arrays;
+//                           things: names in the order of their colours; without it, in the order of their lines. A thing
+//                           keeps its colour as long as the chart lives;
+//                           gaps: [[thing, from, to], ...]; shifts: [[thing, from, to, field, why], ...];
 //                           note is a text beside the name of the time axis
 //   chart.append(x, y, keep)  add points to the first line, and keep its last `keep` points; paint at most 15 times
 //                           per second
@@ -24,51 +28,45 @@
 //   chart.destroy()         remove it from the page, with all of its listeners
 //
 // By mouse: drag to zoom, shift-drag or wheel to pan, control-wheel to zoom, double-click to show everything; a click
-// in the legend hides or shows a line, shift-click shows that line alone. By keyboard: arrows move the crosshair, + and -
+// in the legend hides or shows a thing, shift-click shows that thing alone. By keyboard: arrows move the crosshair, + and -
 // zoom, shift-arrows pan, Home shows everything, Escape hides the crosshair.
 
-import { csvOf, download, pictureOf } from "./files.js";
-import { Line, firstFrom } from "./lines.js";
-import { dateIn, readable, timeText } from "./numerals.js";
+import LOOK from "./look.json";
+import { savePicture, saveTable, snapshotOf } from "./files.js";
+import { make } from "./elements.js";
+import { Legend } from "./legend.js";
+import { Line, firstFrom, styleAt } from "./lines.js";
+import { dateIn } from "./numerals.js";
 import { Panel } from "./panel.js";
+import { Tip, summaryOf } from "./tip.js";
 
-const PAINT_MS = 1000 / 15, MOST_TIP_ROWS = 12, LEAST_SPAN_SECONDS = 0.01;
+const PAINT_MS = 1000 / 15, LEAST_SPAN_SECONDS = 0.01, HEADING = 24; // the heading of a panel, in pixels
 const LONGEST_LABELLED_SECONDS = 500 * 365 * 86400; // of more years, uPlot labels few or none
 const DEFAULTS = {
-  zone: "UTC", timeName: "time", height: 300, maxHeight: 480, empty: "no data", fileName: "chart", onRange: () => {}, files: {},
+  zone: "UTC", timeName: "time", height: 300, empty: "no data", fileName: "chart", onRange: () => {}, onView: () => {}, files: {},
 };
 
 export function createChart(element, options = {}) {
   return new Chart(element, { ...DEFAULTS, ...options });
 }
 
-function make(tag, className, parent, text = "") {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  parent?.append(made);
-  return made;
-}
-
 class Chart {
   constructor(element, options) {
     Object.assign(this, {
-      options, lines: [], panels: [], gaps: [], hidden: new Set(), range: null,
+      options, lines: [], panels: [], things: new Map(), gaps: new Map(), shifts: [], hidden: new Set(), range: null,
       extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, aborter: new AbortController(), lastPaint: 0,
     });
     this.root = make("div", "toolkit-chart", element);
-    this.legend = make("div", "toolkit-chart-legend", this.root);
+    this.legend = new Legend(this);
     this.plots = make("div", "toolkit-chart-plots", this.root);
     Object.assign(this.plots, { tabIndex: 0, role: "group" });
-    this.plots.style.maxHeight = `${Math.max(options.maxHeight, options.height + 64)}px`; // 64 for axis and heading: one panel never scrolls
     this.plots.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take the arrows for its cells
     this.message = make("div", "toolkit-chart-empty", this.plots, options.empty);
     this.foot = make("div", "toolkit-chart-foot", this.root);
     this.axisName = make("span", "toolkit-chart-axis", this.foot);
     this.setAxis(options.timeName, options.zone);
     this.makeButtons();
-    this.tip = make("div", "toolkit-chart-tip", this.root);
-    this.tip.hidden = true;
+    this.tip = new Tip(this);
     this.announcement = make("div", "toolkit-chart-said", this.root);
     this.announcement.setAttribute("aria-live", "polite");
     this.addListeners();
@@ -83,8 +81,11 @@ class Chart {
       return made;
     };
     this.home = button("All", "Show the whole time (Home, or double click)", () => this.reset());
-    button("PNG", "Download what is shown as a picture", () => this.savePicture());
-    const files = { csv: () => this.saveTable(), ...this.options.files };
+    this.larger = button("Larger", "Show the chart on the whole screen", () =>
+      (document.fullscreenElement === this.root ? document.exitFullscreen() : this.root.requestFullscreen()));
+    this.larger.hidden = !document.fullscreenEnabled;
+    button("PNG", "Download what is shown as a picture", () => savePicture(this));
+    const files = { csv: () => saveTable(this), ...this.options.files };
     for (const [kind, save] of Object.entries(files))
       button(kind.toUpperCase(), kind === "csv" ? "Download what is shown as a table" : `Download what is shown as ${kind.toUpperCase()}`, save);
   }
@@ -96,8 +97,12 @@ class Chart {
     on(this.plots, "wheel", event => this.onWheel(event), { passive: false });
     on(this.plots, "mouseleave", () => this.hidePointer());
     on(this.plots, "blur", () => this.hidePointer());
-    // For code that stores a picture of the chart, such as the code that saves a notebook.
-    on(this.root, "toolkit-picture", ({ detail }) => (detail.picture = pictureOf(this).toDataURL()));
+    // For the code that saves a notebook.
+    on(this.root, "toolkit-snapshot", ({ detail }) => Object.assign(detail, snapshotOf(this)));
+    on(document, "fullscreenchange", () => {
+      this.larger.textContent = document.fullscreenElement === this.root ? "Smaller" : "Larger";
+      this.paint();
+    });
     this.sizes = new ResizeObserver(() => this.plots.clientWidth !== this.paintedWidth && this.paint());
     this.sizes.observe(this.plots);
     const recolour = () => this.paint();
@@ -120,13 +125,30 @@ class Chart {
 
   // -- data -------------------------------------------------------------------------------------------------
 
-  setData(lines, { gaps = [], empty = this.options.empty, note = "" } = {}) {
+  setData(lines, { things = [], gaps = [], shifts = [], empty = this.options.empty, note = "" } = {}) {
     this.lines = lines.map(line => new Line(line));
-    this.gaps = merged(gaps);
+    for (const thing of [...things, ...this.lines.map(line => line.thing)])
+      if (thing && !this.things.has(thing)) this.things.set(thing, this.things.size);
+    this.gaps = new Map();
+    for (const [thing, ...ends] of gaps) this.gaps.set(thing, [...(this.gaps.get(thing) ?? []), ends]);
+    this.shifts = shifts;
     this.message.textContent = empty;
     this.note = note;
     this.nameAxis();
     this.rebuild();
+  }
+
+  /** Return how the lines of a thing are drawn; a thing without a name is the only one. */
+  style(thing) {
+    return styleAt(this.things.get(thing) ?? 0);
+  }
+
+  gapsOf(thing) {
+    return this.gaps.get(thing) ?? [];
+  }
+
+  isVisible(line) {
+    return !this.hidden.has(line.thing);
   }
 
   append(x, y, keep = Infinity) {
@@ -138,20 +160,22 @@ class Chart {
   }
 
   rebuild() {
-    const names = new Set(this.lines.map(line => line.panel));
-    const groups = [...names].map(name => this.lines.filter(line => line.panel === name));
-    const identity = line => [line.name, line.kind, line.unit, line.colour];
+    const fields = [...new Set(this.lines.map(line => line.field))];
+    const groups = fields.map(field => this.lines.filter(line => line.field === field));
     this.findExtent();
     this.isLong = this.extent[1] - this.extent[0] > LONGEST_LABELLED_SECONDS;
-    const key = JSON.stringify([this.isLong, ...groups.map(group => group.map(identity))]);
-    if (key !== this.panelKey) {
-      this.panelKey = key;
-      this.axisWidth = 40;
-      for (const panel of this.panels) panel.destroy();
-      this.panels = groups.map((group, index) => new Panel(this, group, index === groups.length - 1));
-      this.plots.append(...this.panels.map(panel => panel.element));
-      this.showLegend();
-    } else this.panels.forEach((panel, index) => { panel.lines = groups[index]; });
+    const before = new Map(this.panels.map(panel => [panel.key, panel]));
+    this.panels = groups.map((group, index) => {
+      const isLast = index === groups.length - 1, things = group.map(line => line.thing);
+      const key = JSON.stringify([this.isLong, isLast, this.things.size > 1, group[0].field, group[0].kind, group[0].unit, things]);
+      const panel = before.get(key) ?? new Panel(this, group, isLast);
+      before.delete(key);
+      return Object.assign(panel, { key, lines: group });
+    });
+    for (const panel of before.values()) panel.destroy();
+    this.plots.append(...this.panels.map(panel => panel.element));
+    if (before.size) this.axisWidth = 40;
+    this.legend.show();
     this.paint();
   }
 
@@ -187,11 +211,17 @@ class Chart {
     if (!width || this.isEmpty) return;
     const fixed = this.panels.reduce((sum, panel) => sum + (panel.fixedHeight() ?? 0), 0);
     const flexible = this.panels.filter(panel => panel.fixedHeight() === null).length;
-    const rest = this.options.height - fixed - 24 * (flexible - 1); // 24: the heading of a further panel
-    const share = Math.max(flexible > 1 ? 90 : 120, rest / Math.max(1, flexible));
+    const rest = this.room() - fixed - HEADING * (flexible - 1);
+    const share = Math.max(LOOK.panelPixels, rest / Math.max(1, flexible));
     for (const panel of this.panels) panel.draw(width, Math.round(panel.fixedHeight() ?? share));
     queueMicrotask(() => this.alignPanels()); // uPlot draws, and finds its labels, in an earlier microtask
     if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar appeared or disappeared
+  }
+
+  /** Return the height of all plots together, if their panels do not need more. */
+  room() {
+    if (document.fullscreenElement !== this.root) return this.options.height;
+    return innerHeight - this.legend.element.offsetHeight - this.foot.offsetHeight - 2 * HEADING - 40; // 40: the time axis
   }
 
   alignPanels() {
@@ -219,6 +249,7 @@ class Chart {
     this.range = range === null ? null : [...range];
     this.hidePointer();
     this.paint();
+    this.options.onView();
   }
 
   zoom(from, to) {
@@ -289,7 +320,7 @@ class Chart {
   // -- the pointer ------------------------------------------------------------------------------------------
 
   visibleLines() {
-    return this.lines.filter(line => !this.hidden.has(line.name));
+    return this.lines.filter(line => this.isVisible(line));
   }
 
   /** Move the crosshair to the next point of any visible line that is at least a pixel away. */
@@ -303,7 +334,7 @@ class Chart {
     const time = direction > 0 ? Math.min(...inside) : Math.max(...inside);
     for (const { plot } of this.panels) plot.setCursor({ left: plot.valToPos(time, "x"), top: -10 }, false);
     const box = this.panels[0].plot.over.getBoundingClientRect();
-    this.announcement.textContent = this.showTip(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
+    this.announcement.textContent = this.point(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
   }
 
   /** Handle a move of the pointer over a panel: show the crosshair in all panels, and the values at its time. */
@@ -315,7 +346,14 @@ class Chart {
     for (const other of this.panels) if (other !== panel) other.plot.setCursor({ left, top: -10 }, false);
     this.isPointing = false;
     const box = plot.over.getBoundingClientRect();
-    this.showTip(plot.posToVal(left, "x"), box.left + left, box.top + top, panel, plot.posToVal(top, "y"));
+    this.point(plot.posToVal(left, "x"), box.left + left, box.top + top, panel, plot.posToVal(top, "y"));
+  }
+
+  /** Show the values at a time, and return them as a text. */
+  point(...place) {
+    const { text, time } = this.tip.show(...place);
+    this.pointerTime = time;
+    return text;
   }
 
   hidePointer() {
@@ -324,110 +362,29 @@ class Chart {
     for (const { plot } of this.panels) plot?.setCursor({ left: -10, top: -10 }, false);
     this.isPointing = false;
     this.pointerTime = null;
-    this.tip.hidden = true;
+    this.tip.hide();
   }
 
-  /** Show the values of visible lines at a time and return them as a text; of many lines, those nearest to the pointer. */
-  showTip(time, clientX, clientY, panel = null, height = 0) {
-    const found = [], reach = Math.max(24 * this.secondsPerPixel(), 1e-6); // as far as 24 pixels
-    for (const line of this.visibleLines()) {
-      const index = line.kind === "number" ? line.nearestIndex(time) : line.indexAt(time);
-      const isNear = index >= 0 && (line.kind !== "number" || Math.abs(line.x[index] - time) <= reach);
-      if (isNear && !Number.isNaN(line.y[index])) found.push({ line, index });
-    }
-    const numbers = found.filter(({ line }) => line.kind === "number");
-    const nearest = numbers.map(({ line, index }) => line.x[index])
-      .sort((a, b) => Math.abs(a - time) - Math.abs(b - time))[0];
-    this.pointerTime = nearest ?? time;
-    const distance = ({ line, index }) => (panel?.lines.includes(line) ? Math.abs(line.y[index] - height) : Infinity);
-    const ordered = found.length > MOST_TIP_ROWS ? [...found].sort((a, b) => distance(a) - distance(b)) : found;
-    const zone = this.options.zone ? ` ${this.options.zone}` : "";
-    const head = timeText(this.pointerTime, this.toDate, this.extent[1] - this.extent[0]) + zone;
-    const rows = ordered.slice(0, MOST_TIP_ROWS).map(hit => ({ ...hit, text: this.valueText(hit) }));
-    this.fillTip(head, rows, found.length - rows.length);
-    this.placeTip(clientX, clientY);
-    return `${head}: ${rows.map(({ line, text }) => `${line.name} ${text}`).join(", ")}`;
+  /** Return the name of a line: its thing, its field, or both, as it takes to tell it from the others. */
+  nameOf({ thing, field }) {
+    if (!thing || this.things.size < 2) return field;
+    return this.panels.length > 1 ? `${thing} ${field}` : thing;
   }
 
-  valueText({ line, index }) {
-    if (line.kind !== "number") return line.textOf(index);
-    const [least, greatest] = (line.bounds ??= line.extremes());
-    const text = readable(line.y[index], greatest - least) + (line.unit ? ` ${line.unit}` : "");
-    const ring = line.rings ? [...line.rings.x].indexOf(line.x[index]) : -1;
-    if (ring < 0) return text;
-    return `${text} – outlier, usual is ${readable(line.rings.expected[ring], greatest - least)}`;
-  }
-
-  fillTip(head, rows, more) {
-    this.tip.replaceChildren(make("div", "toolkit-chart-tip-time", null, head));
-    for (const { line, text } of rows) {
-      const row = make("div", "toolkit-chart-tip-row", this.tip);
-      if (line.kind !== "text") make("i", "", row).style.background = swatch(line);
-      make("span", "", row, line.name);
-      make("b", "", row, text);
-    }
-    if (more > 0) make("div", "", this.tip, `and ${more} more`);
-    if (!rows.length) make("div", "", this.tip, "nothing here");
-    this.tip.hidden = false;
-  }
-
-  placeTip(clientX, clientY) {
-    const box = this.root.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = this.tip;
-    const x = clientX - box.left, y = clientY - box.top;
-    const isLeft = x > box.width / 2, left = isLeft ? Math.max(0, x - 16 - width) : Math.min(x + 16, box.width - width);
-    this.tip.style.left = `${left}px`;
-    this.tip.style.top = `${Math.max(0, Math.min(y + 12, box.height - height))}px`;
-  }
-
-  // -- legend -----------------------------------------------------------------------------------------------
-
-  showLegend() {
-    this.legend.replaceChildren();
-    const named = this.lines.filter(line => line.kind !== "text");
-    this.legend.hidden = named.length < 2;
-    for (const line of named) {
-      const item = make("button", "toolkit-chart-item", this.legend);
-      Object.assign(item, { type: "button", title: `${line.name}: click to hide or show, shift-click to show it alone` });
-      make("i", "", item).style.background = swatch(line);
-      make("span", "", item, line.name);
-      item.setAttribute("aria-pressed", String(!this.hidden.has(line.name)));
-      item.addEventListener("click", event => this.toggle(line.name, event.shiftKey));
-    }
-  }
-
-  toggle(name, isAlone) {
-    const names = this.lines.filter(line => line.kind !== "text").map(line => line.name);
-    if (isAlone) this.hidden = new Set(names.filter(other => other !== name));
-    else if (!this.hidden.delete(name)) this.hidden.add(name);
-    names.forEach((each, index) => this.legend.children[index].setAttribute("aria-pressed", String(!this.hidden.has(each))));
+  toggle(things, isAlone) {
+    const isHidden = this.hidden.has(things[0]);
+    if (isAlone) this.hidden = new Set([...this.things.keys()].filter(other => !things.includes(other)));
+    else for (const thing of things) isHidden ? this.hidden.delete(thing) : this.hidden.add(thing);
+    this.legend.showHidden();
     this.hidePointer();
     this.paint();
+    this.options.onView();
   }
 
   // -- summary and files ------------------------------------------------------------------------------------
 
   summary() {
-    if (this.isEmpty) return `Chart: ${this.message.textContent}`;
-    const time = seconds => timeText(seconds, this.toDate, this.extent[1] - this.extent[0]);
-    const sentences = this.lines.slice(0, 6).map(line => {
-      const [least, greatest] = (line.bounds = line.extremes()), last = line.nearestIndex(Infinity);
-      if (line.kind !== "number" || last < 0) return `${line.name}: last ${last < 0 ? "nothing" : line.textOf(last)}`;
-      const [low, high, end] = [least, greatest, line.y[last]].map(value => readable(value, greatest - least));
-      return `${line.name}${line.unit ? ` in ${line.unit}` : ""}: from ${low} to ${high}, last ${end}`;
-    });
-    const more = this.lines.length > 6 ? ` And ${this.lines.length - 6} more lines.` : "";
-    return `Chart over ${this.axisName.textContent} from ${time(this.view.min)} to ${time(this.view.max)}. ` +
-      `${sentences.join(". ")}.${more} Arrow keys read the values.`;
-  }
-
-  saveTable() {
-    const { min, max } = this.view;
-    const text = csvOf(this.visibleLines(), min, max, this.options.timeName, !this.options.zone);
-    download(`${this.options.fileName}.csv`, new Blob([text], { type: "text/csv" }));
-  }
-
-  savePicture() {
-    pictureOf(this).toBlob(blob => download(`${this.options.fileName}.png`, blob));
+    return summaryOf(this);
   }
 
   destroy() {
@@ -438,22 +395,4 @@ class Chart {
     for (const panel of this.panels) panel.destroy();
     this.root.remove();
   }
-}
-
-/** The CSS background of a legend entry, which looks like a short piece of its line. */
-function swatch({ colour, dash }) {
-  if (!dash.length) return colour;
-  const [on, off] = [dash[0] / 2, (dash[0] + dash[1]) / 2];
-  return `repeating-linear-gradient(90deg, ${colour} 0 ${on}px, transparent ${on}px ${off}px)`;
-}
-
-/** Merge gaps that overlap: otherwise the shades of several things would add up. */
-function merged(gaps) {
-  const intervals = [];
-  for (const [start, end] of [...gaps].sort((a, b) => a[0] - b[0])) {
-    const last = intervals.at(-1);
-    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
-    else intervals.push([start, end]);
-  }
-  return intervals;
 }

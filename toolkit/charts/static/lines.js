@@ -1,17 +1,16 @@
 // The data of a chart: lines of times and values, and the selection of points that a screen can show.
 
-// Colour-blind people can tell these apart; contrast above 3 on white and on #111. The same as PALETTE in series.py.
-export const PALETTE = [
-  "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
-  "#3C6C6A", "#C26C6B", "#6E7F36", "#7645C0", "#A28D16",
-];
+import LOOK from "./look.json";
 
-/** Return the colour of a line that has no other line beside it. The same as `styles_of` of series.py. */
-export function colourOf(name) {
-  let hash = 2166136261;
-  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 16777619) >>> 0;
-  return PALETTE[hash % PALETTE.length];
+/** Return how the lines of the thing at this place are drawn. The same as `style_at` of look.py. */
+export function styleAt(place) {
+  const { palette, dashes, rest } = LOOK, round = Math.floor(place / palette.length);
+  if (round >= dashes.length) return { colour: rest, dash: [], isDistinct: false };
+  return { colour: palette[place % palette.length], dash: dashes[round], isDistinct: true };
 }
+
+/** A colour with an opacity from 0 to 1. */
+export const translucent = (colour, opacity) => colour + Math.round(255 * opacity).toString(16).padStart(2, "0");
 
 /** Return the index of the first x that is not below a limit. */
 export function firstFrom(x, limit) {
@@ -26,10 +25,9 @@ export function firstFrom(x, limit) {
 
 export class Line {
   constructor({
-    name, field = name, thing = "", kind = "number", unit = "", panel = "", colour = colourOf(name), dash = [],
-    x = [], y = [], states = [], rings = null,
+    name = "", field = name, thing = "", kind = "number", unit = "", x = [], y = [], states = [], rings = null,
   }) {
-    Object.assign(this, { name, field, thing, kind, unit, panel, colour, dash, states, rings });
+    Object.assign(this, { field, thing, kind, unit, states, rings });
     this.x = new Float64Array(x);
     this.y = new Float64Array(y);
   }
@@ -70,43 +68,51 @@ export class Line {
     this.bounds = undefined;
   }
 
-  /** Return times and values (null if missing) to draw between two times; if more than `most`, two for each piece. */
+  /**
+   * Return times and values (null if missing) to draw between two times. If more than `most`, numbers have the mean of
+   * each piece, and `low` and `high` have its least and greatest value; truth values have both.
+   */
   pointsBetween(from, to, pieces, most) {
     const first = Math.max(0, firstFrom(this.x, from) - 1), last = Math.min(this.x.length, firstFrom(this.x, to) + 1);
-    const xs = [], ys = [];
-    const put = (x, y) => {
-      xs.push(x);
-      ys.push(Number.isFinite(y) ? y : null);
+    const points = { xs: [], ys: [], low: [], high: [], isDense: last - first > most };
+    const put = (x, y, low = y, high = y) => {
+      points.xs.push(x);
+      points.ys.push(Number.isFinite(y) ? y : null);
+      if (!points.isDense || this.kind === "boolean") return;
+      points.low.push(Number.isFinite(y) ? low : null);
+      points.high.push(Number.isFinite(y) ? high : null);
     };
-    if (last - first <= most) {
+    if (!points.isDense) {
       for (let at = first; at < last; at++) put(this.x[at], this.y[at]);
-      return [xs, ys];
+      return points;
     }
     const step = (to - from) / pieces;
     if (this.x[first] < from) put(this.x[first], this.y[first]);
     let at = firstFrom(this.x, from);
     for (let piece = 0; piece < pieces && at < last; piece++) {
-      const end = from + (piece + 1) * step;
-      let least = -1, greatest = -1, count = 0; // indices of the two values
-      for (; at < last && (this.x[at] < end || (piece === pieces - 1 && this.x[at] <= to)); at++, count++) {
+      const end = from + (piece + 1) * step, start = at;
+      let low = Infinity, high = -Infinity, sum = 0, count = 0;
+      for (; at < last && (this.x[at] < end || (piece === pieces - 1 && this.x[at] <= to)); at++) {
         const value = this.y[at];
         if (!Number.isFinite(value)) continue;
-        if (least < 0 || value < this.y[least]) least = at;
-        if (greatest < 0 || value >= this.y[greatest]) greatest = at;
+        if (value < low) low = value;
+        if (value > high) high = value;
+        sum += value;
+        count += 1;
       }
-      if (!count) continue;
+      if (at === start) continue;
       // The same times in all lines, so that the joined table of the lines stays small.
-      const times = [from + (piece + 0.25) * step, from + (piece + 0.75) * step];
-      if (least < 0) put(times[0], NaN);
-      else if (least === greatest || this.y[least] === this.y[greatest]) put(times[0], this.y[least]);
+      const early = from + (piece + 0.25) * step, late = from + (piece + 0.75) * step;
+      if (!count) put(early, NaN);
+      else if (this.kind !== "boolean") put(early, sum / count, low, high);
       else {
-        const rises = this.kind === "boolean" ? this.y[at - 1] === this.y[greatest] : least < greatest;
-        put(times[0], this.y[rises ? least : greatest]);
-        put(times[1], this.y[rises ? greatest : least]);
+        const last = this.y[at - 1];
+        if (low !== high || Number.isNaN(last)) put(early, last === low ? high : low);
+        put(late, last);
       }
     }
     if (at < this.x.length) put(this.x[at], this.y[at]);
-    return [xs, ys];
+    return points;
   }
 }
 

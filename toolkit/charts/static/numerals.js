@@ -1,8 +1,10 @@
 // Numbers and times as text: distinct tick labels, values with enough digits to tell them apart, times in their zone.
 
-const LEAST_PLAIN = 1e-4, GREATEST_PLAIN = 1e15, MOST_DIGITS = 17; // outside of this range, as 1.5e-9
+import LOOK from "./look.json";
 
-const isPlain = size => size === 0 || (LEAST_PLAIN <= size && size < GREATEST_PLAIN);
+const { leastPlain, greatestPlain, mostDigits, fewestDigits } = LOOK.numbers; // outside of this range, as 1.5e-9
+
+const isPlain = size => size === 0 || (leastPlain <= size && size < greatestPlain);
 
 function written(value, decimals, scientific) {
   if (value === 0 && scientific) return "0";
@@ -28,7 +30,7 @@ export function tickLabels(ticks) {
 
 function distinctLabels(exact, step, scientific) {
   let texts = [];
-  for (let decimals = 0; decimals < MOST_DIGITS; decimals++) {
+  for (let decimals = 0; decimals < mostDigits; decimals++) {
     texts = exact.map(tick => written(tick, decimals, scientific));
     if (texts.every((text, index) => Math.abs(Number(text.replaceAll(",", "")) - exact[index]) <= step / 100)) break;
   }
@@ -47,7 +49,25 @@ export function readable(value, span) {
 
 function digitsFor(size, span) {
   const smallest = Math.min(span > 0 ? span : size || 1, size || 1);
-  return Math.ceil(Math.log10((size || 1) / smallest)) + 4;
+  return Math.ceil(Math.log10((size || 1) / smallest)) + fewestDigits;
+}
+
+/** Ticks of an axis: two to `most` multiples of 1, 2, 2.5 or 5 times a power of ten. */
+export function ticksBetween(least, greatest, most) {
+  const power = 10 ** Math.floor(Math.log10((greatest - least) / most));
+  const step = [1, 2, 2.5, 5, 10, 20].map(factor => factor * power).find(size => Math.floor(greatest / size) - Math.ceil(least / size) < most);
+  const first = Math.ceil(least / step), count = Math.floor(greatest / step) - first + 1;
+  return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(15)));
+}
+
+/** A length of time as text, in its two greatest units: 2 d 3 h, 1 min 20 s. */
+export function lengthText(seconds) {
+  const sizes = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const place = sizes.findIndex(([, size]) => Math.round(seconds) >= size);
+  if (place < 0) return `${Number(seconds.toPrecision(2))} s`;
+  const [unit, size] = sizes[place], [smaller, part] = sizes[place + 1] ?? ["", 1];
+  const parts = Math.round(seconds / part), whole = Math.floor((parts * part) / size), rest = parts - (whole * size) / part;
+  return `${whole} ${unit}${smaller && rest ? ` ${rest} ${smaller}` : ""}`;
 }
 
 /** Return a function from seconds since 1970 to a Date whose UTC fields (getUTCHours, ...) are those of the zone. */

@@ -1,13 +1,16 @@
-// One panel of a chart: a uPlot with axes, shaded gaps, rings around outliers, steps of truth values, bands of states.
+// One panel of a chart, the values of a field: a uPlot with axes, gaps, level shifts, rings around outliers, steps of
+// truth values, bands of states.
 
 import uPlot from "./uplot/uPlot.js";
-import { PALETTE, firstFrom } from "./lines.js";
-import { tickLabels, timeLabels } from "./numerals.js";
+import LOOK from "./look.json";
+import { firstFrom, translucent } from "./lines.js";
+import { tickLabels, ticksBetween, timeLabels } from "./numerals.js";
 
-const FONT = "12px system-ui, sans-serif", ROW = 22, TIME_AXIS = 40, TOP = 8; // heights in pixels
+const FONT = "12px system-ui, sans-serif", ROW = 22, STEPS = 32, TIME_AXIS = 40, TOP = 8; // heights in pixels
+const LOW_STEP = 0.15, STEP_HEIGHT = 0.7; // of a truth value, in a row of height 1
 
 export class Panel {
-  /** `chart` has what panels share (ink, view, gaps, toDate, axisWidth); panels report pointer and selection to it. */
+  /** `chart` has what panels share (ink, view, styles, gaps); panels report pointer and selection to it. */
   constructor(chart, lines, isLast) {
     Object.assign(this, { chart, lines, isLast, axisWidth: 0 });
     this.kind = lines[0].kind;
@@ -21,16 +24,15 @@ export class Panel {
   }
 
   title() {
-    const fields = [...new Set(this.lines.map(line => line.field))], units = new Set(this.lines.map(line => line.unit));
-    const unit = units.size === 1 ? [...units][0] : "";
-    if (fields.length === 1) return unit ? `${fields[0]} (${unit})` : fields[0];
-    return unit || fields.join(", ");
+    const [{ field, unit }] = this.lines;
+    return unit ? `${field} (${unit})` : field;
   }
 
   /** Return the height without the time axis; null if the panel takes a share of the free height. */
   fixedHeight() {
-    if (this.kind === "boolean") return 56;
-    return this.kind === "text" ? ROW * this.lines.length + TOP : null;
+    const rows = this.lines.length;
+    if (this.kind === "boolean") return Math.max(56, STEPS * rows + TOP);
+    return this.kind === "text" ? ROW * rows + TOP : null;
   }
 
   draw(width, height) {
@@ -51,12 +53,21 @@ export class Panel {
   data(width) {
     const { min, max } = this.chart.view, pieces = Math.max(100, width - this.chart.axisWidth);
     if (this.kind === "text") return [[min, max], ...this.lines.map(() => [null, null])];
-    const visible = this.lines.filter(line => !this.chart.hidden.has(line.name));
+    const visible = this.lines.filter(line => this.chart.isVisible(line));
     const most = Math.max(400, 12000 / Math.max(1, visible.length)); // about 12,000 points in all lines
-    const tables = this.lines.map(line =>
-      this.chart.hidden.has(line.name) ? [[min], [null]] : line.pointsBetween(min, max, pieces, most));
+    this.dense = new Map();
+    this.spread = [Infinity, -Infinity];
+    const tables = this.lines.map((line, row) => {
+      if (!visible.includes(line)) return [[min], [null]];
+      const points = line.pointsBetween(min, max, pieces, most);
+      if (points.low.length) this.dense.set(line, points);
+      for (const value of points.low) if (value !== null && value < this.spread[0]) this.spread[0] = value;
+      for (const value of points.high) if (value !== null && value > this.spread[1]) this.spread[1] = value;
+      const toRow = value => (value === null ? null : this.lines.length - 1 - row + LOW_STEP + STEP_HEIGHT * value);
+      return distinct(points.xs, this.kind === "boolean" ? points.ys.map(toRow) : points.ys);
+    });
     // Mode 2 of uPlot: a missing value interrupts its line, even if other lines have points at other times.
-    return uPlot.join(tables.map(([xs, ys]) => distinct(xs, ys)), tables.map(() => [1, 2]));
+    return uPlot.join(tables, tables.map(() => [1, 2]));
   }
 
   options(width, height) {
@@ -66,7 +77,7 @@ export class Panel {
       legend: { show: false },
       tzDate: seconds => new Date(chart.toDate(seconds).toISOString().slice(0, -1)), // with these local fields
       scales: { x: { range: () => [chart.view.min, chart.view.max] }, y: { dir: this.kind === "text" ? -1 : 1, range: (_plot, ...ends) => this.range(...ends) } },
-      series: [{}, ...this.lines.map(line => this.series(line))],
+      series: [{}, ...this.lines.map((line, row) => this.series(line, row))],
       axes: [this.timeAxis(), this.valueAxis()],
       cursor: {
         x: true, y: this.kind === "number", drag: { x: true, y: false, setScale: false }, focus: { prox: -1 },
@@ -80,8 +91,8 @@ export class Panel {
         },
       },
       hooks: {
-        drawAxes: [plot => this.shade(plot)],
-        draw: [plot => (this.kind === "text" ? this.bands(plot) : this.rings(plot))],
+        drawAxes: [plot => this.drawBehind(plot)],
+        draw: [plot => (this.kind === "text" ? this.states(plot) : this.rings(plot))],
         setCursor: [plot => chart.onPointer(this, plot)],
         setSelect: [plot => this.onSelect(plot)],
       },
@@ -96,20 +107,21 @@ export class Panel {
     this.chart.zoom(...ends);
   }
 
-  series(line) {
-    const stroke = line.colour;
+  series(line, row) {
     if (this.kind === "text") return { paths: () => null, points: { show: false } };
-    const paths = this.kind === "boolean" ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
-    return {
-      stroke, width: 1.5, dash: line.dash, paths, spanGaps: false,
-      points: { show: true, size: 5, width: 0, fill: stroke, filter: (plot, seriesIndex) => dots(plot, seriesIndex) },
-    };
+    const { colour, dash, isDistinct } = this.chart.style(line.thing);
+    const stroke = () => (this.dense.has(this.lines[row]) ? translucent(colour, LOOK.mean) : colour);
+    const points = { show: true, size: 5, width: 0, fill: colour, filter: (plot, seriesIndex) => dots(plot, seriesIndex) };
+    const common = { stroke, width: isDistinct ? 1.5 : 0.8, spanGaps: false, points };
+    if (this.kind === "number") return { ...common, dash, paths: uPlot.paths.linear() };
+    const fillTo = () => this.lines.length - 1 - row + LOW_STEP;
+    return { ...common, paths: uPlot.paths.stepped({ align: 1 }), fill: translucent(colour, LOOK.band), fillTo };
   }
 
   range(least, greatest) {
-    if (this.kind === "boolean") return [-0.15, 1.15];
-    if (this.kind === "text") return [0, this.lines.length];
+    if (this.kind !== "number") return [0, this.lines.length];
     if (least === null || least === undefined) return this.lastRange ?? [0, 1]; // all lines are hidden
+    [least, greatest] = [Math.min(least, this.spread[0]), Math.max(greatest, this.spread[1])];
     const size = Math.max(Math.abs(least), Math.abs(greatest));
     // Values that differ only by rounding are drawn as a level line.
     const margin = greatest - least > size * 1e-12 ? (greatest - least) * 0.06 : size * 0.05 || 0.5;
@@ -128,34 +140,85 @@ export class Panel {
   }
 
   valueAxis() {
-    const { kind, lines } = this, named = new Set(lines.map(line => line.thing)).size > 1;
-    const labels = {
-      number: (_plot, ticks) => tickLabels(ticks),
-      boolean: (_plot, ticks) => ticks.map(tick => (tick ? "true" : "false")),
-      text: (_plot, ticks) => ticks.map((_tick, row) => (named ? shortened(lines[row].thing) : "")),
-    };
-    const splits = {
-      boolean: () => [0, 1],
-      text: () => lines.map((_line, row) => row + 0.5),
+    const { kind, lines } = this, isNamed = lines.length > 1, rows = lines.map((_line, row) => row + 0.5);
+    const names = lines.map(line => (isNamed ? shortened(line.thing) : ""));
+    const axes = {
+      number: {
+        values: (_plot, ticks) => tickLabels(ticks),
+        splits: (plot, _axis, least, greatest) => ticksBetween(least, greatest, LOOK.mostTicks - (plot.bbox.height / devicePixelRatio < 110)),
+      },
+      boolean: isNamed
+        ? { values: () => names.toReversed(), splits: () => rows }
+        : { values: () => ["false", "true"], splits: () => [LOW_STEP, LOW_STEP + STEP_HEIGHT] },
+      text: { values: () => names, splits: () => rows },
     };
     return {
-      stroke: () => this.chart.ink(0.8), font: FONT, gap: 5, space: 30, values: labels[kind], splits: splits[kind],
+      ...axes[kind], stroke: () => this.chart.ink(0.8), font: FONT, gap: 5,
       size: (plot, texts) => this.chart.axisWidthOf(this, plot, texts ?? []),
       grid: { show: kind === "number", stroke: () => this.chart.ink(0.15), width: 1 },
       ticks: { show: false, size: 0 },
     };
   }
 
-  shade(plot) {
-    const { ctx, bbox } = plot;
+  /** Draw what lies behind the lines: gaps, level shifts, and the span of lines that have many points to a pixel. */
+  drawBehind(plot) {
+    const { ctx, bbox } = plot, rows = this.kind === "number" ? 1 : this.lines.length;
     ctx.save();
-    ctx.fillStyle = this.chart.ink(0.13);
-    for (const [start, end] of this.chart.gaps) {
-      const from = Math.max(plot.valToPos(start, "x", true), bbox.left);
-      const to = Math.min(plot.valToPos(end, "x", true), bbox.left + bbox.width);
-      if (to > from) ctx.fillRect(from, bbox.top, Math.max(to - from, 1), bbox.height);
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const [row, { thing }] of this.lines.entries()) {
+      if (this.chart.hidden.has(thing)) continue;
+      const height = bbox.height / rows, top = bbox.top + height * (rows > 1 ? row : 0);
+      // The gaps of one thing are grey; of several things, each has its colour.
+      ctx.fillStyle = this.chart.things.size > 1 ? translucent(this.chart.style(thing).colour, LOOK.gap) : this.chart.ink(LOOK.gap);
+      let end = bbox.left;
+      for (const [start, stop] of this.chart.gapsOf(thing)) {
+        const from = Math.max(plot.valToPos(start, "x", true), end), to = plot.valToPos(stop, "x", true);
+        if (to <= end) continue;
+        end = Math.max(to, from + 1); // at least a pixel, and none twice
+        ctx.fillRect(from, top, end - from, height);
+      }
     }
+    this.drawShifts(plot);
+    for (const [line, points] of this.dense ?? []) this.drawSpan(plot, line, points);
     ctx.restore();
+  }
+
+  drawShifts(plot) {
+    const { ctx, bbox } = plot, ratio = devicePixelRatio;
+    Object.assign(ctx, { font: `${11 * ratio}px system-ui, sans-serif`, textBaseline: "top", textAlign: "left" });
+    for (const [thing, start, end, field, why] of this.chart.shifts) {
+      if (field !== this.lines[0].field || this.chart.hidden.has(thing)) continue;
+      const from = plot.valToPos(start, "x", true), width = Math.max(plot.valToPos(end, "x", true) - from, 2 * ratio);
+      ctx.fillStyle = translucent(this.chart.style(thing).colour, LOOK.shift);
+      ctx.fillRect(from, bbox.top, width, bbox.height);
+      ctx.fillStyle = this.chart.ink(1);
+      const text = fitting(ctx, why || "level shift", width - 6 * ratio);
+      if (text) ctx.fillText(text, from + 3 * ratio, bbox.top + 2 * ratio);
+    }
+  }
+
+  drawSpan(plot, line, { xs, low, high }) {
+    const { ctx } = plot, { colour } = this.chart.style(line.thing);
+    const path = new Path2D(), ends = [];
+    const at = (index, values) => [plot.valToPos(xs[index], "x", true), plot.valToPos(values[index], "y", true)];
+    for (let start = 0, index = 0; index <= xs.length; index++) {
+      if (index < xs.length && high[index] !== null) continue;
+      if (index > start) ends.push([start, index]);
+      start = index + 1;
+    }
+    for (const [start, end] of ends) {
+      path.moveTo(...at(start, high));
+      for (let index = start + 1; index < end; index++) path.lineTo(...at(index, high));
+      for (let index = end - 1; index >= start; index--) path.lineTo(...at(index, low));
+      path.closePath();
+    }
+    ctx.fillStyle = translucent(colour, LOOK.band);
+    ctx.fill(path);
+    ctx.strokeStyle = translucent(colour, 2 * LOOK.band); // so that a spike of one value is seen
+    ctx.lineWidth = devicePixelRatio;
+    ctx.stroke(path);
   }
 
   rings(plot) {
@@ -166,31 +229,33 @@ export class Panel {
     ctx.clip();
     ctx.strokeStyle = this.chart.ink(1);
     ctx.lineWidth = 1.5 * ratio;
+    const { least, greatest } = LOOK.rings;
     for (const line of this.lines) {
-      if (!line.rings || this.chart.hidden.has(line.name)) continue;
+      if (!line.rings || !this.chart.isVisible(line)) continue;
+      const most = Math.max(...line.rings.score);
       line.rings.x.forEach((time, index) => {
         if (time < this.chart.view.min || time > this.chart.view.max) return;
+        const radius = least + (greatest - least) * Math.sqrt(line.rings.score[index] / most);
         ctx.beginPath();
-        ctx.arc(plot.valToPos(time, "x", true), plot.valToPos(line.rings.y[index], "y", true), 5 * ratio, 0, 7);
+        ctx.arc(plot.valToPos(time, "x", true), plot.valToPos(line.rings.y[index], "y", true), radius * ratio, 0, 7);
         ctx.stroke();
       });
     }
     ctx.restore();
   }
 
-  bands(plot) {
+  states(plot) {
     const { ctx, bbox } = plot, ratio = devicePixelRatio, { min, max } = this.chart.view;
     ctx.save();
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
     Object.assign(ctx, { textBaseline: "middle", textAlign: "left" });
     this.lines.forEach((line, row) => {
-      if (this.chart.hidden.has(line.name)) return;
-      const top = plot.valToPos(row, "y", true) + 2 * ratio, height = ROW * ratio - 4 * ratio;
+      if (!this.chart.isVisible(line)) return;
+      const { colour } = this.chart.style(line.thing), top = plot.valToPos(row, "y", true) + 2 * ratio, height = ROW * ratio - 4 * ratio;
       for (const [start, end, state] of segments(line, min, max, this.chart.extent[1], (max - min) / bbox.width)) {
         const from = Math.max(plot.valToPos(start, "x", true), bbox.left);
         const width = Math.max(Math.min(plot.valToPos(end, "x", true), bbox.left + bbox.width) - from, 2 * ratio);
-        const colour = PALETTE[state % PALETTE.length];
-        ctx.fillStyle = colour + "59"; // the last two digits are the opacity
+        ctx.fillStyle = translucent(colour, LOOK.states[state % LOOK.states.length]);
         ctx.fillRect(from, top, width, height);
         ctx.fillStyle = colour;
         ctx.fillRect(from, top, Math.min(width, 2 * ratio), height);

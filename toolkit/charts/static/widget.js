@@ -1,13 +1,13 @@
 // The chart as an anywidget: the kernel sends lines as buffers, and the browser reports the visible range.
 
 import { createChart } from "./chart.js";
-import { download } from "./files.js";
+import { download, saveTable } from "./files.js";
 
 const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 
 function lineOf(message) {
   const { x, y, rings } = message;
-  const outliers = rings && { x: numbers(rings.x), y: numbers(rings.y), expected: numbers(rings.expected) };
+  const outliers = rings && Object.fromEntries(Object.entries(rings).map(([name, view]) => [name, numbers(view)]));
   return { ...message, x: numbers(x), y: numbers(y), rings: outliers };
 }
 
@@ -24,12 +24,12 @@ export default {
   },
 
   render({ model, el }) {
-    const askKernel = kind => () => model.send({ ask: kind, lines: chart.visibleLines().map(line => line.name) });
+    const askKernel = kind => () => model.send({ ask: kind, things: chart.visibleLines().map(line => line.thing) });
     let waiting;
     const chart = createChart(el, {
       ...model.get("_options"),
       // If the data was thinned, only the kernel has all of it.
-      files: { csv: () => (model.get("_data").isThinned ? askKernel("csv")() : chart.saveTable()), svg: askKernel("svg") },
+      files: { csv: () => (model.get("_data").isThinned ? askKernel("csv")() : saveTable(chart)), svg: askKernel("svg") },
       onRange: range => {
         clearTimeout(waiting);
         waiting = setTimeout(() => {
@@ -39,9 +39,9 @@ export default {
       },
     });
     const show = () => {
-      const { lines, gaps, empty, note, zone, timeName } = model.get("_data");
+      const { lines, zone, timeName, ...others } = model.get("_data");
       chart.setAxis(timeName, zone);
-      chart.setData(lines.map(lineOf), { gaps, empty, note });
+      chart.setData(lines.map(lineOf), others);
     };
     const follow = () => JSON.stringify(rangeOf(model)) !== JSON.stringify(chart.range) && chart.setRange(rangeOf(model));
     show();

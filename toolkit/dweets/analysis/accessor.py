@@ -12,11 +12,11 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, drawable_columns
-from toolkit.charts.series import ChartMarks
+from toolkit.charts.series import ChartMarks, figure_data
 from toolkit.dweets.analysis.gaps import find_gaps, gaps
 from toolkit.dweets.analysis.numeric import numeric, numeric_report
 from toolkit.dweets.analysis.outliers import find_outliers, outliers
-from toolkit.dweets.analysis.series import chosen_numbers, rate, resample, statistics
+from toolkit.dweets.analysis.series import rate, resample, statistics
 from toolkit.dweets.analysis.shifts import shifts
 from toolkit.dweets.analysis.time_axis import in_local_time, on_time_axis, warn_if_backfilled
 from toolkit.errors import InvalidArgument, warn_caller
@@ -78,14 +78,15 @@ class DweetAccessor:
         mark: bool = True,
         tz: str | tzinfo | None = None,
     ) -> Axes | np.ndarray[Any, Any]:
-        """Draw the fields over time.
+        """Draw the fields over time: a panel for each field, a colour for each thing.
 
         Parameters
         ----------
         fields
-            Columns with numbers; None for all of them. Other values are left out, and a warning counts them.
+            Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
+            numbers. Other values are left out, and a warning counts them.
         ax
-            The axes to draw on; None for a new figure.
+            The axes to draw on, where all fields share one panel; None for a new figure.
         unit
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
@@ -96,8 +97,8 @@ class DweetAccessor:
         Returns
         -------
         matplotlib.axes.Axes
-            Or an array of Axes, from the top: on a new figure, each field has its own Axes if the values of the fields
-            differ more than tenfold in magnitude. Without values, they say why, and so does a warning.
+            Or an array of Axes, from the top: on a new figure, each field has its own Axes. Without values, they say
+            why, and so does a warning.
 
         Examples
         --------
@@ -112,10 +113,9 @@ class DweetAccessor:
 
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
-        chosen = self._local(chosen_numbers(self._frame, fields), tz)
-        marks = self._marks(chosen, chosen.names) if mark else ChartMarks()
-        empty = _reason_for_no_values(chosen)
-        return series_axes(chosen.frame, chosen.names, marks, unit=unit, title=title, axes=ax, empty=empty)
+        chosen = self._chosen(fields, tz)
+        data = figure_data(chosen.frame, chosen.names, self._marks(chosen, mark=mark), unit)
+        return series_axes(data, title=title, axes=ax, empty=_reason_for_no_values(chosen))
 
     @checked_arguments
     def chart(
@@ -133,13 +133,13 @@ class DweetAccessor:
         ----------
         fields
             Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
-            numbers. Fields that differ in magnitude or unit have separate panels.
+            numbers. Each field has its own panel, and each thing its colour.
         unit
             The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
         mark
             Shade gaps, and circle the ten worst outliers; a note at the time axis counts all if there are more.
         height
-            Height of the plot in pixels, at least 100; several panels may need more.
+            Height of the plot in pixels, at least 100; several panels may need more, up to the height of the window.
         tz
             A time zone, such as ``"Europe/Berlin"``, for the time axis. Times without a zone are local times.
 
@@ -160,22 +160,23 @@ class DweetAccessor:
 
         if height < 100:
             raise InvalidArgument(f"height must be at least 100 pixels, not {height}")
-        chosen = chosen_columns(self._frame, fields)
-        if chosen.left_out:
-            warn_caller(chosen.left_out)
-        chosen = self._local(chosen, tz)
-        marks = self._marks(chosen, drawable_columns(chosen.frame, NUMBERS)) if mark else ChartMarks()
+        chosen = self._chosen(fields, tz)
+        marks = self._marks(chosen, mark=mark)
         chart = Chart(chosen.frame, chosen.names, unit=unit, marks=marks, height=height)
         if empty := _reason_for_no_values(chosen):
             chart.draw(chosen.frame, chosen.names, unit=unit, empty=empty)
         return chart
 
-    def _local(self, chosen: ChosenColumns, tz: str | tzinfo | None) -> ChosenColumns:
+    def _chosen(self, fields: str | Sequence[str] | None, tz: str | tzinfo | None) -> ChosenColumns:
+        chosen = chosen_columns(self._frame, fields)
+        if chosen.left_out:
+            warn_caller(chosen.left_out)
         warn_if_backfilled(self._frame)
         return chosen._replace(frame=in_local_time(chosen.frame, tz))
 
-    def _marks(self, chosen: ChosenColumns, numbers: Sequence[str]) -> ChartMarks:
-        return ChartMarks(find_gaps(chosen.frame, 1.5), find_outliers(chosen.frame, numbers))
+    def _marks(self, chosen: ChosenColumns, *, mark: bool) -> ChartMarks:
+        numbers = drawable_columns(chosen.frame, NUMBERS)
+        return ChartMarks(find_gaps(chosen.frame, 1.5), find_outliers(chosen.frame, numbers)) if mark else ChartMarks()
 
 
 def _reason_for_no_values(chosen: ChosenColumns) -> str:

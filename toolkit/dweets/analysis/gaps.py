@@ -91,7 +91,7 @@ def find_gaps(
 ) -> pd.DataFrame:
     """Do what `gaps` does, without its warnings."""
     if not factor > 1:
-        raise InvalidArgument("factor must be above 1: with 1.5, one missing measurement is a gap")
+        raise InvalidArgument(f"factor must be above 1, not {factor}: with 1.5, one missing measurement is a gap")
     if field is not None and field not in list(frame.columns):
         known = list(map(str, frame.columns))
         raise InvalidArgument(missing_names("the frame does not have", "field", [field], 1, known))

@@ -102,7 +102,7 @@ def find_outliers(
 ) -> pd.DataFrame:
     """Do what `outliers` does, in columns that hold numbers only."""
     if window < 3 or not (threshold is None or threshold > 0):
-        raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
+        raise InvalidArgument(f"outliers need a window of at least 3 values, not {window}, and a threshold above 0")
     looked_at = int(frame[list(fields)].notna().to_numpy().sum())
     return analyse_each_thing(frame, lambda rows: _outliers_of_one(rows, fields, window, threshold, looked_at))
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns
+from toolkit.charts.columns import NUMBERS, ChosenColumns, chosen_columns, kind_of
 from toolkit.dweets.analysis.gaps import analyse_each_thing
 from toolkit.dweets.analysis.time_axis import in_local_time, local_bins, warn_if_backfilled
 from toolkit.dweets.time_values import in_zone
@@ -26,7 +26,13 @@ from toolkit.frames import declared_frame
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
-STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
+_NUMBER_STATISTICS = ("mean", "std", "min", "25%", "50%", "75%", "max")
+_STATISTICS = {
+    "field": "str",
+    **dict.fromkeys(["count", "missing"], "int64"),
+    **dict.fromkeys([*_NUMBER_STATISTICS, "share_true"], "float64"),
+    "most_frequent": "str",
+}
 
 
 def chosen_numbers(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> ChosenColumns:
@@ -107,9 +113,19 @@ def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
 
 @checked_arguments
 def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """Describe the fields: one row per field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
+    """Describe the fields: ``field, count, missing, mean, std, min, 25%, 50%, 75%, max, share_true, most_frequent``.
 
-    Values that are no numbers are ``missing``, and a warning has their number and an example.
+    Parameters
+    ----------
+    fields
+        Columns of numbers, of truth values or of texts; None for all numbers. Other values than those of its kind are
+        ``missing`` in a column, and a warning has their number and an example.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per field. Truth values have ``share_true`` (from 0 to 1), truth values and texts ``most_frequent``, and
+        only numbers the rest.
 
     Examples
     --------
@@ -118,15 +134,24 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
-    chosen = chosen_numbers(frame, fields)
+    chosen = chosen_columns(frame, fields)
+    if chosen.left_out:
+        warn_caller(chosen.left_out)
     return analyse_each_thing(chosen.frame, lambda rows: _statistics_of_one(rows, chosen.names)).reset_index(drop=True)
 
 
 def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
-    dtypes = {name: "int64" if name in ("count", "missing") else "float64" for name in STATISTICS}
-    if not fields:
-        return declared_frame([], {"field": "str", **dtypes})
-    described = frame[list(fields)].astype("float64").describe().T
-    described["missing"] = len(frame) - described["count"]
-    described.insert(0, "field", described.index.astype("str"))
-    return described[["field", *STATISTICS]].astype(dtypes).reset_index(drop=True)
+    rows: list[dict[str, Any]] = []
+    for field in fields:
+        values = frame[field].dropna()
+        row: dict[str, Any] = {"field": field, "count": len(values), "missing": len(frame) - len(values)}
+        kind = kind_of(frame[field]) or "number"
+        if kind == "number":
+            described = values.astype("float64").describe()
+            row |= {name: described[name] for name in _NUMBER_STATISTICS}
+        elif len(values):
+            row["most_frequent"] = str(values.value_counts().idxmax())
+            if kind == "boolean":
+                row |= {"share_true": float(values.mean()), "most_frequent": row["most_frequent"].lower()}
+        rows.append(row)
+    return declared_frame(rows, _STATISTICS)

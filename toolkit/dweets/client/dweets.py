@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.checked_values import NO_RECORDER, Key, checked_date, checked_name, checked_names, joined_addresses
+from toolkit.dweets.checked_values import Key, checked_date, checked_name, checked_names, joined_addresses
 from toolkit.dweets.client.alerts import (
     KEPT_MAILS,
     alert_frame,
@@ -270,10 +270,6 @@ class DweetClient(PublicNames):
         if not records and not self._calls.has_dweet(thing, key):
             warn_caller(self._calls.no_dweet_text([thing]))
         return history_frame(records, columns)
-
-    def record(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Raise InvalidArgument: a gateway archives all its things with ``Gateway(archive=FOLDER)``."""
-        raise InvalidArgument(NO_RECORDER)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.checked_values import Key, checked_name, checked_times
 from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_json import ROWS_PER_REQUEST, batches
@@ -76,6 +77,7 @@ def _split_names(
     return rest, {str(name): np.asarray(indices) for name, indices in by_name.items()}
 
 
+@checked_arguments
 class Playback(PublicNames, Closable):
     """Sends rows in the background, each when it is due. Returned by ``tk.dweets.replay``.
 
@@ -99,7 +101,7 @@ class Playback(PublicNames, Closable):
         rows = timed_rows(frame, time_field)
         times = checked_times(rows.times)
         if not speed > 0:
-            raise InvalidArgument("speed must be above 0")
+            raise InvalidArgument(f"speed must be above 0, not {speed}")
         self._contents = row_contents(rows.fields)
         due = (times - times[:1].min()).total_seconds() / speed
         self._due_seconds = np.minimum(due, threading.TIMEOUT_MAX).tolist()

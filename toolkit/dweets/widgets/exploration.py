@@ -229,7 +229,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
-        series.statistics(frame, numbers),
+        series.statistics(frame, [name for name in fields if name in frame.columns]),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
         history,

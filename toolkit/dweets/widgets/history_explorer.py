@@ -16,11 +16,12 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
+from toolkit.charts.saved import save_page
 from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation
 from toolkit.dweets.analysis.time_axis import time_columns
 from toolkit.dweets.checked_values import Key
 from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explore, fields_of
-from toolkit.dweets.widgets.tables import ResultTables
+from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
 from toolkit.widgets.base import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Up to this many rows are read without asking; for more, a person must press Reload.
 _MAX_ROWS_UNASKED = 2_000_000
-_CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
+_CHART_HEIGHT = 225
 _LABEL, _SAVE = "5.8em", "Save on the server"
 #: Controls whose values are the attributes of a view with the same names.
 _CHOICES = ("time", "fields", "start", "end", "rule", "how")
@@ -180,7 +181,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             ipywidgets.dlink((switch, "value"), (control, "disabled"), operator.not_)
 
     def _make_results(self) -> None:
-        self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
+        self.chart = Chart(height=_CHART_HEIGHT, file_name="history")
         words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
         self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em", tip=words)
         self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em", tip=words)
@@ -354,9 +355,28 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.shown_table.value = "Code"
             self.say("Copied. If the browser does not allow it, select the code below.")
 
+    def save(self, path: str | Path) -> None:
+        """Write what is shown to an HTML file that works without a kernel and without a network: chart, rows, tables.
+
+        Its rows are those in the visible range of the chart, to filter and to sort.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+        >>> explorer = HistoryExplorer(frame=pd.DataFrame({"celsius": range(48)}, index=times))
+        >>> with TemporaryDirectory() as folder:
+        ...     explorer.save(f"{folder}/week.html")
+        """
+        save_page(path, self.chart.saved(saved_tables(self._findings)), title=Path(path).stem)
+
     def picture(self) -> bytes:
         """Return the chart as PNG."""
         return self.chart.png()
+
+    def saved_html(self, picture: bytes) -> str:
+        """Return the saved explorer as the output of a notebook."""
+        return self.chart.saved_html(picture, self.summary(), saved_tables(self._findings))
 
     def summary(self) -> str:
         """Return a text with the number of rows and the chosen fields."""

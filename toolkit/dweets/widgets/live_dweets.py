@@ -37,7 +37,7 @@ _RATE_REFRESH_SECONDS = 1.0
 #: A widget that no page shows stops after this many seconds; a cell that is moved disappears for some milliseconds.
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
-_CHART_PIXELS, _MOST_CHART_PIXELS = 260, 380
+_CHART_PIXELS = 260
 
 
 @checked_arguments
@@ -134,7 +134,7 @@ class LiveDweets(ServiceWidget):
         self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
         self.fields = CheckList("Fields", self._given_fields, rows=7)
         self.fields.value = self._given_fields
-        self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
+        self.chart = Chart(height=_CHART_PIXELS, file_name=" ".join(things))
         self.counter = ipywidgets.Label()
         self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
         self._lay_out()

@@ -64,7 +64,7 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         elif name == "Code":
             self.pane.value = f'<pre class="toolkit-code" tabindex="0">{escape(self._code)}</pre>'
         elif name == "Statistics":
-            self.pane.value = scrolled(statistics_html(self._findings.statistics), caption=name)
+            self.pane.value = scrolled(_html(statistics_texts(self._findings.statistics)), caption=name)
         else:
             shown = self._findings.gaps if name == "Gaps" else self._findings.outliers
             self.pane.value = scrolled(findings_html(shown), caption=name)
@@ -146,12 +146,21 @@ def _comparable(given: str, column: pd.Series[Any]) -> object:
     return float(given) if pd.api.types.is_numeric_dtype(column.dtype) else given
 
 
-def statistics_html(statistics: pd.DataFrame) -> str:
-    """Return statistics as an HTML table; numbers of one row have as many digits as it takes to tell them apart."""
+def statistics_texts(statistics: pd.DataFrame) -> pd.DataFrame:
+    """Return statistics as texts, without empty columns; numbers of one row have as many digits as tell them apart."""
+    if len(statistics):
+        statistics = statistics.dropna(axis="columns", how="all")
     names = [name for name, dtype in statistics.dtypes.items() if dtype == "float64"]
     texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
-    shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
-    return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
+    counts = {name: statistics[name].map("{:,}".format).astype("str") for name in ("count", "missing")}
+    return statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"), **counts)
+
+
+def saved_tables(findings: Findings) -> dict[str, pd.DataFrame]:
+    """Return the tables of a saved explorer, without those that have no rows."""
+    outliers = findings.outliers.reset_index()
+    tables = {"Statistics": statistics_texts(findings.statistics), "Gaps": findings.gaps, "Outliers": outliers}
+    return {name: table.head(_MOST_LISTED_ROWS) for name, table in tables.items() if len(table)}
 
 
 def findings_html(findings: pd.DataFrame) -> str:
@@ -161,4 +170,8 @@ def findings_html(findings: pd.DataFrame) -> str:
     rows = findings.reset_index() if isinstance(findings.index, pd.DatetimeIndex) else findings
     more = len(rows) - _MOST_LISTED_ROWS
     note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
-    return rows.head(_MOST_LISTED_ROWS).to_html(index=False, border=0) + note
+    return _html(rows.head(_MOST_LISTED_ROWS)) + note
+
+
+def _html(table: pd.DataFrame) -> str:
+    return table.to_html(index=False, border=0, na_rep="")

@@ -1,84 +1,251 @@
 """The client of handwriting (section B): ``tk.handwriting``."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
-from typing import Unpack
+from typing import TypeAlias, Unpack
 
 import pandas as pd
 
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.errors import counted, warn_caller
+from toolkit.errors import warn_caller
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.letter import LETTER_HANDWRITING_SIZE, Letter, letter_style, write_letter
-from toolkit.handwriting.client.mail_merge import Merge, check_merge, write_letters
-from toolkit.handwriting.client.renderer import Renderer
-from toolkit.handwriting.client.single_page import SinglePageClient
-from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page
-from toolkit.handwriting.client.sweeping import ContactSheet, OneOrMore, SweptStyle, contact_sheet, sweep
+from toolkit.handwriting import wire
+from toolkit.handwriting.client.letter import Letter, write_letter
+from toolkit.handwriting.client.mail_merge import Merge, merge_letters
+from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Renderer
+from toolkit.handwriting.client.style import (
+    Distance,
+    OneOrMore,
+    Page,
+    PageStyle,
+    Seed,
+    Style,
+    SweptOption,
+    letter_style,
+    page_style,
+)
+from toolkit.handwriting.client.sweeping import ContactSheet, contact_sheet, sweep
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.wire import Align, FileKind
+from toolkit.handwriting.wire import FileKind
+from toolkit.http_client import HttpSession
+from toolkit.public_api import PublicNames
+from toolkit.secret import Secret
 
-_REPORT_COLUMNS = {
-    "path": "str", "hand": "str", "pages": "Int64", "width": "float64", "height": "float64", "bytes": "Int64",
-    "seed": "str", "overflow": "boolean", "is_new": "boolean", "error": "str",
-}  # fmt: skip
+#: The smallest and the largest rating; None means no bound.
+Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 @checked_arguments
-class HandwritingClient(SinglePageClient):
-    """The available handwritings, and texts written in them. Use it as ``tk.handwriting``.
+class HandwritingClient(PublicNames):
+    """The available hands, and texts written in them. Use it as ``tk.handwriting``.
 
-    To choose a handwriting, give its id or its title. Parameters have the names of the specification; None means the
-    default of the service.
+    All calls that write take the options of `toolkit.handwriting.Style`: together in `style`, or as keywords.
     """
+
+    def __init__(self, session: HttpSession, apikey: Secret) -> None:
+        self._renderer = Renderer(session, apikey)
+
+    def __repr__(self) -> str:
+        return f"<Handwriting at {self._renderer.base_url}>"
+
+    def available(
+        self,
+        *,
+        rating_neatness: Bounds | None = None,
+        rating_cursivity: Bounds | None = None,
+        rating_embellishment: Bounds | None = None,
+        rating_character_width: Bounds | None = None,
+        order_by: str = "id",
+        order_dir: str = "asc",
+    ) -> pd.DataFrame:
+        """Return the available hands: ``GET /handwritings``, repeated until the list is complete.
+
+        Parameters
+        ----------
+        rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
+            The smallest and the largest rating to return, such as ``(1400, None)``; None is no bound. 1400 is the mean.
+        order_by
+            ``id``, ``title``, ``date_created``, ``date_modified`` or a rating; equal ratings are sorted by title.
+        order_dir
+            ``asc`` or ``desc``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), the four ratings (Int64).
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect() as tk:
+        ...     tk.handwriting.available().loc["2D5QW0F80001", "title"]
+        'Molly'
+        """
+        order = {"order_by": order_by, "order_dir": order_dir}
+        frame = declared_frame(self._renderer.listing(order), LISTING_COLUMNS, index="id")
+        if order_by in wire.RATINGS:
+            by_title = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
+            frame = by_title.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
+        all_bounds = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
+        for rating, bounds in zip(wire.RATINGS, all_bounds, strict=True):
+            minimum, maximum = bounds or (None, None)
+            if minimum is not None:
+                frame = frame[frame[rating] >= minimum]
+            if maximum is not None:
+                frame = frame[frame[rating] <= maximum]
+        return frame
+
+    def png(
+        self,
+        text: str,
+        hand: str,
+        style: Style | None = None,
+        *,
+        width: Distance = 504,
+        height: Distance = "auto",
+        random_seed: Seed | None = None,
+        **options: Unpack[Style],
+    ) -> Handwritten:
+        """Write a text as a PNG, which is transparent without `paper`: ``GET /render/png``.
+
+        If the text does not fit on the page, a warning names the first line that is cut off.
+
+        Parameters
+        ----------
+        text
+            At most 9,000 characters; lines end with a line feed. Straight quotes are written as curly quotes.
+        hand
+            Id or title.
+        style
+            A `toolkit.handwriting.Style` or one of `toolkit.handwriting.PRESETS`: options that several calls share.
+        width, height
+            A distance, such as ``"8 cm"``; a number is pixels, 72 per inch. ``"auto"`` is what the text needs.
+        random_seed
+            The same seed gives the same writing in every kind of file; 0 is a seed too. None: each call differs.
+        **options
+            handwriting_size, handwriting_color, line_spacing, line_spacing_variance, word_spacing_variance, pen,
+            natural, paper, margin, align, min_padding: see `toolkit.handwriting.Style`.
+
+        Returns
+        -------
+        Handwritten
+            A notebook shows the picture; ``.save(path, background="white")``, ``.seed`` to get the same writing again.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no such hand or option, or a value has a wrong type; nothing was rendered.
+        InvalidParameters
+            The service refused a value; the message names every problem.
+        Overloaded
+            Too many texts wait to be rendered; try again after ``retry_after`` seconds.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect() as tk:
+        ...     tk.handwriting.png("Hello", "Molly", pen="gel", random_seed=7).lines
+        1
+        """
+        return self._write("png", text, hand, page_style(style, options, width, height, random_seed))
+
+    def pdf(
+        self,
+        text: str,
+        hand: str,
+        style: Style | None = None,
+        *,
+        width: Distance = 504,
+        height: Distance = "auto",
+        random_seed: Seed | None = None,
+        **options: Unpack[Style],
+    ) -> Handwritten:
+        """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
+
+        Parameters, result and errors are as in `png`. Width and height may be up to 100 inches.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect() as tk:
+        ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
+        b'%PDF-'
+        """
+        return self._write("pdf", text, hand, page_style(style, options, width, height, random_seed))
+
+    def svg(
+        self,
+        text: str,
+        hand: str,
+        style: Style | None = None,
+        *,
+        width: Distance = 504,
+        height: Distance = "auto",
+        random_seed: Seed | None = None,
+        **options: Unpack[Style],
+    ) -> Handwritten:
+        """Write a text as an SVG: ``GET /render/svg``, only on gateways of this toolkit. For the rest, see `png`.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect() as tk:
+        ...     tk.handwriting.svg("Hello", "Molly").data[:4]
+        b'<svg'
+        """
+        return self._write("svg", text, hand, page_style(style, options, width, height, random_seed))
+
+    def animation(
+        self,
+        text: str,
+        hand: str,
+        style: Style | None = None,
+        *,
+        width: Distance = 504,
+        height: Distance = "auto",
+        random_seed: Seed | None = None,
+        **options: Unpack[Style],
+    ) -> Handwritten:
+        """Write a text as an animated SVG: ``GET /render/replay``, only on gateways of this toolkit. See `png`.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect() as tk:
+        ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
+        True
+        """
+        return self._write("replay", text, hand, page_style(style, options, width, height, random_seed))
 
     def letter(
         self,
         text: str,
         hand: str,
+        style: Style | None = None,
         *,
         page: Page = "A4",
-        margin: Margin = "2cm",
-        align: Align | None = None,
-        handwriting_size: Distance = LETTER_HANDWRITING_SIZE,
-        **ink: Unpack[InkStyle],
+        random_seed: Seed | None = None,
+        **options: Unpack[Style],
     ) -> Letter:
         r"""Write a letter on as many pages as it needs: ``POST /render/letter/pdf``, only on gateways of this toolkit.
+
+        A letter is natural, its size is 12 points and its margin is 2 cm, unless `style` or an option says otherwise.
 
         Parameters
         ----------
         text
             At most 60,000 characters; lines end with a line feed.
-        hand
-            Id or title.
         page
             ``"A3"`` to ``"A6"``, ``"Letter"``, ``"Legal"`` or (width, height).
-        margin
-            One distance, or four: top, right, bottom, left.
-        align
-            ``"top"`` (default) or ``"middle"``, on each page.
-        handwriting_size
-            Height of a capital letter; a number is points.
-        line_spacing
-            Distance between two baselines as a multiple of `handwriting_size`. None: 1.5, or more if lines would touch.
-        natural
-            True (default): vary as a person does. False: the regular writing that is the default of `png`.
-        handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper
-            As in `png`, but `line_spacing_variance` only increases line spacings.
+        hand, style, random_seed, **options
+            As in `png`; errors, too.
 
         Returns
         -------
         Letter
-            Methods and attributes: ``.save("letter.pdf")``, ``.save_pictures(folder)``, ``.picture(page)``, ``.pages``.
-
-        Raises
-        ------
-        InvalidArgument
-            There is no such hand or page size, a distance is not valid, or the text is too long; nothing was rendered.
-        InvalidParameters
-            The service refused a value, such as margins that leave no room; the message names every problem.
-        Overloaded
-            Too many texts wait to be rendered; try again after ``retry_after`` seconds.
+            A `Handwritten` with ``.pages``, ``.picture(page)`` and ``.save_pictures(folder)``.
 
         Examples
         --------
@@ -87,11 +254,9 @@ class HandwritingClient(SinglePageClient):
         ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
         <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
         """
-        style = letter_style(ink, page, margin, align, handwriting_size)
-        letter = write_letter(self._renderer, text, hand, style)
-        if letter.pdf.overflow:
-            cut = letter.pdf.cut
-            warn_caller(f"some ink was cut off, from the line {cut!r} on: use smaller letters, or a larger page")
+        letter = write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
+        if letter.overflow:
+            warn_caller(f"some ink was cut off, from the line {letter.cut!r} on: use smaller letters or a larger page")
         return letter
 
     def letters(
@@ -100,24 +265,20 @@ class HandwritingClient(SinglePageClient):
         template: str,
         hand: str,
         folder: str | os.PathLike[str],
+        style: Style | None = None,
         *,
         file_name: str = "letter-{number:04}",
         page: Page = "A4",
-        margin: Margin = "2cm",
-        align: Align | None = None,
-        handwriting_size: Distance = LETTER_HANDWRITING_SIZE,
+        random_seed: Seed | None = None,
         progress: bool = True,
-        **ink: Unpack[InkStyle],
+        **options: Unpack[Style],
     ) -> pd.DataFrame:
         r"""Write a letter for each row of a frame into a folder, as a PDF: a mail merge.
 
-        Files are complete or absent. If a call was interrupted, the same call writes the missing letters. A letter is
-        written again if the text, a parameter or the file has changed.
+        Files are complete or absent, and the same call again writes those that are missing or have changed.
 
         Parameters
         ----------
-        frame
-            One row per letter.
         template
             The text, with columns in braces: ``"Dear {name},\nyou owe us {amount:.2f}"``. ``{number}`` is the number of
             the row, from 1, unless a column has this name.
@@ -129,9 +290,7 @@ class HandwritingClient(SinglePageClient):
             The template of the file names, without suffix.
         random_seed
             The same seed gives the same letters, and each letter gets another seed from it. None: random seeds.
-        progress
-            Show a progress bar.
-        page, margin, align, handwriting_size, ..., paper
+        style, page, **options
             As in `letter`.
 
         Returns
@@ -139,64 +298,44 @@ class HandwritingClient(SinglePageClient):
         pandas.DataFrame
             The index of `frame`; ``path``, ``hand``, ``pages``, ``width`` and ``height`` of a page in points,
             ``bytes``, ``seed``, ``overflow`` (some text did not fit), ``is_new`` (written by this call), and ``error``:
-            why the letter was not written.
+            why the letter was not written. Warnings count the rows with an error or an overflow.
 
         Raises
         ------
         InvalidArgument
             No letter can be written: a field of a template is not a column, the folder is not writable, ...
-        Unreachable
-            The service does not answer; earlier letters stay in the folder.
-
-        Warns
-        -----
-        DataWarning
-            Some rows have an error, or text that did not fit.
 
         Examples
         --------
         >>> import tempfile, pandas as pd, toolkit
         >>> guests = pd.DataFrame({"name": ["Ada", "Grace"]})
         >>> with toolkit.connect() as tk, tempfile.TemporaryDirectory() as folder:
-        ...     done = tk.handwriting.letters(guests, "Dear {name}", "Molly", folder, progress=False)
-        >>> done["pages"].tolist()
+        ...     tk.handwriting.letters(guests, "Dear {name}", "Molly", folder, progress=False)["pages"].tolist()
         [1, 1]
         """
-        style = letter_style(ink, page, margin, align, handwriting_size)
-        merge, named = Merge(template, hand, file_name, style), frame.rename(columns=str)
-        check_merge(merge, named)
-        if hand not in named.columns:
-            self._renderer.id_of(hand)
-        reports = write_letters(self._renderer, merge, named, absolute_path(folder), progress)
-        done = declared_frame(reports, _REPORT_COLUMNS)
-        count = counted(len(done), "letter")
-        done = done.set_index(frame.index)
-        failed, cut = done[done["error"].notna()], done[done["overflow"]]
-        if len(failed):
-            example = f"such as that of row {failed.index[0]!r}"
-            warn_caller(f"{len(failed):,} of {count} could not be written, {example}: the column error says why")
-        if len(cut):
-            example = f"such as that of row {cut.index[0]!r}"
-            warn_caller(f"text of {len(cut):,} of {count} did not fit, {example}: see the column overflow")
-        return done
+        merge = Merge(template, hand, file_name, letter_style(style, options, page, random_seed))
+        return merge_letters(self._renderer, merge, frame, absolute_path(folder), progress)
 
     def sweep(
         self,
         text: str,
-        handwriting: OneOrMore[str],
+        hand: OneOrMore[str],
+        style: Style | None = None,
         *,
         kind: FileKind = "png",
-        height: OneOrMore[Distance] | None = "auto",
+        width: OneOrMore[Distance] = 504,
+        height: OneOrMore[Distance] = "auto",
+        random_seed: OneOrMore[Seed] | None = None,
         progress: bool = True,
-        **style: Unpack[SweptStyle],
+        **options: SweptOption,
     ) -> pd.DataFrame:
-        """Write a text once for each combination of parameters.
+        """Write a text once for each combination of hands, sizes, seeds and options.
 
         Parameters
         ----------
-        text, handwriting, ...
-            As in `png`; each but the text may be a list of values. Write four margins or four inks as one str:
-            ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
+        text, hand, style, width, height, random_seed, **options
+            As in `png`; all but the text and the style may be lists of values. Write four margins or four inks as one
+            str: ``"1cm,2cm,1cm,2cm"``, ``"(1, 0.5, 0, 0.2)"``.
         kind
             ``png`` (default), ``pdf``, ``svg`` or ``replay``, an animation.
         progress
@@ -205,9 +344,9 @@ class HandwritingClient(SinglePageClient):
         Returns
         -------
         pandas.DataFrame
-            One row per combination: ``handwriting``, a column for each parameter given as a list (the last one changes
-            fastest), then ``thumbnail`` (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``,
-            ``height``, ``lines``, ``ink_share``, ``seed``, ``overflow`` (whether ink was cut off).
+            One row per combination: ``hand``, a column for each list (the last one changes fastest), then ``writing``
+            (the `Handwritten`), ``ms``, ``width``, ``height``, ``lines``, ``ink_share``, ``seed``, ``overflow``
+            (whether ink was cut off).
 
         Examples
         --------
@@ -216,14 +355,11 @@ class HandwritingClient(SinglePageClient):
         ...     tk.handwriting.sweep("Hello", "Molly", line_spacing=[1, 2], random_seed=7)["height"].tolist()
         [39.0, 60.0]
         """
-        return sweep(self._renderer, text, handwriting, {**style, "height": height}, kind, progress)
+        swept = {**options, "width": width, "height": height, "random_seed": random_seed}
+        return sweep(self._renderer, text, hand, style or {}, swept, kind, progress)
 
     def contact_sheet(
-        self,
-        pictures: pd.DataFrame | Sequence[Handwritten],
-        *,
-        columns: int = 2,
-        labels: Sequence[str] | None = None,
+        self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None
     ) -> ContactSheet:
         """Put many renderings on one picture.
 
@@ -239,17 +375,24 @@ class HandwritingClient(SinglePageClient):
         Returns
         -------
         ContactSheet
-            A notebook shows the picture; ``.image``, ``.save(path)``.
+            A notebook shows the picture; ``.image()``, ``.save(path)``.
 
         Examples
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
         ...     notes = tk.handwriting.sweep("Hello", ["Molly", "Perry"], width=200, random_seed=7)
-        ...     tk.handwriting.contact_sheet(notes).image.width
+        ...     tk.handwriting.contact_sheet(notes).image().width
         448
         """
         return contact_sheet(pictures, columns, labels)
+
+    def _write(self, kind: FileKind, text: str, hand: str, style: PageStyle) -> Handwritten:
+        rendering = self._renderer.render(text, hand, kind, style)
+        if rendering.overflow:
+            where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
+            warn_caller(f"the text does not fit, and some ink was cut off{where}: use height='auto', or letter()")
+        return rendering
 
 
 def renderer_of(client: HandwritingClient) -> Renderer:

@@ -14,13 +14,26 @@ from typing import Any, NamedTuple
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.errors import InvalidArgument, InvalidParameters, Overloaded, RateLimited, ServiceFailure
-from toolkit.frames import check_columns_differ
+from toolkit.errors import (
+    InvalidArgument,
+    InvalidParameters,
+    Overloaded,
+    RateLimited,
+    ServiceFailure,
+    counted,
+    warn_caller,
+)
+from toolkit.frames import check_columns_differ, declared_frame
 from toolkit.handwriting.client.renderer import Renderer
-from toolkit.handwriting.client.style import LetterStyle, letter_query
+from toolkit.handwriting.client.style import PageStyle, query_of
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.system.files import write_whole
+from toolkit.system.nearest_name import advice
 
+_REPORT_COLUMNS = {
+    "path": "str", "hand": "str", "pages": "Int64", "width": "float64", "height": "float64", "bytes": "Int64",
+    "seed": "str", "overflow": "boolean", "is_new": "boolean", "error": "str",
+}  # fmt: skip
 _LIST_FILE_NAME = "letters.jsonl"
 # Forbidden characters, a dot or space at the beginning, a space at the end, names that Windows reserves, and no name.
 _UNSAFE_NAME = re.compile(
@@ -36,7 +49,7 @@ class Merge(NamedTuple):
     template: str
     hand: str  # or the name of a column with hands
     file_name: str
-    style: LetterStyle
+    style: PageStyle
 
 
 class _RowFormatter(Formatter):
@@ -47,7 +60,25 @@ class _RowFormatter(Formatter):
         return value, field_name
 
 
-def check_merge(merge: Merge, frame: pd.DataFrame) -> None:
+def merge_letters(renderer: Renderer, merge: Merge, frame: pd.DataFrame, folder: Path, progress: bool) -> pd.DataFrame:
+    """Write the letters that are not in the folder, or have changed; see `HandwritingClient.letters`."""
+    named = frame.rename(columns=str)
+    _check(merge, named)
+    if merge.hand not in named.columns:
+        renderer.id_of(merge.hand)
+    reports = _write_letters(renderer, merge, named, folder, progress)
+    done = declared_frame(reports, _REPORT_COLUMNS).set_index(frame.index)
+    count, failed, cut = counted(len(done), "letter"), done[done["error"].notna()], done[done["overflow"]]
+    if len(failed):
+        example = f"such as that of row {failed.index[0]!r}"
+        warn_caller(f"{len(failed):,} of {count} could not be written, {example}: the column error says why")
+    if len(cut):
+        example = f"such as that of row {cut.index[0]!r}"
+        warn_caller(f"text of {len(cut):,} of {count} did not fit, {example}: see the column overflow")
+    return done
+
+
+def _check(merge: Merge, frame: pd.DataFrame) -> None:
     """Raise InvalidArgument if no letter can be written."""
     check_columns_differ(frame)
     for subject, template in (("file_name", merge.file_name), ("the template", merge.template)):
@@ -57,17 +88,16 @@ def check_merge(merge: Merge, frame: pd.DataFrame) -> None:
             raise InvalidArgument(f"{subject} cannot be read: {error}; write {{{{ and }}}} for braces") from None
         for field in fields:
             if field not in ("number", *frame.columns):
-                columns = ", ".join(frame.columns)
-                raise InvalidArgument(f"{subject} has {{{field}}}, which is no column: there are {columns}")
+                near = advice(field, list(frame.columns))
+                raise InvalidArgument(f"{subject} has {{{field}}}, which is no column{near}")
     if not fields and merge.hand not in frame.columns:
         raise InvalidArgument("the template uses no column, so all letters would be the same: write {COLUMN} in it")
-    letter_query(merge.style, "pdf")  # raises an error for a wrong distance
+    query_of(merge.style, "pdf")  # raises an error for a wrong distance
 
 
-def write_letters(
+def _write_letters(
     renderer: Renderer, merge: Merge, frame: pd.DataFrame, folder: Path, progress: bool
 ) -> Iterator[dict[str, Any]]:
-    """Write the letters that are not in the folder, or have changed; yield a report of each row."""
     row_of_name: dict[str, int] = {}
     try:
         finished = _read_list(folder)
@@ -81,8 +111,8 @@ def write_letters(
             except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
                 yield {"error": str(error), "is_new": False}
     except OSError as error:
-        advice = "repeat the call to write the letters that are missing"
-        raise InvalidArgument(f"cannot write {error.filename}: {error.strerror}; {advice}") from None
+        again = "repeat the call to write the letters that are missing"
+        raise InvalidArgument(f"cannot write {error.filename}: {error.strerror}; {again}") from None
 
 
 def _read_list(folder: Path) -> dict[str, dict[str, Any]]:
@@ -120,7 +150,7 @@ def _write_letter(
     hand = str(_RowFormatter().get_field(merge.hand, (), values)[0]) if merge.hand in values else merge.hand
     if (seed := style.get("random_seed")) is not None:  # with one seed for all, all letters would begin alike
         style = {**style, "random_seed": 1 + int(_hash(f"{seed} {path.name}".encode())[:12], 16)}
-    request_hash = _hash(json.dumps([text, hand, letter_query(style, "pdf")], sort_keys=True).encode())
+    request_hash = _hash(json.dumps([text, hand, query_of(style, "pdf")], sort_keys=True).encode())
     report = finished.get(path.name, {})
     is_known = report.get("request_hash") == request_hash and path.is_file()
     if is_known and report.get("file_hash") == _hash(path.read_bytes()):

@@ -4,15 +4,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import NotRequired, TypeAlias, TypedDict
 
 import msgspec
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.style import LetterStyle, Style, letter_query, query_of
-from toolkit.handwriting.handwritten import Handwritten, set_resolution
+from toolkit.handwriting.client.style import PageStyle, query_of, scale_query
+from toolkit.handwriting.handwritten import Handwritten, rendering_of, set_resolution
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpReply, HttpSession, StrOrSecret
 from toolkit.secret import Secret
@@ -20,7 +20,6 @@ from toolkit.system.nearest_name import nearest_names
 
 Query: TypeAlias = Mapping[str, StrOrSecret | None]
 Json: TypeAlias = Mapping[str, object]  # the JSON object in the body of a request
-DecodedT = TypeVar("DecodedT")
 
 
 class HandwritingRow(TypedDict):
@@ -34,6 +33,12 @@ class HandwritingRow(TypedDict):
     rating_cursivity: NotRequired[int | None]
     rating_embellishment: NotRequired[int | None]
     rating_character_width: NotRequired[int | None]
+
+
+LISTING_COLUMNS = {
+    "id": "str", "title": "str", "date_created": "datetime64[us, UTC]", "date_modified": "datetime64[us, UTC]",
+    **dict.fromkeys(wire.RATINGS, "Int64"),
+}  # fmt: skip
 
 
 class Renderer:
@@ -53,8 +58,7 @@ class Renderer:
         """Return the complete list: request parts of it until one has no new handwriting."""
         rows: dict[str, HandwritingRow] = {}
         while True:
-            part_query = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))}
-            part = self._get_json(list[HandwritingRow], wire.GET_LISTING, part_query)
+            part = self._listing_part({**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(rows))})
             new_rows = {row["id"]: row for row in part}
             if new_rows.keys() <= rows.keys():
                 return list(rows.values())
@@ -76,44 +80,44 @@ class Renderer:
         advice = f"the nearest titles are {titles}" if titles else "see available()"
         raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
 
-    def render(self, text: str, handwriting: str, kind: FileKind, style: Style) -> Handwritten:
-        """Write a text on one page."""
+    def render(self, text: str, hand: str, kind: FileKind, style: PageStyle) -> Handwritten:
+        """Write a text on one page, which is as high as the text needs unless the style has a height."""
         _check_text(text, wire.MAX_TEXT_LENGTH, wire.TEXT_TOO_LONG)
-        query = {"text": text, **query_of(style, kind)}
-        rendering = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, handwriting, query)
+        query = {"text": text, "height": "auto", **query_of(style, kind)}
+        rendering = self._request_rendering(wire.RENDER_ENDPOINTS[kind], kind, hand, query)
         if kind == "png":
             return rendering
-        seeded: Style = {**style, "random_seed": rendering.seed}
-        return replace(rendering, preview=lambda: self.render(text, handwriting, "png", seeded).data)
+        seeded: PageStyle = {**style, "random_seed": rendering.seed}
+        return replace(rendering, preview=lambda: self.render(text, hand, "png", seeded).data)
 
     def render_letter(
-        self, text: str, handwriting: str, kind: FileKind, style: LetterStyle, *, page_number: int = 1, dpi: float = 72
+        self, text: str, hand: str, kind: FileKind, style: PageStyle, *, page_number: int = 1, dpi: float = 72
     ) -> Handwritten:
-        """Write a letter: a PDF of all pages, or one page as a PNG (with `dpi` pixels per inch) or an SVG."""
+        """Write a letter: a PDF of all pages, or one page as a PNG with `dpi` pixels per inch."""
         _check_text(text, wire.MAX_LETTER_LENGTH, wire.LETTER_TOO_LONG)
-        query = letter_query(style, kind, dpi)
-        if kind != "pdf":
-            query["page_number"] = str(page_number)
-        rendering = self._request_rendering(wire.POST_LETTER, kind, handwriting, query, {"text": text})
+        query = query_of(style, kind)
+        if kind == "png":
+            query = {**scale_query(query, dpi), "page_number": str(page_number)}
+        rendering = self._request_rendering(wire.POST_LETTER, kind, hand, query, {"text": text})
         return replace(rendering, data=set_resolution(rendering.data, dpi)) if kind == "png" else rendering
 
     def _request_rendering(
-        self, endpoint: Endpoint, kind: FileKind, handwriting: str, query: dict[str, str], body: Json | None = None
+        self, endpoint: Endpoint, kind: FileKind, hand: str, query: dict[str, str], body: Json | None = None
     ) -> Handwritten:
-        handwriting_id = self.id_of(handwriting)
+        handwriting_id = self.id_of(hand)
         began = time.perf_counter()
         reply = self._call(endpoint, {"kind": kind}, {"handwriting_id": handwriting_id, **query}, body)
         milliseconds = (time.perf_counter() - began) * 1000
-        return Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
+        return rendering_of(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
 
-    def _get_json(self, type_: type[DecodedT], endpoint: Endpoint, query: Query) -> DecodedT:
-        """Return the body of a response as an object of this type; raise UnexpectedReply for another body."""
+    def _listing_part(self, query: Query) -> list[HandwritingRow]:
+        """Return a part of the list; raise UnexpectedReply for a body of another form."""
         try:
-            return msgspec.json.decode(self._call(endpoint, {}, query).body, type=type_)
+            return msgspec.json.decode(self._call(wire.GET_LISTING, {}, query).body, type=list[HandwritingRow])
         except msgspec.ValidationError as error:
-            raise UnexpectedReply(f"the response to {endpoint} has an unexpected form: {error}") from None
+            raise UnexpectedReply(f"the response to {wire.GET_LISTING} has an unexpected form: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
+            raise UnexpectedReply(f"the response to {wire.GET_LISTING} is not JSON") from None
 
     def _call(self, endpoint: Endpoint, values: Mapping[str, str], query: Query, body: Json | None = None) -> HttpReply:
         reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
@@ -125,6 +129,6 @@ class Renderer:
 
 def _check_text(text: str, max_length: int, too_long: str) -> None:
     if len(text) > max_length:
-        raise InvalidArgument(too_long)
+        raise InvalidArgument(f"{too_long}, not {len(text):,}")
     if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
         raise InvalidArgument(wire.TEXT_NOT_UTF8)

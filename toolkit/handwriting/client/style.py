@@ -1,11 +1,12 @@
-"""The parameters of a rendering, as a person gives them in a notebook, and their form in a query."""
+"""The options of a rendering, as a person gives them in a notebook, and their form in a query."""
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from inspect import Parameter, Signature
 from numbers import Real
-from typing import Any, TypeAlias, TypedDict, cast
+from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from PIL import ImageColor
@@ -21,49 +22,85 @@ Page: TypeAlias = str | tuple[Distance, Distance]
 Margin: TypeAlias = Distance | tuple[Distance, Distance, Distance, Distance]
 #: ``"#1b3a8a"``, ``"#13a"``, a CSS name such as ``"navy"``, or cyan, magenta, yellow, black from 0 to 1.
 InkColour: TypeAlias = str | Sequence[float]
+Seed: TypeAlias = int | Decimal
 
 
-class InkStyle(TypedDict, total=False):
-    """The parameters that all methods take, also `letter`; None means the default of the service."""
+class Style(TypedDict, total=False):
+    r"""The options that all calls of `tk.handwriting` take: as keywords, or together in the argument `style`.
 
+    None means the default of the service. Only gateways of this toolkit know `pen`, `natural`, `paper`, `margin` and
+    `align`.
+
+    Attributes
+    ----------
+    handwriting_size
+        Height of a capital letter, as ``"20px"`` or ``"8 mm"``; a number is pixels (72 per inch). Default 20; in a
+        letter 12.
+    handwriting_color
+        ``"#rrggbb"``, ``"#rgb"``, a CSS name such as ``"navy"``, or four inks (cyan, magenta, yellow, black) from 0 to
+        1, which stay CMYK in a PDF. Default black.
+    line_spacing
+        Distance between two baselines as a multiple of `handwriting_size`, 0 to 5. Default 1.5; in a letter more if
+        lines would touch.
+    line_spacing_variance, word_spacing_variance
+        Largest relative change of a line spacing or word gap: 0.1 is up to 10 % more or less. 0 to 1, default 0. On
+        ``ruled`` and ``grid`` paper, the line spacing does not change; in a letter it only increases.
+    pen
+        ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``.
+    natural
+        Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. Default False: each
+        letter has one form, and lines are almost straight; in a letter True.
+    paper
+        ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
+    margin
+        One distance, or four: top, right, bottom, left. The text begins at the margins. Default 0; in a letter 2 cm.
+    align
+        ``top`` (default) or ``middle``, between top and bottom.
+    min_padding
+        Centre the text, with at least this distance to all edges; not with `margin` or `align`, nor in a letter.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> look = toolkit.handwriting.Style(pen="fountain", natural=True)
+    >>> with toolkit.connect() as tk:
+    ...     tk.handwriting.png("Dear Ada,\nhello", "Molly", look, line_spacing=2).lines
+    2
+    """
+
+    handwriting_size: Distance | None
     handwriting_color: InkColour | None
     line_spacing: float | None
     line_spacing_variance: float | None
     word_spacing_variance: float | None
-    random_seed: int | Decimal | None
     pen: Pen | None
     natural: bool | None
     paper: Paper | None
-
-
-class PlacedStyle(InkStyle, total=False):
-    """The parameters that place a text on its page."""
-
-    handwriting_size: Distance | None
     margin: Margin | None
     align: Align | None
-
-
-class LetterStyle(PlacedStyle, total=False):
-    """The parameters of `letter`, except text and hand."""
-
-    page: Page
-
-
-class PageStyle(PlacedStyle, total=False):
-    """The parameters of `animation`, except text, handwriting and height, which has another default there."""
-
-    width: Distance | None
     min_padding: Distance | None
 
 
-class Style(PageStyle, total=False):
-    """The parameters of `png`, `pdf` and `svg`, except text and handwriting."""
+# Tab in a notebook offers the options after ``Style(``.
+_OPTIONS = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in Style.__annotations__]
+Style.__signature__ = Signature(_OPTIONS)  # type: ignore[attr-defined]
 
+
+class PageStyle(Style, total=False):
+    """All parameters of a rendering, except the text and the hand."""
+
+    width: Distance | None
     height: Distance | None
+    random_seed: Seed | None
 
 
-#: Parameters that imitate kinds of real writing: ``tk.handwriting.png("Dear Ada", "Molly", **PRESETS["note"])``.
+Value = TypeVar("Value")
+#: One value, or a list of values.
+OneOrMore: TypeAlias = Value | Sequence[Value]
+#: One value or a list of values for options of `Style`.
+SweptOption: TypeAlias = Annotated[Any, Style]
+
+#: Styles that imitate kinds of real writing: ``tk.handwriting.png("Dear Ada", "Molly", PRESETS["note"])``.
 PRESETS: dict[str, Style] = {
     "letter": Style(pen="fountain", natural=True, paper="blank", handwriting_color="#16265f", line_spacing=1.7),
     "note": Style(pen="ballpoint", natural=True, paper="ruled", handwriting_color="#1c2f7d", line_spacing=1.8),
@@ -78,11 +115,26 @@ PAGE_SIZES = {
 #: The seed that is sent for `random_seed=0`: the service takes 0 for no seed.
 SEED_FOR_ZERO = 2**63 - 1
 
+LETTER_DEFAULTS = Style(handwriting_size=12, natural=True, margin="2cm")
 _DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding", "page", "margin"})
 _NUMBER_PATTERN = re.compile(r"\+?[0-9.]+")
 
 
-def query_of(style: Style | PlacedStyle, kind: FileKind) -> dict[str, str]:
+def page_style(
+    style: Style | None, options: Style, width: Distance, height: Distance, random_seed: Seed | None
+) -> PageStyle:
+    """Return the parameters of a page; `options` take precedence over `style`."""
+    return {**(style or {}), **options, "width": width, "height": height, "random_seed": random_seed}
+
+
+def letter_style(style: Style | None, options: Style, page: Page, random_seed: Seed | None) -> PageStyle:
+    """Return the parameters of a letter; InvalidArgument for an unknown page."""
+    width, height = _distances("page", _page_sides(page), "pt")
+    chosen: Any = {name: value for name, value in {**(style or {}), **options}.items() if value is not None}
+    return page_style(LETTER_DEFAULTS, chosen, width, height, random_seed)
+
+
+def query_of(style: PageStyle, kind: FileKind) -> dict[str, str]:
     """Return the parameters that are not None as texts for a query; raise InvalidArgument for a wrong type."""
     unit = "pt" if kind == "pdf" else "px"
     given: dict[str, Any] = {name: value for name, value in style.items() if value is not None}
@@ -96,16 +148,8 @@ def query_of(style: Style | PlacedStyle, kind: FileKind) -> dict[str, str]:
     return query
 
 
-def letter_query(style: LetterStyle, kind: FileKind, dpi: float = 72) -> dict[str, str]:
-    """Return the query of a letter; a PNG has `dpi` pixels per inch."""
-    placed: dict[str, Any] = {**style}
-    sides = _distances("page", _page_sides(placed.pop("page")), "pt" if kind == "pdf" else "px")
-    query = {**query_of(cast("PlacedStyle", placed), kind), "width": sides[0], "height": sides[1]}
-    return _scale_query(query, dpi) if kind == "png" else query
-
-
-def _scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
-    """Return the query of a letter with all distances in pixels; raise InvalidArgument if `dpi` is out of range."""
+def scale_query(query: Mapping[str, str], dpi: float) -> dict[str, str]:
+    """Return a query with all distances in pixels, `dpi` per inch; raise InvalidArgument if `dpi` is out of range."""
     limit = MAX_PIXELS * 72 / max(1.0, *(points_of(query[side]) or 0.0 for side in ("width", "height")))
     if not 1 <= dpi <= limit:
         allowed = f"between 1 and {int(limit)} for this page ({MAX_PIXELS} pixels per side)"

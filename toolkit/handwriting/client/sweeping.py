@@ -1,53 +1,25 @@
-"""Many renderings: one for each combination of parameters, and contact sheets of them."""
+"""Many renderings: one for each combination of hands and options, and contact sheets of them."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from tqdm.auto import tqdm
 
-from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
-from toolkit.handwriting import wire
 from toolkit.handwriting.client.renderer import Renderer
-from toolkit.handwriting.client.style import Distance, Style
-from toolkit.handwriting.handwritten import Handwritten, png_bytes, save_file
-from toolkit.handwriting.wire import Align, FileKind, Paper, Pen
-
-Value = TypeVar("Value")
-#: One value, or a list of values.
-OneOrMore: TypeAlias = Value | Sequence[Value]
-
-
-class SweptStyle(TypedDict, total=False):
-    """The parameters of `PageStyle`; each may be one value or a list."""
-
-    handwriting_size: OneOrMore[Distance] | None
-    handwriting_color: OneOrMore[str] | None
-    width: OneOrMore[Distance] | None
-    min_padding: OneOrMore[Distance] | None
-    line_spacing: OneOrMore[float] | None
-    line_spacing_variance: OneOrMore[float] | None
-    word_spacing_variance: OneOrMore[float] | None
-    random_seed: OneOrMore[int] | None
-    pen: OneOrMore[Pen] | None
-    natural: OneOrMore[bool] | None
-    paper: OneOrMore[Paper] | None
-    margin: OneOrMore[Distance] | None
-    align: OneOrMore[Align] | None
-
+from toolkit.handwriting.client.style import OneOrMore, PageStyle, Style
+from toolkit.handwriting.handwritten import Handwritten, png_bytes
+from toolkit.handwriting.wire import FileKind
 
 _MAX_COUNT_WITHOUT_BAR = 20  # combinations
 _GAP_PX = 24
@@ -59,51 +31,30 @@ _RESULT_COLUMNS = {
 }  # fmt: skip
 
 
-class Thumbnail(bytes):
-    """The file of a rendering as bytes, which Parquet can store; ``.writing`` is the rendering, and repr() shows it."""
-
-    writing: Handwritten
-
-    @classmethod
-    def of(cls, writing: Handwritten) -> Thumbnail:
-        """Return the thumbnail of a rendering."""
-        thumbnail = cls(writing.data)
-        thumbnail.writing = writing
-        return thumbnail
-
-    def __repr__(self) -> str:
-        return repr(self.writing)
-
-    __str__ = __repr__
-
-
 def sweep(
     renderer: Renderer,
     text: str,
-    handwriting: OneOrMore[str],
-    style: Mapping[str, object],
+    hand: OneOrMore[str],
+    style: Style,
+    swept: Mapping[str, object],
     kind: FileKind,
     progress: bool,
 ) -> pd.DataFrame:
-    """Write a text for each combination of the values in `style`; see `HandwritingClient.sweep`."""
-    given = {name: value for name, value in style.items() if value is not None}
-    given = {name: given[name] for name in (*wire.RENDER_PARAMETERS, *wire.OWN_PARAMETERS) if name in given}
-    varied = [name for name, value in given.items() if not _is_single(value)]
-    lists = {name: _as_list(name, value) for name, value in given.items()}
-    combinations = list(itertools.product(_as_list("handwriting", handwriting), *lists.values()))
+    """Write a text for each combination of the values in `swept`; see `HandwritingClient.sweep`."""
+    lists = {name: _as_list(name, value) for name, value in swept.items() if value is not None}
+    varied = [name for name in lists if not _is_single(swept[name])]
+    combinations = list(itertools.product(_as_list("hand", hand), *lists.values()))
     rows = []
     needs_bar = progress and len(combinations) > _MAX_COUNT_WITHOUT_BAR
-    for hand, *values in tqdm(combinations, unit="text", disable=not needs_bar):
+    for title, *values in tqdm(combinations, unit="text", disable=not needs_bar):
         combination = dict(zip(lists, values, strict=True))
-        rendering = renderer.render(text, hand, kind, cast("Style", combination))
-        row = {"handwriting": rendering.handwriting, **{name: combination[name] for name in varied}}
-        results = {name: getattr(rendering, name) for name in _RESULT_COLUMNS}
-        rows.append({**row, "thumbnail": Thumbnail.of(rendering), "ms": rendering.milliseconds, **results})
+        writing = renderer.render(text, title, kind, cast("PageStyle", {**style, **combination}))
+        results = {name: getattr(writing, name) for name in _RESULT_COLUMNS}
+        row = {"hand": writing.handwriting, **{name: combination[name] for name in varied}}
+        rows.append({**row, "writing": writing, "ms": writing.milliseconds, **results})
     dtypes = {name: pd.Series(lists[name]).dtype.name for name in varied}
     # The measured width and height replace the requested ones.
-    return declared_frame(
-        rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_RESULT_COLUMNS}
-    )
+    return declared_frame(rows, {"hand": "str", **dtypes, "writing": "object", "ms": "float64", **_RESULT_COLUMNS})
 
 
 def _is_single(value: object) -> bool:
@@ -117,40 +68,29 @@ def _as_list(name: str, value: Any) -> list[Any]:  # noqa: ANN401
     return values
 
 
-@dataclass(frozen=True)
-class ContactSheet:
-    """Many renderings on one picture. A notebook shows the picture.
+@dataclass(frozen=True, repr=False)
+class ContactSheet(Handwritten):
+    """Many renderings on one picture, a PNG. A notebook shows it."""
 
-    Attributes
-    ----------
-    image : PIL.Image.Image
-    count : int
-        The number of renderings.
-    digest : str
-        12 hexadecimal digits of a hash over the ``digest`` of each rendering; it does not depend on the labels.
-    """
+    writings: Sequence[Handwritten] = field(kw_only=True, compare=False)
 
-    image: Image.Image = field(repr=False)
-    count: int
-    digest: str
-
-    @checked_arguments
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture as a PNG file and return its path."""
-        return save_file(png_bytes(self.image), path, ".png", "a contact sheet")
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits of a hash over the digest of each rendering; it does not depend on the labels."""
+        digests = "".join(writing.digest for writing in self.writings)
+        return hashlib.sha256(digests.encode("ascii")).hexdigest()[:12]
 
     def __repr__(self) -> str:
-        return f"<Contact sheet of {self.count}, {self.image.width} x {self.image.height}, {self.digest}>"
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        return {"text/plain": repr(self), "image/png": base64.b64encode(png_bytes(self.image)).decode("ascii")}
+        return f"<Contact sheet of {len(self.writings)}, {self.width:g} x {self.height:g}, {self.digest}>"
 
 
 def contact_sheet(
     pictures: pd.DataFrame | Sequence[Handwritten], columns: int = 2, labels: Sequence[str] | None = None
 ) -> ContactSheet:
     """Put many renderings on one picture; see `HandwritingClient.contact_sheet`."""
-    writings = _renderings_in(pictures) if isinstance(pictures, pd.DataFrame) else list(pictures)
+    if isinstance(pictures, pd.DataFrame) and "writing" not in pictures:
+        raise InvalidArgument("the frame has no column writing with renderings: use the result of sweep()")
+    writings = list(pictures["writing"] if isinstance(pictures, pd.DataFrame) else pictures)
     texts = list(labels) if labels is not None else _labels_of(pictures, writings)
     if not writings or columns < 1 or len(texts) != len(writings):
         raise InvalidArgument("a contact sheet needs pictures, at least one column, and one label per picture")
@@ -169,24 +109,19 @@ def contact_sheet(
         left, top = _GAP_PX // 2 + index % columns * cell_width, _GAP_PX // 2 + tops[index // columns]
         draw.text((left, top), text, fill="#666666", font=font)
         sheet.paste(image, (left, top + _LABEL_HEIGHT_PX))
-    digests = "".join(writing.digest for writing in writings)
-    return ContactSheet(sheet, len(writings), hashlib.sha256(digests.encode("ascii")).hexdigest()[:12])
-
-
-def _renderings_in(frame: pd.DataFrame) -> list[Handwritten]:
-    try:
-        return [thumbnail.writing for thumbnail in frame["thumbnail"]]
-    except (KeyError, AttributeError):  # a DataFrame that was read from a file has bytes instead of thumbnails
-        raise InvalidArgument("the frame has no column thumbnail with renderings: use the result of sweep()") from None
+    hands = ", ".join(dict.fromkeys(writing.handwriting for writing in writings))
+    return ContactSheet(
+        png_bytes(sheet), "png", hands, None, *sheet.size, None, None, overflow=False, writings=writings
+    )
 
 
 def _labels_of(pictures: pd.DataFrame | Sequence[Handwritten], writings: list[Handwritten]) -> list[str]:
     """Return a label for each rendering: the parameters that differ within a sweep, or else the title of the hand."""
     if isinstance(pictures, pd.DataFrame):
-        parameters = pictures.columns[: pictures.columns.get_loc("thumbnail")]
+        parameters = pictures.columns[: pictures.columns.get_loc("writing")]
         if differing := [name for name in parameters if pictures[name].nunique() > 1]:
             return [
-                "   ".join(str(value) if name == "handwriting" else f"{name} {value}" for name, value in row.items())
+                "   ".join(str(value) if name == "hand" else f"{name} {value}" for name, value in row.items())
                 for row in pictures[differing].to_dict("records")
             ]
     return [writing.handwriting for writing in writings]

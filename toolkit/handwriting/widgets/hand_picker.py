@@ -11,14 +11,14 @@ import pandas as pd
 import traitlets
 
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.handwritten import Handwritten, choose_background
 from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
 from toolkit.widgets.base import button, html_line, in_turn, row, sized
 
 CARDS_PER_PAGE = 6
 _SNIPPET_LENGTH, _MAX_WORD_LENGTH = 14, 24  # characters; a longer first word is shown up to the second limit
-_PICTURE_STYLE = Style(handwriting_size=20, width="auto", height="auto", random_seed=1)
+_PICTURE_STYLE = PageStyle(handwriting_size=20, width="auto", random_seed=1)
 _RATING_LABELS = {name: name.removeprefix("rating_").replace("_", " ") for name in RATINGS}
 _SORTINGS = {"by title": ("title", True), **{f"by {label}": (name, False) for name, label in _RATING_LABELS.items()}}
 

@@ -15,7 +15,7 @@ from PIL import Image
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import counted
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.client.sweeping import contact_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
@@ -41,7 +41,7 @@ class _Settings(NamedTuple):
 
     text: str
     handwriting: str
-    style: Style
+    style: PageStyle
 
     def code(self, method: str) -> str:
         arguments = "".join(f", {name}={value!r}" for name, value in self.style.items())
@@ -79,7 +79,7 @@ class HandwritingExplorer(ServiceWidget):
     >>> explorer = HandwritingExplorer(tk, text="Hello")
     >>> explorer.look.line_spacing.value = 3.0
     >>> explorer.code
-    "tk.handwriting.png('Hello', 'Molly', height='auto', line_spacing=3.0, random_seed=1)"
+    "tk.handwriting.png('Hello', 'Molly', line_spacing=3.0, random_seed=1)"
     >>> tk.close()
     """
 
@@ -141,7 +141,7 @@ class HandwritingExplorer(ServiceWidget):
         """Return the picture on the screen, and the kept one if there is one, as a PNG."""
         writings = [writing for writing in (self.kept, self.result) if writing is not None]
         if len(writings) == 2:
-            return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image)
+            return png_bytes(contact_sheet(writings, labels=["kept", "now"]).image())
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:

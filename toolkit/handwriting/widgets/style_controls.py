@@ -7,7 +7,7 @@ from typing import Any, cast
 import ipywidgets
 from PIL import ImageColor
 
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import PageStyle
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
 from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
@@ -91,14 +91,14 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
                 control.layout.display = None if name == self.section.value else "none"
 
     @property
-    def style(self) -> Style:
-        """The parameters that differ from the service's defaults, and always the seed and the height."""
+    def style(self) -> PageStyle:
+        """The parameters that differ from the defaults of the calls, and always the seed."""
         values = {name: control.value for name, control in self._parameters.items()}
         values["height"] = "auto" if self.height_auto.value else values["height"]
         values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
-        always = ("height", "random_seed")  # the height, because an animation has another default height
-        given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
-        return cast("Style", given)
+        defaults = {**self._defaults, "height": "auto", "random_seed": None}
+        given = {name: value for name, value in values.items() if value != defaults[name]}
+        return cast("PageStyle", given)
 
     def _enable(self) -> None:
         is_centred = self.padding.value > 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from toolkit.errors import ServiceError
 from toolkit.identity.client.handset import Handset
@@ -16,32 +16,6 @@ from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.client.transaction import AuthenticatedUser, Flow, PhoneProof
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
-
-
-class Clock(Protocol):
-    """The gateway's clock."""
-
-    def now(self) -> int:
-        """Return milliseconds since the epoch."""
-
-
-class DemoGateway(Protocol):
-    """What attacks and their widget need of a `toolkit.Gateway` with the demo world."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that decides what has expired."""
-
-    @property
-    def credentials(self) -> Mapping[str, Secret]:
-        """The keys of two clients."""
-
-    @property
-    def presets(self) -> Mapping[str, str]:
-        """The result of a flow with each simulated phone."""
-
-    def handset(self, preset: str) -> Handset:
-        """Return a simulated phone."""
 
 
 class Entry(NamedTuple):
@@ -53,13 +27,13 @@ class Entry(NamedTuple):
 
 
 class AttackContext:
-    """The attacked client, a second client, and the gateway with the demo world; `entries` are the requests so far."""
+    """The attacked client, a second client, and the demo phones; `entries` are the requests so far."""
 
-    def __init__(self, client: IdentityClient, gateway: DemoGateway, advance: Callable[[int], object]) -> None:
-        keys = gateway.credentials
+    def __init__(self, client: IdentityClient, gateway: Any, advance: Callable[[int], object]) -> None:  # noqa: ANN401
+        keys: Mapping[str, Secret] = gateway.credentials
         self.client = client.called_by(keys["ApiClientId"])
         self.second_client = client.called_by(keys["OtherApiClientId"])
-        self.handset = gateway.handset
+        self.handset: Callable[[str], Handset] = gateway.handset
         self._advance = advance
         self.entries: list[Entry] = []
         self._recorded = 0
@@ -67,7 +41,7 @@ class AttackContext:
     def record_requests(self, *, by_attacker: bool = False) -> None:
         """Append the requests that were sent since the last call to `entries`."""
         # The second client never sends before the attacked client has finished, so the requests are in order.
-        steps = (*self.client.steps, *self.second_client.steps)
+        steps = (*self.client.recorder.steps, *self.second_client.recorder.steps)
         self.entries += [Entry(step, by_attacker) for step in steps[self._recorded :]]
         self._recorded = len(steps)
 
@@ -229,7 +203,10 @@ ATTACKS = {
 
 
 def run_attack(
-    name: str, client: IdentityClient, gateway: DemoGateway, advance: Callable[[int], object]
+    name: str,
+    client: IdentityClient,
+    gateway: Any,  # noqa: ANN401 - a `toolkit.Gateway` with the demo world, or `DemoPhones`
+    advance: Callable[[int], object],
 ) -> tuple[Outcome, list[Entry]]:
     """Run one of `ATTACKS` on clients of the demo world; return the result, and the requests in order.
 

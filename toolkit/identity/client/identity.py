@@ -16,7 +16,7 @@ from toolkit.identity import responses, wire
 from toolkit.identity.client import replies
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.replies import Payments
-from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step, checked
+from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, checked
 from toolkit.identity.client.transaction import (
     SESSION_CLOSED,
     AuthenticatedUser,
@@ -48,7 +48,8 @@ class IdentityClient(PublicNames):
         self, http: HttpSession, api_client_id: Callable[[], Secret], now: Callable[[], int] | None = None
     ) -> None:
         self._http = http
-        self._recorder = RequestRecorder(http, api_client_id, now)
+        #: The requests so far, for widgets; `trace` shows them to people.
+        self.recorder = RequestRecorder(http, api_client_id, now)
 
     def __repr__(self) -> str:
         return f"<Mobile identity at {self._http.base_url}>"
@@ -74,7 +75,7 @@ class IdentityClient(PublicNames):
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
-        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, replies.echo_frame, Flow())
+        return self.recorder.post(wire.ECHO, {"EchoMessage": message}, replies.echo_frame, Flow())
 
     def start_authentication(
         self,
@@ -115,7 +116,7 @@ class IdentityClient(PublicNames):
         fields = {"DeviceIp": device_ip, "CarrierShortCode": carrier_short_code, **target}
         flow, base_url = Flow(), self._http.base_url
         read = partial(replies.started_transaction, flow, verifier, base_url)
-        return self._recorder.post(wire.START_AUTH, fields, read, flow)
+        return self.recorder.post(wire.START_AUTH, fields, read, flow)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
@@ -129,12 +130,12 @@ class IdentityClient(PublicNames):
             TargetUrl was opened before, or it has expired (by default after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
-        final = self._recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
+        final = self.recorder.open_target(transaction.secret("fingerprint"), headers, transaction.flow)
         return PhoneProof(transaction, final)
 
     def preview(self, transaction: StartedTransaction) -> int:
         """Request TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405."""
-        return self._recorder.preview(transaction.secret("fingerprint"), transaction.flow)
+        return self.recorder.preview(transaction.secret("fingerprint"), transaction.flow)
 
     def finish_authentication(self, proof: PhoneProof) -> AuthenticatedUser:
         """Exchange a proof for alias and code: ``POST /mobileauth/2014/07/01/authenticateByRedirectFinish``.
@@ -150,8 +151,8 @@ class IdentityClient(PublicNames):
             2002: the proof has expired (by default after 60 seconds); 2003: the proof was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
-        read = partial(replies.authenticated_user, proof.flow, self._recorder.now)
-        return self._recorder.post(wire.FINISH_AUTH, fields, read, proof.flow)
+        read = partial(replies.authenticated_user, proof.flow, self.recorder.now)
+        return self.recorder.post(wire.FINISH_AUTH, fields, read, proof.flow)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
@@ -173,7 +174,7 @@ class IdentityClient(PublicNames):
         """
         fields = self._authentication_fields(user)
         read = partial(checked, record=responses.Eligibility)
-        eligibility = self._recorder.post(wire.GET_ELIGIBILITY, fields, read, user.flow)
+        eligibility = self.recorder.post(wire.GET_ELIGIBILITY, fields, read, user.flow)
         user.challenge_id = eligibility.challenge.challenge_id if eligibility.challenge else None
         return replies.eligibility_frame(eligibility)
 
@@ -202,7 +203,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer)
-        return self._recorder.post(wire.GET_PAYMENT_LIST, fields, replies.payment_frame, user.flow)
+        return self.recorder.post(wire.GET_PAYMENT_LIST, fields, replies.payment_frame, user.flow)
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -232,7 +233,7 @@ class IdentityClient(PublicNames):
         """
         answer = hide_answer(answer)
         fields = self._authentication_fields(user, answer) | {"PaymentIds": replies.payment_ids(payments)}
-        return self._recorder.post(wire.GET_PAYMENT_DETAILS, fields, replies.detail_frame, user.flow)
+        return self.recorder.post(wire.GET_PAYMENT_DETAILS, fields, replies.detail_frame, user.flow)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone. Use it as a context manager, which forgets all secrets at the end."""
@@ -240,28 +241,32 @@ class IdentityClient(PublicNames):
 
     def called_by(self, api_client_id: Secret) -> IdentityClient:
         """Return a client with another ApiClientId and a separate trace, over the same connection."""
-        return IdentityClient(self._http, lambda: api_client_id, self._recorder.now)
+        return IdentityClient(self._http, lambda: api_client_id, self.recorder.now)
 
     def trace(self) -> pd.DataFrame:
-        """Return one row for each of the last 1,000 requests, oldest first, without secrets.
+        """Return one row for each of the last 1,000 requests, oldest first, secrets masked.
 
         Returns
         -------
         pandas.DataFrame
-            ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left``
-            (until the code expires; missing without a code).
-        """
-        rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self._recorder.steps]
-        return declared_frame(rows, TRACE_COLUMNS)
+            ``n``, ``step`` (the method that was called), ``operation``, ``http``, ``status``, ``description``,
+            ``state`` (of the flow, after the step), ``request``, ``response`` (JSON texts; the response is missing if
+            there was none), ``ms``, ``seconds_left`` (until the code expires; missing without a code).
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps of the trace with their requests and responses, secrets redacted."""
-        return tuple(self._recorder.steps)
+        Examples
+        --------
+        >>> import toolkit
+        >>> from toolkit_gateway import Gateway
+        >>> with Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        ...     transaction = tk.identity.start_authentication(gateway.handset("happy"))
+        ...     tk.identity.trace()[["step", "status", "state"]].values.tolist()
+        [['start_authentication', 0, 'started']]
+        """
+        return declared_frame([step.row() for step in self.recorder.steps], TRACE_COLUMNS)
 
     def _authentication_fields(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
-        if not user.seconds_left(self._recorder.now()):
+        if not user.seconds_left(self.recorder.now()):
             user.flow.states = frozenset({State.EXPIRED})
             expiry = f"{user.expires_at:%H:%M:%S} UTC"
             raise CodeExpired(f"the code expired at {expiry}; begin again with start_authentication")
@@ -357,7 +362,7 @@ class IdentitySession(Closable):
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows."""
-        return self._transaction.state if self._transaction is not None else "new"
+        return self._transaction.state if self._transaction is not None else State.NEW.value
 
     def close(self) -> None:
         """Forget every secret; every later call raises `SessionClosed`."""

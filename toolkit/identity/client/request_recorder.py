@@ -1,10 +1,11 @@
 """Send the requests of the identity client once each, and record them as steps of a trace without secrets."""
 
+import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
 from toolkit.identity.client.transaction import Flow
 from toolkit.identity.envelope import SUCCESS_DESCRIPTION, USED_OR_EXPIRED, error_of
-from toolkit.identity.flow import TRANSITIONS, Event, State
+from toolkit.identity.flow import TRANSITIONS, Event, State, in_words
 from toolkit.identity.responses import Eligibility, Opened
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
@@ -30,15 +31,18 @@ _OPERATIONS: dict[str, tuple[str, Event | None]] = {
     "authenticateByRedirectFinish": ("finish_authentication", Event.FINISH),
     "authenticateByRedirect": ("start_authentication", Event.START),
     "deviceAuthenticate": ("authenticate_device", Event.OPEN),
+    "HEAD deviceAuthenticate": ("preview", None),
     "getEligibility": ("eligibility", Event.ELIGIBILITY),
     "getPaymentList": ("payment_list", Event.PAYMENTS),
     "getPaymentDetails": ("payment_details", Event.PAYMENTS),
 }
 _OPERATION_PATTERN = re.compile("|".join(_OPERATIONS))
+#: From these states, no request leads to another one.
+_ENDED = {State.REFUSED, State.EXPIRED, State.REVOKED}
 
 TRACE_COLUMNS = {
-    "n": "int64", "operation": "str", "http": "Int64", "status": "Int64", "description": "str", "transition": "str",
-    "ms": "float64", "seconds_left": "float64",
+    "n": "int64", "step": "str", "operation": "str", "http": "Int64", "status": "Int64", "description": "str",
+    "state": "str", "request": "str", "response": "str", "ms": "float64", "seconds_left": "float64",
 }  # fmt: skip
 
 
@@ -58,11 +62,11 @@ class Step:
     ms: float = 0.0
     seconds_left: float | None = None
 
-    @property
-    def transition(self) -> str:
-        """``started → failed or proven``; empty if the state did not change."""
-        before, after = (" or ".join(sorted(states)) for states in (self.before, self.after))
-        return "" if before == after else f"{before} → {after}"
+    def row(self) -> dict[str, Any]:
+        """Return the row of `TRACE_COLUMNS`."""
+        texts = {"step": _OPERATIONS[self.operation][0], "state": in_words(self.after)}
+        request, response = (json.dumps(content, ensure_ascii=False) for content in (self.request, self.response))
+        return asdict(self) | texts | {"request": request, "response": response if self.response else None}
 
 
 class RequestRecorder:
@@ -88,7 +92,7 @@ class RequestRecorder:
 
         def send(step: Step) -> T:
             reply = self._http.call(operation.endpoint, body=body)
-            envelope = _json_object_of(reply, step, operation.endpoint)
+            envelope = _json_object_of(reply, step, operation.endpoint, body)
             return read(_checked_response(envelope, body, reply, str(operation.endpoint)))
 
         return self._record(operation.name, body, send, flow)
@@ -99,7 +103,7 @@ class RequestRecorder:
 
         def send(step: Step) -> Secret:
             reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
-            content = _json_object_of(reply, step, OPEN_TARGET)
+            content = _json_object_of(reply, step, OPEN_TARGET, query)
             if reply.status != 200:
                 # Responses to phones have no status code, only these HTTP statuses; 410 has two causes.
                 status = {404: 2001, 410: 2003, 429: 2040}.get(reply.status)
@@ -137,7 +141,7 @@ class RequestRecorder:
             step.status = error.code if isinstance(error, ServiceError) and isinstance(error.code, int) else None
             step.description = getattr(error, "message", str(error))
         step.ms = round((time.perf_counter() - began) * 1000, 3)
-        _, event = _OPERATIONS.get(operation, ("", None))
+        event = _OPERATIONS[operation][1]
         if isinstance(outcome, Eligibility):
             step.after = frozenset({_state_after_eligibility(outcome)})
         elif event is not None and step.status is not None:
@@ -145,6 +149,8 @@ class RequestRecorder:
         flow.states = step.after
         step.seconds_left = None if flow.user is None else flow.user.seconds_left(self.now())
         self.steps.append(step)
+        if isinstance(outcome, ServiceError) and any(row.status == step.status for row in TRANSITIONS):
+            outcome.message += f" {_flow_text(step.after, outcome.message)}"
         if isinstance(outcome, ToolkitError):
             # Remove the traceback and the earlier errors, because they hold the response.
             outcome.__context__ = outcome.__cause__ = None
@@ -168,8 +174,8 @@ def checked(response: Response, record: type[StructT]) -> StructT:
     raise UnexpectedReply(f"the response breaks the contract: {field} is missing or has another form")
 
 
-def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
-    """Return the JSON object of a reply and record it in the step."""
+def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint, sent: Mapping[str, object]) -> Mapping[str, Any]:
+    """Return the JSON object of a reply and record it in the step, without secrets, also those that were `sent`."""
     step.http = reply.status
     if 300 <= reply.status < 400:
         raise UnexpectedReply(f"{endpoint} was answered by a redirect ({reply.status}), which is not followed")
@@ -177,7 +183,7 @@ def _json_object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping
         value = msgspec.json.decode(reply.body, type=dict[str, Any])
     except (ValueError, RecursionError):
         raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object") from None
-    step.response = redacted(value)
+    step.response = redacted(value, secrets=[each for each in sent.values() if isinstance(each, Secret)])
     return value
 
 
@@ -198,6 +204,12 @@ def _checked_response(
     return dict(response or {})
 
 
+def _flow_text(states: frozenset[State], message: str) -> str:
+    """Return the state of the flow as the last sentence of an error, and what to do if the flow has ended."""
+    is_told = states - _ENDED or "start_authentication" in message
+    return f"The flow is {in_words(states)}{'' if is_told else ': begin again with start_authentication'}."
+
+
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
     """Return the possible states of the flow after a response with this status."""
     # The refusal may come from a transition with time, such as an expiry, before the request.
@@ -205,7 +217,10 @@ def states_after(states: frozenset[State], event: Event, status: int) -> frozens
     rows = [row for row in TRANSITIONS if row.event in events and row.status == status]
     # If the flow has expired or been revoked, no row matches the states that the client knew.
     possible = [row for row in rows if row.state in states] or rows
-    return frozenset(row.next for row in possible) or states
+    after = frozenset(row.next for row in possible) or states
+    # A phone gets the same response for a used fingerprint and for an expired one.
+    is_ambiguous = (event, status) == (Event.OPEN, 2003) and State.STARTED in states
+    return after | {State.EXPIRED} if is_ambiguous else after
 
 
 def _state_after_eligibility(eligibility: Eligibility) -> State:
@@ -216,14 +231,17 @@ def _state_after_eligibility(eligibility: Eligibility) -> State:
     return State.ELIGIBLE if eligibility.challenge.attempts_left else State.LOCKED
 
 
-def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401
-    """Return JSON content with every secret replaced by its short hash."""
+def redacted(value: Any, name: str = "", secrets: Sequence[Secret] = ()) -> Any:  # noqa: ANN401
+    """Return JSON content with every secret field, and every text of `secrets`, replaced by its short hash."""
     if isinstance(value, Secret):
         return repr(value)
     if name in SECRET_FIELDS or name == "vfp":
         return repr(Secret(value, guessable=name in GUESSABLE_FIELDS)) if isinstance(value, str) else "Secret(***)"
     if isinstance(value, Mapping):
-        return {key: redacted(inner, key) for key, inner in value.items()}
+        return {redacted(key, "", secrets): redacted(inner, key, secrets) for key, inner in value.items()}
     if isinstance(value, list):
-        return [redacted(inner) for inner in value]
+        return [redacted(inner, "", secrets) for inner in value]
+    if isinstance(value, str):
+        for secret in secrets:
+            value = secret.masked_in(value)
     return value

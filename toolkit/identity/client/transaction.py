@@ -11,8 +11,9 @@ import secrets
 from datetime import datetime
 from typing import NoReturn
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import SessionClosed
-from toolkit.identity.flow import State
+from toolkit.identity.flow import State, in_words
 from toolkit.secret import Secret
 
 SESSION_CLOSED = "this session is over and its secrets are forgotten; begin a new one"
@@ -43,7 +44,7 @@ class SecretHolder:
     @property
     def state(self) -> str:
         """The state of the flow as far as the client knows, such as ``started`` or ``failed or proven``."""
-        return " or ".join(sorted(self.states))
+        return in_words(self.states)
 
     def secret(self, name: str) -> Secret:
         """Return a secret by name; raise SessionClosed after `forget`."""
@@ -101,6 +102,7 @@ class AuthenticatedUser(SecretHolder):
         self.mobile_number, self.mobile_country_code, self.mobile_operator_name = phone
         self.challenge_id: str | None = None
 
+    @checked_arguments
     def seconds_left(self, now: int) -> float:
         """Return the seconds until the code expires, at least 0; `now` is in milliseconds since the epoch."""
         return max(0.0, (self.expires_at.timestamp() * 1000 - now) / 1000)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from toolkit.identity.client.attacks import Entry, Outcome
 from toolkit.identity.client.request_recorder import Step
-from toolkit.identity.flow import TRANSITIONS, Event, State
+from toolkit.identity.flow import TRANSITIONS, Event, State, in_words
 from toolkit.widgets.diagrams import Drawing, Point, Tone
 
 # Sizes and positions are in pixels.
@@ -67,11 +67,6 @@ class _Message(NamedTuple):
     dashed: bool = False
 
 
-def in_words(states: Iterable[State]) -> str:
-    """Return states as ``failed or proven``."""
-    return " or ".join(sorted(state.replace("_", " ") for state in states))
-
-
 def states_drawing(current: Iterable[State]) -> Drawing:
     """Draw all states, the `current` ones filled, and the transitions that `state_arrows` returns."""
     filled = frozenset(current)
@@ -80,8 +75,8 @@ def states_drawing(current: Iterable[State]) -> Drawing:
         drawing.line(*_arrow_between(_STATE_CENTRES[start], _STATE_CENTRES[end]), "quiet", arrow=True)
     for state, centre in _STATE_CENTRES.items():
         tone: Tone = "plain" if state not in filled else "bad" if state in _BAD_STATES else "good"
-        text = in_words([state])
-        drawing.label(centre, _STATE_BOX_SIZE, f"● {text}" if state in filled else text, tone, filled=state in filled)
+        text = f"● {state}" if state in filled else str(state)
+        drawing.label(centre, _STATE_BOX_SIZE, text, tone, filled=state in filled)
     for state, text in _TEXT_INSTEAD_OF_ARROWS.items():
         x, y = _STATE_CENTRES[state]
         drawing.text((x + _STATE_BOX_SIZE[0] / 2 + 7, y), text, anchor="start")

@@ -12,11 +12,11 @@ import traitlets
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted
-from toolkit.identity.client.attacks import ATTACKS, DemoGateway, Entry, Outcome, run_attack
+from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.transaction import AuthenticatedUser, StartedTransaction
 from toolkit.identity.demo_phones import DemoPhones
-from toolkit.identity.flow import State
+from toolkit.identity.flow import State, in_words
 from toolkit.identity.widgets.flow_diagrams import exchange_html, outcome_html, sequence_drawing, states_drawing
 from toolkit.secret import Secret
 from toolkit.widgets.base import ServiceWidget, button, html_line, html_pane, in_turn, row, service_of, sized
@@ -95,7 +95,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     def __init__(self, tk: ServiceConnection, *, preset: str = "happy") -> None:
         self._connection_client: IdentityClient = service_of(tk, "identity")
-        gateway: DemoGateway = tk.gateway or DemoPhones()
+        gateway: DemoPhones = tk.gateway or DemoPhones()
         if not gateway.presets:
             raise InvalidArgument("the walkthrough needs a gateway with the demo world: connect(Gateway.demo())")
         gateway.handset(preset)  # an unknown preset raises an error that lists all presets
@@ -104,7 +104,7 @@ class IdentityWalkthrough(ServiceWidget):
         self._session = self._connection_client.session()
         self._refused_attacks = self._steps_done = 0
         self._attack_entries: list[Entry] = []
-        self._aliases: dict[str, str] = {}
+        self._users: dict[str, AuthenticatedUser] = {}
         self._make_controls(gateway.presets, preset)
         self._lay_out()
         self._begin()
@@ -166,13 +166,11 @@ class IdentityWalkthrough(ServiceWidget):
     def reset_phone(self) -> None:
         """Revoke the code of the phone's owner and forget the wrong answers, as the button does."""
         with self.working("Resetting the phone"):
-            alias = self._aliases.get(self.preset.value)
-            if alias is None:
+            user = self._users.get(self.preset.value)
+            if user is None:
                 raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
-            changes = self._operator.reset_user(alias)
+            changes = self._operator.reset_user(user)
             self._entries.append(Entry(note="an operator resets the phone"))
-            if self._user is not None:
-                self._user.flow.states = frozenset({State.REVOKED})
             self.say(f"The operator reset the phone: {' and '.join(changes)}.")
         self._update_flow()
 
@@ -182,7 +180,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     def summary(self) -> str:
         """Return the phone, the state and the numbers of requests and refused attacks."""
-        calls, attacks = counted(len(self._client.steps), "call"), counted(self._refused_attacks, "attack")
+        calls, attacks = counted(len(self._client.recorder.steps), "call"), counted(self._refused_attacks, "attack")
         return f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls}, {attacks} refused"
 
     @property
@@ -265,8 +263,7 @@ class IdentityWalkthrough(ServiceWidget):
         return "the phone received a final fingerprint; the next step shows if the network identified it."
 
     def _finish(self) -> str:
-        user = self._user = self._session.finish_authentication()
-        self._aliases[self.preset.value] = user.service_alias
+        user = self._user = self._users[self.preset.value] = self._session.finish_authentication()
         return f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
 
     def _eligibility(self) -> str:
@@ -308,8 +305,8 @@ class IdentityWalkthrough(ServiceWidget):
     def _update_flow(self) -> None:
         """Add to the flow the requests that were sent since the last call, and draw it."""
         recorded = sum(entry.step is not None for entry in self._entries)
-        self._entries += [Entry(step) for step in self._client.steps[recorded:]]
-        self.state = " or ".join(sorted(self._states))
+        self._entries += [Entry(step) for step in (*self._client.recorder.steps,)[recorded:]]
+        self.state = in_words(self._states)
         for index, step_button in enumerate(self._buttons.values()):
             step_button.button_style = "primary" if index == self._steps_done else ""
         self.life.value = self._code_lifetime_text()

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.look import PALETTE
+from toolkit.charts.matplotlib_style import styled
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ACCENT = "#2a9d6f"
 _MAX_NAME_LENGTH = 18
 
 
@@ -28,13 +29,15 @@ def _set_labels(axes: Axes, title: str, names: Iterable[object]) -> None:
     # Matplotlib would read a dollar sign without backslash as the start of a formula.
     axes.set_yticks(range(len(labels)), [name.replace("$", r"\$") for name in labels])
     axes.invert_yaxis()
-    axes.set_title(title, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title)
+    axes.grid(visible=False, axis="y")
+    axes.grid(visible=True, axis="x")
 
 
 @checked_arguments
+@styled
 def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
-    """Draw a funnel as bars, or a comparison of `ab` as differences with their intervals.
+    """Draw a funnel as bars, or a comparison of `ab` as differences, both with their 95 % intervals.
 
     Parameters
     ----------
@@ -49,37 +52,44 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
 
     Examples
     --------
-    >>> result = pd.DataFrame({"step": ["moment", "rewarded"], "n": [20, 5], "of_previous": [1.0, 0.25]})
-    >>> plot(result, title="All moments").get_title(loc="left")
+    >>> from toolkit.rewards import funnel
+    >>> decisions = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [True, True, False]})
+    >>> plot(funnel(decisions), title="All moments").get_title(loc="left")
     'All moments'
     """
     from matplotlib import pyplot
 
     is_comparison = {"a", "b", "difference", "low", "high"} <= {*result}
-    is_funnel = {"step", "n", "of_previous"} <= {*result} and result["step"].is_unique
+    is_funnel = {"step", "n", "of_previous", "low", "high"} <= {*result} and result["step"].is_unique
     if not (is_funnel or is_comparison):
         raise InvalidArgument("plot draws the result of funnel or ab; this frame is neither, or has several funnels")
-    axes = pyplot.subplots(figsize=(6.0, 2.6), layout="constrained")[1] if ax is None else ax
+    axes = pyplot.subplots(figsize=(7.0, 2.6), layout="constrained")[1] if ax is None else ax
     if is_funnel:
         _draw_funnel(axes, result, title or "Funnel")
         return axes
     differences = result["difference"]
     distances = [differences - result["low"], result["high"] - differences]
-    axes.errorbar(differences, range(len(differences)), xerr=distances, fmt="o", color=_ACCENT)
+    axes.errorbar(differences, range(len(differences)), xerr=distances, fmt="o", color=PALETTE[0], capsize=4)
     axes.axvline(0, color="0.5", linewidth=1)
+    axes.set_xlabel("difference, with its 95 % interval")
     pairs = [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)]
-    _set_labels(axes, title or "Difference, with 95 % interval", pairs)
+    _set_labels(axes, title or "Difference", pairs)
     return axes
 
 
 def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    bars = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
+    # The interval of a share of the step before is an interval of the number; the first step is only counted.
+    before = funnel["n"].shift()
+    distances = [funnel["n"] - funnel["low"] * before, funnel["high"] * before - funnel["n"]]
+    style = {"ecolor": "0.35", "capsize": 3}
+    bars = axes.barh(range(len(funnel)), funnel["n"], color=PALETTE[0], xerr=distances, error_kw=style)
     of_previous = ["" if index == 0 else f" · {share:.1%}" for index, share in enumerate(funnel["of_previous"])]
     labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
-    axes.bar_label(bars, labels, padding=4)
+    axes.bar_label(bars, labels, padding=8)
     axes.margins(x=0.3)
-    axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("units, with the 95 % interval of the share of the step before")
     _set_labels(axes, title, funnel["step"])

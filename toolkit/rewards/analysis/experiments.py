@@ -9,12 +9,13 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, warn_caller
-from toolkit.rewards.analysis.rates import Interval, wilson_interval, without_tests
+from toolkit.rewards.analysis.rates import Z_95, Interval, stock_text, wilson_interval, without_tests
 
 #: Refusals that come before the draw, in which the arms differ.
 _REFUSED_BEFORE_DRAW = ("DEVICE_CAP", "MOMENT_CAP", "MIN_GAP", "PACING", "NO_INVENTORY")
-#: With more refusals than this in every arm, `ab` warns.
+#: With more refusals than this in every arm, the arms can hardly differ.
 _MANY_REFUSED = 0.5
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 class _Arm(NamedTuple):
@@ -48,8 +49,8 @@ def ab(frame: pd.DataFrame, outcome: str = "claimed", unit: str = "device") -> p
     Warns
     -----
     DataWarning
-        Values are missing; a unit is in both arms; or stock and caps refused most moments of every arm, so that the
-        arms can hardly differ.
+        Values are missing or infinite; a unit is in both arms; the stock was used up; or stock and caps refused most
+        moments of every arm, so that the arms can hardly differ.
 
     Notes
     -----
@@ -69,14 +70,14 @@ def ab(frame: pd.DataFrame, outcome: str = "claimed", unit: str = "device") -> p
     if rows[unit].isna().any():
         raise InvalidArgument(f"the column {unit} must have a value in every row")
     values = rows[page_time].notna() if page_time else _numbers(rows[outcome])
-    if missing := int(values.isna().sum()):
-        warn_caller(f"{outcome}: {missing:,} of {len(values):,} values are missing, left out")
-    _warn_of_refusals(rows)
+    missing = int(values.isna().sum())
+    missing_text = f"{outcome}: {missing:,} of {len(values):,} values are missing, left out" if missing else ""
     observed = pd.DataFrame({"arm": rows["arm"].astype(str), "unit": rows[unit], "value": values.astype("float64")})
     arms = {str(arm): _arm_of(group) for arm, group in observed.dropna().groupby("arm")}
     if len(arms) < 2:
-        raise InvalidArgument(f"a comparison needs two arms; the column arm has {', '.join(arms) or 'none'}")
-    _warn_of_shared_units(arms)
+        why = f" ({missing_text})" if missing_text else ""
+        raise InvalidArgument(f"a comparison needs two arms; the column arm has {', '.join(arms) or 'none'}{why}")
+    warn_caller(missing_text, _refusals_text(rows), _shared_units_text(arms))
     result = pd.DataFrame([_comparison(arms, a, b) for a, b in combinations(arms, 2)])
     result.attrs.update(rows.attrs)
     return result
@@ -87,21 +88,25 @@ def _numbers(column: pd.Series) -> pd.Series:
     try:
         if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
             raise TypeError
-        return column.astype("Float64")
+        numbers = column.astype("Float64")
+        return numbers.mask(numbers.abs() == math.inf)
     except (TypeError, ValueError):
         raise InvalidArgument(f"the column {column.name} must hold numbers, or true and false") from None
 
 
-def _warn_of_refusals(moments: pd.DataFrame) -> None:
+def _refusals_text(moments: pd.DataFrame) -> str:
+    """Return what stock and caps refused before the arms could differ; an empty text if it does not matter."""
     if "reason" not in moments.columns:
-        return
-    refused = moments["reason"].isin(_REFUSED_BEFORE_DRAW)
-    if refused.groupby(moments["arm"]).mean().min() > _MANY_REFUSED:
-        most_frequent = moments.loc[refused, "reason"].value_counts().index[0]
-        warn_caller(
-            f"{refused.mean():.1%} of the moments were refused by stock or caps (most of them: {most_frequent}) before "
-            "the draw, so the arms can hardly differ"
+        return ""
+    refused, stock = moments["reason"].isin(_REFUSED_BEFORE_DRAW), stock_text(moments)
+    if not refused.groupby(moments["arm"]).mean().min() > _MANY_REFUSED:
+        return stock
+    most_frequent = moments.loc[refused, "reason"].value_counts().index[0]
+    if most_frequent != "NO_INVENTORY":
+        stock = (
+            f"{100 * refused.mean():.1f} % of the moments were refused by stock or caps (most of them: {most_frequent})"
         )
+    return f"{stock}, so the arms can hardly differ"
 
 
 def _arm_of(rows: pd.DataFrame) -> _Arm:
@@ -112,14 +117,14 @@ def _arm_of(rows: pd.DataFrame) -> _Arm:
     return _Arm(len(deviations), mean, deviations, int(values.sum()) if is_share else None)
 
 
-def _warn_of_shared_units(arms: dict[str, _Arm]) -> None:
+def _shared_units_text(arms: dict[str, _Arm]) -> str:
     units = {name: arm.deviations.index for name, arm in arms.items()}
     shared = {(a, b): len(units[a].intersection(units[b])) for a, b in combinations(arms, 2)}
-    pairs = sum(map(bool, shared.values()))
-    if pairs:
-        (a, b), both = max(shared.items(), key=lambda item: item[1])
-        more = f", the most of {pairs:,} pairs of arms" if pairs > 1 else ""
-        warn_caller(f"{both:,} units are in both arms {a} and {b}{more}: assign each unit to one arm")
+    if not (pairs := sum(map(bool, shared.values()))):
+        return ""
+    (a, b), both = max(shared.items(), key=lambda item: item[1])
+    more = f", the most of {pairs:,} pairs of arms" if pairs > 1 else ""
+    return f"{both:,} units are in both arms {a} and {b}{more}: assign each unit to one arm"
 
 
 def _comparison(arms: dict[str, _Arm], a: str, b: str) -> dict[str, Any]:
@@ -156,9 +161,18 @@ def _welch_interval(first: _Arm, second: _Arm) -> Interval:
 
 def t_quantile(degrees: float) -> float:
     """Return the 97.5 % quantile of Student's t distribution with at least one degree of freedom."""
-    # With t = sqrt(degrees) * tan(angle), the density is proportional to cos(angle) ** (degrees - 1).
-    degrees = min(degrees, 1e6)  # from there on the quantile is that of the normal distribution, to four digits
-    edges = np.linspace(0, math.pi / 2, 200_001)
-    density = np.cos((edges[1:] + edges[:-1]) / 2) ** (degrees - 1)
-    area = np.concatenate([[0.0], np.cumsum(density)])
-    return math.sqrt(degrees) * math.tan(float(np.interp(0.95 * area[-1], area, edges)))
+    # The ratio of the gamma functions of (degrees + 1) / 2 and degrees / 2; with its series, because lgamma is inexact.
+    ratio = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2))
+    if degrees > 1_000:
+        ratio = math.sqrt(degrees / 2) * (1 - 1 / (4 * degrees) + 1 / (32 * degrees**2) + 5 / (128 * degrees**3))
+    # With t = sqrt(degrees) * tan(angle), the density of the angle is this scale times cos(angle) ** (degrees - 1).
+    scale = ratio / math.sqrt(math.pi)
+    angle = math.atan(Z_95 / math.sqrt(degrees))
+    for _ in range(50):
+        # Newton's method; the probability is concave in the angle, so the steps never go past the solution.
+        within = scale * angle * float(_WEIGHTS @ np.cos(angle * (_NODES + 1) / 2) ** (degrees - 1))
+        step = (0.95 - within) / (2 * scale * math.cos(angle) ** (degrees - 1))
+        angle += step
+        if abs(step) < 1e-15:
+            break
+    return math.sqrt(degrees) * math.tan(angle)

@@ -30,7 +30,8 @@ def funnel(
     decisions
         Needs the columns device and rewarded; uses session_id, shown_at and claimed_at if the frame has them.
     sessions
-        All sessions, from ``tk.operator.reward_sessions()``. If None, only the sessions of `decisions` are counted.
+        All sessions, from ``tk.operator.reward_sessions()``. If None, the first step is the moment, because decisions
+        do not tell of sessions without moments.
     by
         A column of `decisions`; each value of the column gets a funnel, without the session step. A unit counts in
         each funnel in which it has a moment.
@@ -42,8 +43,9 @@ def funnel(
     pandas.DataFrame
         step, n (units), devices, of_previous (share of the step before), of_first, low and high (Wilson's interval
         of of_previous); in the order of the steps. The column `by` comes first. ``attrs["unit"]`` says what n counts.
-        The steps shown and claimed are missing without the columns shown_at and claimed_at; the step session is
-        missing if a reward is in no known session. Sessions of one device are dependent: the intervals are too narrow.
+        The steps shown and claimed are missing if no page of a reward was opened, as in an app that shows its rewards
+        itself; the step session is missing if a reward is in no known session. Sessions of one device are dependent:
+        the intervals are too narrow.
 
     Examples
     --------
@@ -56,6 +58,8 @@ def funnel(
     rows = without_tests(decisions, ("device", "rewarded", *((by,) if by else ())))
     counted = _choose_unit(rows, unit)
     page_steps = [step for step in ("shown", "claimed") if f"{step}_at" in rows.columns]
+    if rows["rewarded"].any() and not rows[[f"{step}_at" for step in page_steps]].notna().any(axis=None):
+        page_steps = []
     reached = pd.DataFrame({"rewarded": rows["rewarded"], **{step: rows[f"{step}_at"].notna() for step in page_steps}})
     moments = rows.assign(funnel_step=reached.cummin(axis=1).sum(axis=1))
     names = ["moment", *reached.columns]
@@ -65,11 +69,12 @@ def funnel(
         result = pd.DataFrame(table, columns=[by, *_FUNNEL_COLUMNS])
     else:
         last_steps = _last_steps(moments, counted)
-        known_rows = _rows_in_sessions(rows) if sessions is None else without_tests(sessions, _UNIT_COLUMNS[counted])
-        known_units = _last_steps(known_rows.assign(funnel_step=-1), counted).index
-        # The step session is left out if a rewarded unit is missing in `sessions`.
-        if len(known_units) and last_steps.index[last_steps > 0].isin(known_units).all():
-            last_steps, names = last_steps.reindex(known_units, fill_value=-1), ["session", *names]
+        if sessions is not None:
+            known_rows = without_tests(sessions, _UNIT_COLUMNS[counted])
+            known_units = _last_steps(known_rows.assign(funnel_step=-1), counted).index
+            # The step session is left out if a rewarded unit is missing in `sessions`.
+            if len(known_units) and last_steps.index[last_steps > 0].isin(known_units).all():
+                last_steps, names = last_steps.reindex(known_units, fill_value=-1), ["session", *names]
         result = pd.DataFrame(_step_rows(last_steps, names), columns=_FUNNEL_COLUMNS)
     result.attrs |= {**rows.attrs, "unit": counted}
     return result
@@ -77,15 +82,11 @@ def funnel(
 
 def _choose_unit(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
     # Sessions can be counted only if each reward belongs to a session.
-    in_sessions = _rows_in_sessions(decisions)
-    is_incomplete = in_sessions.empty or in_sessions["rewarded"].sum() < decisions["rewarded"].sum()
+    sessions = decisions["session_id"] if "session_id" in decisions.columns else pd.Series(None, decisions.index)
+    is_incomplete = sessions.isna().all() or sessions[decisions["rewarded"]].isna().any()
     if unit == "session" and is_incomplete:
         raise InvalidArgument("moments have no session_id: count devices, with unit='device'")
     return unit or ("device" if is_incomplete else "session")
-
-
-def _rows_in_sessions(decisions: pd.DataFrame) -> pd.DataFrame:
-    return decisions.dropna(subset=["session_id"]) if "session_id" in decisions.columns else decisions.iloc[:0]
 
 
 def _last_steps(rows: pd.DataFrame, unit: Unit) -> pd.Series[int]:

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toolkit.argument_checks import checked_arguments
-from toolkit.errors import InvalidArgument
+from toolkit.argument_checks import checked_arguments, described
+from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.frames import declared_frame
 from toolkit.rewards.analysis.explanation import SENTENCES
+from toolkit.rewards.configuration import Configuration, MomentRules
+from toolkit.rewards.names import device_label
+from toolkit.system.nearest_name import nearest_names
 
 #: The lower and the upper bound of a 95 % interval.
 Interval = tuple[float, float]
@@ -32,6 +35,9 @@ DECISION_COLUMNS = {
     "reward_id": "str", "view_id": "str", "shown_at": _UTC_DTYPE, "claimed_at": _UTC_DTYPE,
     "dismissed_at": _UTC_DTYPE, "trace": "object",
 }  # fmt: skip
+RULE_COLUMNS = {
+    "moment_id": "str", "n": "int64", "enabled": "bool", "arms": "str", "p": "float64", "problem": "str",
+}  # fmt: skip
 SESSION_COLUMNS = {"session_id": "str", "at": _UTC_DTYPE, "app_key_sha256": "str", "device": "str", "test": "bool"}
 
 
@@ -39,6 +45,20 @@ def decision_frame(records: Iterable[Mapping[str, Any]], columns: Mapping[str, s
     """Convert stored decisions (or sessions, with `SESSION_COLUMNS`) to a frame, and milliseconds in them to times."""
     stored = {name.removesuffix("_at"): dtype.replace("[us", "[ms") for name, dtype in columns.items()}
     return declared_frame(records, stored).set_axis(list(columns), axis="columns").astype(dict(columns))
+
+
+def with_device_ids(decisions: pd.DataFrame, devices: pd.DataFrame | pd.Series) -> pd.DataFrame:
+    """Return decisions with a column ``device_id``: those of `devices` that have the labels of the decisions."""
+    if isinstance(devices, pd.DataFrame):
+        check_columns(devices, ("device",), "devices")
+        devices = devices["device"]
+    ids = devices.unique()
+    if wrong := [device_id for device_id in ids if not isinstance(device_id, str)]:
+        raise InvalidArgument(f"devices are device ids, not {described(wrong[0])}")
+    device_ids = decisions["device"].map({device_label(device_id): device_id for device_id in ids}).astype("str")
+    if len(ids) and device_ids.isna().all():
+        warn_caller(f"no decision is of {'this device' if len(ids) == 1 else f'these {len(ids):,} devices'}")
+    return decisions.assign(device_id=device_ids)
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
@@ -118,6 +138,54 @@ def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     result["share"] = result["n"] / len(rows)
     result.attrs.update(rows.attrs)
     return result
+
+
+def stock_text(decisions: pd.DataFrame) -> str:
+    """Return the sentence that says how many moments the stock refused; an empty text if it refused none."""
+    if not (refused := (decisions["reason"] == "NO_INVENTORY").mean()) > 0:
+        return ""
+    why = "the stock was used up" if (decisions["reason"] == "REWARDED").any() else "nothing was in stock"
+    return f"{100 * refused:.1f} % of the moments were refused because {why}"
+
+
+@checked_arguments
+def rule_report(configuration: Configuration | Mapping[str, Any], decisions: pd.DataFrame) -> pd.DataFrame:
+    """Compare rules with the moments that came: rules for moments that no app sends, and moments without rules.
+
+    Parameters
+    ----------
+    configuration
+        The rules, as a `Configuration` or a table, such as ``tk.operator.reward_configuration()``.
+    decisions
+        Decisions, or any frame with the column moment_id.
+
+    Returns
+    -------
+    pandas.DataFrame
+        moment_id, n (moments that came), enabled, arms (their names), p (probability of a reward without arms) and
+        problem (missing if the moment came and has rules); the moments with rules first, in their order.
+
+    Examples
+    --------
+    >>> decisions = pd.DataFrame({"moment_id": ["opened_app", "opened_app"]})
+    >>> rule_report({"moments": {"opend_app": {"p": 1}}}, decisions)["problem"].tolist()
+    ["no app sends it: did you mean 'opened_app'?", 'has only the default rules']
+    """
+    rules = Configuration.parse(configuration)
+    counts = without_tests(decisions, ("moment_id",))["moment_id"].value_counts()
+    without_rules = [name for name in counts.index if name not in rules.moments]
+    rows = []
+    for name in (*rules.moments, *without_rules):
+        own, problem = rules.moments.get(name, MomentRules()), None
+        if name not in rules.moments:
+            problem = "has only the default rules"
+        elif name not in counts.index:
+            near = nearest_names(name, without_rules)
+            problem = "no app sends it" + (f": did you mean {near[0]!r}?" if near else "")
+        arms, limits = ", ".join(own.arms), own.over(rules.default)
+        shown = {"n": counts.get(name, 0), "enabled": own.enabled, "arms": arms, "p": limits.p, "problem": problem}
+        rows.append({"moment_id": name, **shown})
+    return declared_frame(rows, RULE_COLUMNS)
 
 
 def share(n: int, total: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from toolkit.rewards.engine import DeviceState, Engine, Moment, random_number, r
 from toolkit.rewards.names import checked_moment_id
 from toolkit.system.nearest_name import MISSPELT, missing_names, nearest_names
 
-#: The share of each moment_id in the made-up moments.
-MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
+#: The moments of an invented app, each with its weight.
+_INVENTED_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
 MADE_UP_START = pd.Timestamp("2026-01-05T00:00:00Z").as_unit("ms")
 
 
@@ -49,8 +49,12 @@ def simulate(
     -------
     pandas.DataFrame
         Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. The configuration and the
-        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters. A
-        warning says for which moments the configuration has rules, but no event; with the nearest name.
+        moments of a gateway give the gateway's decisions. If stock or pacing refuse, the order of moments matters.
+
+    Warns
+    -----
+    DataWarning
+        The configuration has rules for moments that no event has, with the nearest name; or the stock was the limit.
 
     Examples
     --------
@@ -62,7 +66,7 @@ def simulate(
         raise InvalidArgument("shown and claimed are probabilities, from 0 to 1")
     rules = Configuration.parse(configuration)
     decided = decided_moments(rules, events, trace=trace, shown=shown, claimed=claimed)
-    warn_caller(unknown_moments_text(rules, decided))
+    warn_caller(unknown_moments_text(rules, decided), rates.stock_text(decided))
     return decided
 
 
@@ -129,28 +133,44 @@ def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: f
 
 
 @checked_arguments
-def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None = None) -> pd.DataFrame:
-    """Return moments of made-up devices: a few are very active, most are not, and nights are quiet.
+def made_up_moments(
+    configuration: Configuration | Mapping[str, Any] | None = None,
+    *,
+    moments: Mapping[str, float] | Iterable[str] | None = None,
+    devices: int,
+    days: int,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return about three moments a day for each made-up device: a few are very active, and nights are quiet.
 
     Parameters
     ----------
+    configuration
+        The rules whose moments the devices send, unless they switch a moment off.
+    moments
+        The names of the moments, equally frequent, or a weight for each name. If None, those of `configuration`; if
+        it has none, four of an invented app.
     devices, days, seed
         Numbers of devices and days; the same seed gives the same moments.
-    count
-        Number of moments; if None, about three per device and day.
 
     Returns
     -------
     pandas.DataFrame
         at (UTC), device, moment_id, session_id (a new one after half an hour without moments); in the order of `at`.
+
+    Examples
+    --------
+    >>> made_up_moments(moments={"bought": 1, "looked": 9}, devices=10, days=7)["moment_id"].value_counts().idxmax()
+    'looked'
     """
-    if devices < 1 or days < 1 or seed < 0 or (count is not None and count < 0):
-        raise InvalidArgument("devices and days are at least 1, seed and count at least 0")
+    if devices < 1 or days < 1 or seed < 0:
+        raise InvalidArgument("devices and days are at least 1, and the seed is at least 0")
+    weights = _weights(moments if moments is not None else _switched_on(configuration) or _INVENTED_MOMENTS)
     generator = np.random.default_rng(seed)
-    total = generator.poisson(3 * devices * days) if count is None else count
+    total = generator.poisson(3 * devices * days)
     activity = generator.gamma(1.2, 1.0, devices) + 0.05
     indices = generator.choice(devices, total, p=activity / activity.sum())
-    moment_ids = generator.choice(list(MADE_UP_MOMENTS), total, p=list(MADE_UP_MOMENTS.values()))
+    moment_ids = generator.choice(list(weights), total, p=list(weights.values()))
     # Two peaks: one at noon and a larger one in the evening.
     is_evening = generator.random(total) < 0.65
     hour = np.where(is_evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
@@ -163,3 +183,17 @@ def made_up_moments(*, devices: int, days: int, seed: int = 0, count: int | None
     session_numbers = (pause.isna() | (pause > pd.Timedelta(minutes=30))).cumsum()
     with_sessions = ordered.assign(session_id=pd.Series([f"s-{number:05d}" for number in session_numbers], dtype="str"))
     return with_sessions.sort_values(["at", "device"], ignore_index=True)
+
+
+def _switched_on(configuration: Configuration | Mapping[str, Any] | None) -> list[str]:
+    rules = Configuration.parse(configuration or {}).moments
+    return [name for name, own in rules.items() if own.enabled]
+
+
+def _weights(moments: Mapping[str, float] | Iterable[str]) -> dict[str, float]:
+    """Return the names of moments with their probabilities."""
+    weights = moments if isinstance(moments, Mapping) else dict.fromkeys(moments, 1.0)
+    names, total = [checked_moment_id(name) for name in weights], sum(weights.values())
+    if not (min(weights.values(), default=-1) >= 0 and 0 < total < float("inf")):
+        raise InvalidArgument("moments are names, or a weight of at least 0 for each name; one is above 0")
+    return {name: weight / total for name, weight in zip(names, weights.values(), strict=True)}

@@ -6,7 +6,6 @@ from toolkit.rewards.analysis.charts import short_name
 from toolkit.widgets.diagrams import Drawing, Tone
 
 STEP_LABELS = {
-    "session": "Opened the app",
     "moment": "Did something",
     "rewarded": "Got a reward",
     "shown": "Saw it",
@@ -27,6 +26,10 @@ def before_after_drawing(
     funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]
 ) -> Drawing:
     """Draw funnels and rates; each pair is (before, after) the change."""
+    # A funnel has no steps for pages that nobody opened: the other one may have them.
+    names = max((funnel["step"].tolist() for funnel in funnels), key=len)
+    before, after = (funnel.set_index("step").reindex(names, fill_value=0).reset_index() for funnel in funnels)
+    funnels = before, after
     n_moments = min(len(rates[1]), _MAX_MOMENTS)
     top = _TITLE_HEIGHT + _ROW_HEIGHT * len(funnels[1]) + 10
     height = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * n_moments + _AXIS_HEIGHT

@@ -74,7 +74,7 @@ class RewardsExplorer(ServiceWidget):
         A connection, or ``tk.rewards``: adds a button that shows a real reward page. None needs no gateway.
     events
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. If None, two weeks of
-        100 made-up devices. InvalidArgument if the frame is empty or lacks a column.
+        100 made-up devices that send the moments of the rules. InvalidArgument if the frame is empty or lacks a column.
     configuration
         The rules before the change: the initial values of the controls, and all settings without a control. If None,
         the default configuration.
@@ -109,7 +109,9 @@ class RewardsExplorer(ServiceWidget):
     ) -> None:
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
         self._rules_before = Configuration.parse(configuration or {})
-        self._moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
+        if events is None:
+            events = made_up_moments(self._rules_before, devices=100, days=14, seed=2026)
+        self._moments = events
         decided = self._decide(self._rules_before)
         super().__init__()
         self._is_resetting = False
@@ -229,7 +231,8 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}")
+        limit = analysis.stock_text(self.decisions)
+        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{f'. {limit}.' if limit else ''}")
 
     def _offer_reasons(self) -> None:
         """Offer the reasons that occur, and keep the selected reason if it is one of them."""

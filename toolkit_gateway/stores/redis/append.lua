@@ -1,2 +1,2 @@
 -- KEYS and ARGV are those of `append`.
-return append(#KEYS, 3)
+return append(#KEYS, 3, current_epoch())

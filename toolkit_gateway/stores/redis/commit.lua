@@ -22,9 +22,11 @@ local function each_space(call)
   return at
 end
 
+-- Before the first change: Redis undoes nothing if its user may not do what this needs.
+local epoch = current_epoch()
 local at = each_space(are_as_expected)
 if not at then return {} end
 each_space(function(first, expected, changes, expires)
   if changes > 0 then make_changes(first + 3 * expected, changes, expires) end
 end)
-return append(last_stream, at)
+return append(last_stream, at, epoch)

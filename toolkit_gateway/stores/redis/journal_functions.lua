@@ -67,13 +67,12 @@ local function index(names, times)
   if #changes > 0 then redis.call('ZADD', KEYS[2], 'GT', unpack(changes)) end
 end
 
--- `last_key`: the last key that is a stream. ARGV from `at` on: for each append the highest number in use, how many
+-- `last_key`: the last key that is a stream; `epoch`: of `current_epoch`. ARGV from `at` on: for each append the highest number in use, how many
 -- entries to keep, up to which number older ones may be dropped (both -1 for no limit), the time of the last entry, how
 -- many entries, and the entries.
 -- Returns for each append the number before its first entry, and the number of its last; then the epoch.
-local function append(last_key, at)
+local function append(last_key, at, epoch)
   local answer, names, times = {}, {}, {}
-  local epoch = current_epoch()
   if last_key > 2 then
     local floor_of_epoch = epoch * numbers_per_epoch
     local listeners = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(KEYS, 3, last_key))

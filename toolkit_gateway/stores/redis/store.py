@@ -37,7 +37,7 @@ class RedisStore:
     async def open(self, *, is_move_target: bool = False) -> None:
         """Connect; raise StoreUnavailable if this Redis is unreachable, too old, a replica, or refuses the user.
 
-        A Redis with an unfinished move opens only as the target of a move.
+        It takes at most the timeout of the URL. A Redis with an unfinished move opens only as the target of a move.
         """
         self.topology = Topology(self.address)
         self._journals = RedisJournals(self.topology)
@@ -49,13 +49,15 @@ class RedisStore:
         self.copying = RedisCopying(self.topology, self._journals)
         async with contextlib.AsyncExitStack() as on_failure:
             on_failure.push_async_callback(self.close)
-            await self.topology.read()
-            tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
-            for node, tag in tags.items():
-                await self._examine(node)
-                # A user who may not write is refused here, before the gateway answers anybody.
-                await node.beat(tag, self.topology.key(tag, "epochs"))
-            if not is_move_target and await self.copying.marker() is not None:
+            try:
+                # One time limit for all: a server that answers byte by byte would use up that of each command.
+                async with asyncio.timeout(self.address.timeout):
+                    await self._check_nodes()
+                    marker = None if is_move_target else await self.copying.marker()
+            except TimeoutError as error:
+                await self.topology.disconnect()
+                raise StoreUnavailable(f"{self!r} cannot be used now: {reason_of(error)}") from None
+            if marker is not None:
                 raise StoreUnavailable(
                     f"{self!r} has an unfinished move: run `toolkit move` again with the same folder and URL"
                 )
@@ -68,13 +70,20 @@ class RedisStore:
         parts = [(self._ephemeral if change.is_ephemeral else self._records, change) for change in changes]
         return self.topology.send(lambda: Commit(self._journals, parts, appends, self._now()))
 
+    async def _check_nodes(self) -> None:
+        await self.topology.read()
+        tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
+        for node, tag in tags.items():
+            await self._examine(node)
+            # A user who may not write is refused here, before the gateway answers anybody.
+            await node.beat(tag, self.topology.key(tag, "epochs"))
+
     async def _examine(self, node: Node) -> None:
         fsync = None
         try:
-            async with asyncio.timeout(node.timeout):
-                info = await node.client.info()
-                with contextlib.suppress(ResponseError):  # a user without this permission gets no warning
-                    fsync = (await node.client.config_get("appendfsync")).get("appendfsync")
+            info = await node.client.info()
+            with contextlib.suppress(ResponseError):  # a user without this permission gets no warning
+                fsync = (await node.client.config_get("appendfsync")).get("appendfsync")
         except UNREACHABLE as error:
             raise StoreUnavailable(f"{node.label} cannot be used now: {reason_of(error)}") from None
         if problem := _problem_of(info, self.address):

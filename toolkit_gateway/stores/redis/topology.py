@@ -65,6 +65,10 @@ class Topology:
         for host in self._nodes.keys() - masters:  # no longer masters, but each may become one again
             await self._nodes[host].pool.disconnect(inuse_connections=False)
 
+    async def disconnect(self) -> None:
+        """Break off all commands that wait for an answer."""
+        await asyncio.gather(*(node.pool.disconnect() for node in self._nodes.values()), return_exceptions=True)
+
     async def close(self) -> None:
         self._is_closed = True
         await asyncio.gather(*(node.listener.close() for node in self._nodes.values()))

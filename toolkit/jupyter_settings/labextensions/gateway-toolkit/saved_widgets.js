@@ -13,13 +13,89 @@
   // as the last numbers of a progress bar (its text/plain is from its beginning). Empty where it had been closed.
   const TEXTS = "saved_widgets";
 
+  // Pictures of elements, and texts as gzip in base64.
+  const pictures = (() => {
+    const SKIPPED = /^(animation|transition|transform-origin|perspective-origin|cursor)/;
+    const MOST_PIXELS = 4000; // height
+
+    // Return an image of an element: a copy with all of its styles inside, in an SVG that the browser draws.
+    async function pictureOf(element) {
+      const { width, height } = element.getBoundingClientRect(), canvas = document.createElement("canvas");
+      Object.assign(canvas, { width: Math.ceil(width), height: Math.min(Math.ceil(height), MOST_PIXELS) });
+      const plain = document.createElement("div");
+      plain.style.all = "initial";
+      document.body.append(plain);
+      const content = new XMLSerializer().serializeToString(copyOf(element, getComputedStyle(plain)));
+      plain.remove();
+      const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${canvas.width}" height="${canvas.height}">` +
+        `<foreignObject width="100%" height="100%">${content.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "")}</foreignObject></svg>`;
+      const image = new Image();
+      image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+      await image.decode();
+      const ctx = canvas.getContext("2d");
+      ctx.fillStyle = groundOf(element);
+      ctx.fillRect(0, 0, canvas.width, canvas.height);
+      ctx.drawImage(image, 0, 0);
+      return canvas;
+    }
+
+    function copyOf(element, plain) {
+      const style = getComputedStyle(element), isPicture = element.matches("canvas, img");
+      const copy = isPicture ? document.createElement("img") : element.cloneNode(false);
+      if (isPicture) copy.src = dataOf(element);
+      if (element.matches("input")) {
+        copy.setAttribute("value", element.value);
+        copy.toggleAttribute("checked", element.checked);
+      }
+      if (element.matches("option")) copy.toggleAttribute("selected", element.selected);
+      if (element.matches("script, style") || style.display === "none") return document.createTextNode("");
+      const differs = [...style].filter(name => !SKIPPED.test(name) && style.getPropertyValue(name) !== plain.getPropertyValue(name));
+      copy.setAttribute("style", `all:initial;${differs.map(name => `${name}:${style.getPropertyValue(name)}`).join(";")}`);
+      if (element.matches("textarea")) copy.textContent = element.value;
+      else if (!isPicture)
+        for (const child of element.childNodes)
+          copy.append(child.nodeType === Node.ELEMENT_NODE ? copyOf(child, plain) : child.cloneNode());
+      return copy;
+    }
+
+    function dataOf(element) {
+      if (element.matches("canvas")) return element.width && element.height ? element.toDataURL() : "";
+      if (element.src.startsWith("data:")) return element.src;
+      const canvas = Object.assign(document.createElement("canvas"), { width: element.naturalWidth, height: element.naturalHeight });
+      if (!canvas.width) return "";
+      canvas.getContext("2d").drawImage(element, 0, 0);
+      return canvas.toDataURL();
+    }
+
+    function groundOf(element) {
+      const colour = element && getComputedStyle(element).backgroundColor;
+      return !element ? "white" : /^(transparent|rgba\(.*, 0\))$/.test(colour) ? groundOf(element.parentElement) : colour;
+    }
+
+    const through = (content, stream) => new Response(new Blob([content]).stream().pipeThrough(stream));
+
+    const unpacked = text =>
+      through(Uint8Array.from(atob(text), each => each.charCodeAt(0)), new DecompressionStream("gzip")).text();
+
+    async function packed(text) {
+      const bytes = new Uint8Array(await through(text, new CompressionStream("gzip")).arrayBuffer());
+      return btoa(Array.from(bytes, each => String.fromCharCode(each)).join(""));
+    }
+
+    return { pictureOf, packed, unpacked };
+  })();
+
   const isPicture = type => type.startsWith("image/") || type === "text/html";
 
   function savedFormats(model, text) {
     const { [VIEW]: _, ...others } = model.data;
+    const images = Object.entries(others).filter(([type]) => type.startsWith("image/"));
+    if (!model.trusted && images.length) return Object.fromEntries(images); // scripts of its HTML would not run
     if (Object.keys(others).some(isPicture)) return others;
     return { "text/plain": text || others["text/plain"] || "A widget. Run the cell to use it." };
   }
+
+  const savedNodes = new WeakMap(); // by renderer, so that a saved chart that a person has zoomed stays as it is
 
   // Show what is saved beside the widget's view, unless the widget has come.
   async function showSaved(renderer, model, panel) {
@@ -29,10 +105,13 @@
       renderer.node.replaceChildren();
       return renderer.hide();
     }
-    const data = savedFormats(model, text);
-    const saved = rendermime.createRenderer(rendermime.preferredMimeType(data, model.trusted ? "any" : "ensure"));
-    await saved.renderModel(rendermime.createModel({ data, metadata: model.metadata, trusted: model.trusted }));
-    if (!renderer.widgets.length) renderer.node.replaceChildren(saved.node);
+    if (savedNodes.get(renderer)?.model !== model) {
+      const data = savedFormats(model, text);
+      const saved = rendermime.createRenderer(rendermime.preferredMimeType(data, model.trusted ? "any" : "ensure"));
+      await saved.renderModel(rendermime.createModel({ data, metadata: model.metadata, trusted: model.trusted }));
+      savedNodes.set(renderer, { model, node: saved.node });
+    }
+    if (!renderer.widgets.length) renderer.node.replaceChildren(savedNodes.get(renderer).node);
   }
 
   // The renderers of `factory`, which never end with an error, and to which no untrusted output gets.
@@ -40,11 +119,15 @@
     const createRenderer = options => {
       const renderer = factory.createRenderer(options);
       const renderWidget = renderer.renderModel.bind(renderer);
-      renderer.disposed.connect(() => shown.delete(renderer));
+      const watch = watching(renderer.node);
+      renderer.disposed.connect(() => {
+        watch.stop();
+        shown.delete(renderer);
+      });
       renderer.renderModel = async model => {
         const { model_id: id } = model.data[VIEW];
         const isThere = shown.get(renderer)?.id === id && renderer.widgets.length > 0; // only its picture has changed
-        shown.set(renderer, { id, model });
+        shown.set(renderer, { id, model, watch });
         if (isThere) return;
         if (!model.trusted) return showSaved(renderer, model, panel);
         const rendered = renderWidget(model);
@@ -72,20 +155,44 @@
     else if (Object.keys(before).length) notebook.deleteMetadata(TEXTS);
   }
 
-  // The picture of an output is from the moment when it was displayed: of a live chart, before anything had come.
-  function savePictures(panel, shown) {
-    for (const [renderer, { model }] of shown) {
-      const charts = renderer.widgets.length ? renderer.node.querySelectorAll(".toolkit-chart") : [];
-      if (charts.length !== 1 || !("image/png" in model.data)) continue;
-      const asked = new CustomEvent("toolkit-picture", { detail: {} });
-      charts[0].dispatchEvent(asked);
-      const [start, png] = (asked.detail.picture || "").split(",");
-      if (start !== "data:image/png;base64" || png === model.data["image/png"]) continue;
+  // The formats of an output are from the moment when it was displayed. When the notebook is saved they become what the
+  // widget shows then: a picture of all of it and, where it has one chart, the data of that chart.
+  async function saveOutputs(panel, shown) {
+    for (const [renderer, { model, watch }] of shown) {
+      if (!renderer.widgets.length || !("image/png" in model.data) || !watch.hasChanged()) continue;
+      if (renderer.node.querySelector("iframe")) continue; // the page inside cannot be drawn
+      const canvas = await pictures.pictureOf(renderer.node);
+      const data = { ...model.data, "image/png": canvas.toDataURL().split(",")[1] };
+      const charts = renderer.node.querySelectorAll(".toolkit-chart");
+      if (charts.length === 1 && "text/html" in data) data["text/html"] = await withSnapshot(data["text/html"], charts[0], canvas);
       for (const { model: cell } of panel.content.widgets)
         for (let place = 0; place < (cell.outputs?.length ?? 0); place++)
-          if (cell.outputs.get(place) === model)
-            cell.outputs.set(place, { ...model.toJSON(), data: { ...model.data, "image/png": png } });
+          if (cell.outputs.get(place) === model) cell.outputs.set(place, { ...model.toJSON(), data });
     }
+  }
+
+  // HTML as output_html of saved.py makes it.
+  async function withSnapshot(html, chart, canvas) {
+    const page = document.createElement("template"); // nothing in it is loaded or run
+    page.innerHTML = html;
+    const script = page.content.querySelector(".toolkit-saved > script[type='application/json']");
+    const asked = new CustomEvent("toolkit-snapshot", { detail: {} });
+    chart.dispatchEvent(asked);
+    if (!script || !asked.detail.figure) return html;
+    const packed = JSON.parse(script.textContent), before = JSON.parse(await pictures.unpacked(packed.page));
+    // Its tables, which only the kernel can compute, may be of other values.
+    packed.page = await pictures.packed(JSON.stringify({ ...before, ...asked.detail, tables: {} }));
+    script.textContent = JSON.stringify(packed);
+    page.content.querySelector(".toolkit-saved > img").src = canvas.toDataURL("image/webp", 0.85);
+    return page.innerHTML;
+  }
+
+  // Whether an element has changed since the last question.
+  function watching(node) {
+    let changed = true;
+    const observer = new MutationObserver(() => (changed = true));
+    observer.observe(node, { subtree: true, childList: true, attributes: true, characterData: true });
+    return { stop: () => observer.disconnect(), hasChanged: () => [changed, (changed = false)][0] };
   }
 
   function extend(panel) {
@@ -105,9 +212,14 @@
     panel.disposed.connect(() => removeEventListener("pagehide", removeViews));
     panel.context.saveState.connect((_, state) => {
       if (state !== "started") return;
-      savePictures(panel, shown);
       saveTexts(panel.model, shown);
     });
+    // A picture takes a moment, which the state "started" does not wait for.
+    const save = panel.context.save.bind(panel.context);
+    panel.context.save = async () => {
+      await saveOutputs(panel, shown).catch(error => console.warn("no picture of a widget", error));
+      return save();
+    };
   }
 
   const plugin = {

@@ -1,0 +1,10 @@
+"""Texts of failures that only the gateway needs. Clients compare with them, so they must not change."""
+
+NOT_FOUND = "we couldn't find this"
+KEY_WRONG = "the key you provided doesn't work with this thing"
+LOCK_DAMAGED = "this lock is damaged: the operator of the gateway can remove it with `toolkit lock revoke`"
+LOCK_NOT_IN_USE = "this lock is not in use"
+LOCK_OR_KEY_WRONG = "this lock doesn't exist or the key doesn't fit"
+LOCK_IN_USE = "this lock is already in use"
+ALERT_DAMAGED = "the record of this alert is damaged: remove the alert, or set it again"
+RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
