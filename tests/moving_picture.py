@@ -32,10 +32,9 @@ _CONNECT = """\
 import pandas as pd, toolkit
 tk = toolkit.connect(toolkit.Gateway.demo())
 sent = pd.read_json("data/attic_sensor.jsonl", lines=True)
-sent = sent.set_index(pd.to_datetime(sent.pop("measured")))
-tk.dweets.post_frame("attic", sent.dweets.numeric()[["celsius"]], progress=False)"""
+attic = sent.set_index(pd.to_datetime(sent.pop("measured"))).dweets.numeric()"""
 _HISTORY = """\
-history = toolkit.HistoryExplorer(tk, things=["attic"], fields=["celsius"], time="measured", unit="°C")
+history = toolkit.HistoryExplorer(frame=attic, fields=["celsius"], unit="°C")
 history"""
 _REWARDS = """\
 rewards = toolkit.RewardsExplorer(configuration={"default": {"p": 0.2}, "rewards": [{"id": "tea", "title": "Tea"}]})
@@ -129,15 +128,15 @@ def letter(page: Page, svg: str) -> Iterator[Shot]:
 
 def attack(page: Page) -> Iterator[Shot]:
     title, part = "4 · An attack on mobile identity, refused", output(page, 3)
-    yield shot(part, title, 1_100)
+    yield shot(part, title, 1_100, top=70)
     ask_kernel(page, "identity.try_attack('replay the final fingerprint')")
     page.wait_for_timeout(800)
-    yield shot(part, title, 1_900)
+    yield shot(part, title, 1_900, top=70)
 
 
 def writing() -> str:
     with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
-        look = {"width": 640, "handwriting_size": 30, "handwriting_color": "#16265f", "pen": "fountain"}
+        look = {"width": 640, "handwriting_size": 27, "handwriting_color": "#16265f", "pen": "fountain"}
         svg = tk.handwriting.animation(_LETTER, "Molly", natural=True, random_seed=7, **look)
         return svg.data.decode()
 
@@ -151,7 +150,7 @@ def recorded() -> list[Shot]:
         browser.new_page(viewport=_WINDOW) as page,
         browser.new_page(viewport={"width": 800, "height": 600}) as paper,
     ):
-        open_notebook(page, lab, lab.write_notebook("picture.ipynb", (_CONNECT, _HISTORY, _REWARDS, _IDENTITY)))
+        open_notebook(page, lab, lab.write_notebook("picture.ipynb", (_CONNECT, _HISTORY, _REWARDS, _IDENTITY)), "doc/tree")
         if errors := run_opened(page):
             raise click.ClickException(errors[0])
         page.wait_for_load_state("networkidle")
