@@ -129,12 +129,7 @@ def _rows_of_dweets() -> Iterator[tuple[str, str, str, str]]:
         "the oldest are dropped, and read again",
         "with half of it for responses, the histories of 400 things with 500 dweets of 100 bytes",
     )
-    yield (
-        "columns of a CSV",
-        f"{stored_days.MAX_CSV_COLUMNS}",
-        "400",
-        "names of fields are free: a row may have thousands",
-    )
+    yield "columns of a CSV", f"{stored_days.MAX_CSV_COLUMNS}", "400", "every dweet may have other names"
     yield (
         "dweets kept of a thing",
         f"{settings.keep:,} (`--keep`)",

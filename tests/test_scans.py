@@ -27,6 +27,7 @@ DEMO_WORLD, SECRET_PARTS = "data/demo_world.json", {"credentials", "locks"}
 CODE = ("toolkit/", "toolkit_gateway/", "data/tools/")
 #: The only files that may read a secret's raw value, each with the outside it is for.
 REVEALERS = {
+    "toolkit/secret.py",
     "toolkit/http_client.py",
     "toolkit_gateway/dweets/mail_delivery.py",
     "toolkit_gateway/configuration.py",

@@ -26,7 +26,7 @@ with toolkit.connect() as tk:
         toolkit.HistoryExplorer(tk),
         toolkit.LiveDweets(tk, "kitchen"),
         toolkit.HandwritingExplorer(tk),
-        toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration()),
+        toolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration()),
         toolkit.IdentityWalkthrough(tk),
     ]
     widgets[-1].run_all()

@@ -45,10 +45,6 @@ class Secret:
         """Return the raw text. To store a key, write it to a file that only you can read."""
         return self.__value
 
-    def masked_in(self, text: str) -> str:
-        """Return `text` with the short hash of this secret instead of its value."""
-        return text.replace(self.__value, repr(self)) if self.__value else text
-
     def __repr__(self) -> str:
         return f"Secret({self.__label})"
 
@@ -77,3 +73,8 @@ class Secret:
         )
 
     __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse_copy
+
+
+def masked(text: str, secret: Secret) -> str:
+    """Return a text with the short hash of a secret instead of its value."""
+    return text.replace(secret.reveal(), repr(secret)) if secret else text

@@ -73,7 +73,7 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
             OperatorRoutes(self.operator_key, self.runtime.clock, self._operator_calls()),
-            PageRoutes(self.dweets),
+            PageRoutes(self.dweets, self.runtime.clock),
         ]
         proxies = Proxies(gateway.trusted_proxies) if gateway.trusted_proxies else None
         timings = self.runtime.timings

@@ -166,7 +166,7 @@ def legibility() -> None:
     text = " ".join(WORDS.split()[:100])
     scores: dict[str, list[tuple[str, float]]] = {}
     for handwriting in catalogue().values():
-        scores.setdefault(handwriting.script, []).append((handwriting.title, _words_read(handwriting, text)))
+        scores.setdefault(handwriting.script, []).append((handwriting.title, words_read(handwriting, text)))
     print("\nwords of 100 that tesseract reads, 40 px, 1600 px wide")
     for row in sorted(scores.values(), key=lambda row: -sum(score for _, score in row)):
         print("".join(f"  {title:12} {score:4.0%}" for title, score in row))
@@ -174,10 +174,12 @@ def legibility() -> None:
     print(f"handwritings with at least 90 %: {good} of {len(catalogue())} (target 20)")
 
 
-def _words_read(handwriting: Handwriting, text: str) -> float:
+def words_read(handwriting: Handwriting, text: str, seed: int = 1, natural: bool = False) -> float:
+    """Return the share of the words of a page that tesseract reads."""
     page = Parameters(
-        handwriting, "png", text, 40.0, width=1600.0, height=None, line_spacing=1.8, min_padding=30.0, random_seed=1
-    )
+        handwriting, "png", text, 40.0, width=1600.0, height=None, line_spacing=1.8, min_padding=30.0,
+        random_seed=seed + 1, natural=natural,
+    )  # fmt: skip
     ink = Image.open(io.BytesIO(render(page).data))
     paper = Image.new("RGBA", ink.size, "white")
     paper.alpha_composite(ink)
@@ -185,7 +187,11 @@ def _words_read(handwriting: Handwriting, text: str) -> float:
     paper.convert("L").save(data, "PNG", dpi=(300, 300))
     command = ["tesseract", "stdin", "stdout", "-l", "eng", "--psm", "6"]
     read = subprocess.run(command, input=data.getvalue(), capture_output=True, check=True, timeout=120).stdout.decode()
-    expected, found = text.split(), [word.strip(".,;:'").lower() for word in read.split()]
+    return share_found(*([word.strip(".,;:'").lower() for word in words.split()] for words in (text, read)))
+
+
+def share_found(expected: list[str], found: list[str]) -> float:
+    """Return the share of the expected words that are found in their order."""
     blocks = difflib.SequenceMatcher(None, expected, found, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) / len(expected)
 

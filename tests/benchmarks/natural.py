@@ -1,31 +1,40 @@
 """How the writing of every hand compares with people: ``python -m tests.benchmarks.natural [--wire] [--seeds 3]``.
 
 Measures what a careful reader notices on a page, for the first writer of each script, and prints the ranges in which
-the writing of people lies. It prints only; nothing here asserts.
+the writing of people lies; then files and times of an A4 letter on paper, and the words that tesseract reads. It prints
+only; nothing here asserts.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pypdfium2
 from scipy.ndimage import label
 
-from tests.benchmarks.handwriting import LETTER, WORDS
+from tests.benchmarks.handwriting import LETTER, WORDS, share_found, words_read
+from toolkit.handwriting.wire import FileKind
 from toolkit_gateway.ink.canvases.raster import coverage
 from toolkit_gateway.ink.catalogue import Handwriting, catalogue
 from toolkit_gateway.ink.page import Page
-from toolkit_gateway.ink.parameters import Parameters
+from toolkit_gateway.ink.parameters import RGB, Margin, Parameters
 from toolkit_gateway.ink.renderer import render, write_pages
 from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes, refine, ribbons
 
 SIZE, WIDTH = 44.0, 1600.0
+LETTER_TEXT = LETTER.replace("\n\n", "\n\n" + WORDS.capitalize() + ".\n\n", 2)
+_OCR_SCRIPTS = (
+    "winters", "perry", "cedar", "beekman", "larkin", "harper", "linden", "clover", "tilak", "walden", "ferris",
+    "garrick", "flint", "hooper", "primrose",
+)  # fmt: skip
 LETTERS = "etasrnodgyflhk1479"
 _SAME_PEN = 0.06  # cap heights; a stroke that begins this near the end of the one before goes on without a lift
 _SPECK = 0.008 * SIZE**2  # square pixels; smaller parts and counters do not count
@@ -47,7 +56,8 @@ HUMAN = (
     Range("gap, cv", 0.22, 0.40),
     Range("gap, skew", 0.3, 3.0),
     Range("gap, least", 0.2, 0.6),
-    Range("margin, sd", 0.3, 0.9),
+    Range("margin, sd", 0.1, 0.5),
+    Range("right wall", 0.0, 0.10),
     Range("height, ac", 0.2, 0.95),
 )
 
@@ -58,6 +68,7 @@ def main() -> None:
     parser.add_argument("--wire", action="store_true", help="measure the defaults of the wire instead")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--writer", type=int, default=0)
+    parser.add_argument("--short", action="store_true", help="without the table of files, times and read words")
     arguments = parser.parse_args()
     natural = not arguments.wire
     print(f"{'':11}" + "".join(f"{human.title:>16}" for human in HUMAN) + f"{'ms':>8}")
@@ -74,6 +85,8 @@ def main() -> None:
         print(f"{hand.script:11}" + "".join(cells) + f"{milliseconds(hand, natural):8.0f}", flush=True)
     print(f"{'inside':11}" + "".join(f"{count:>16}" for count in inside))
     print(f"scripts inside all ranges: {good} of {len(hands)} (target 25)")
+    if natural and not arguments.short:
+        letters(hands)
 
 
 def measure(hand: Handwriting, natural: bool, seeds: int) -> list[float]:
@@ -103,11 +116,19 @@ def measure(hand: Handwriting, natural: bool, seeds: int) -> list[float]:
             float(np.mean((gaps - gaps.mean()) ** 3) / gaps.std() ** 3),
             float(gaps.min()),
             float(np.std(lefts)),
+            _right_wall(page, words),
         ])  # fmt: skip
     # Of neighbouring words on one page, each relative to the mean height of the word over all pages.
     sizes = np.array(heights) / np.mean(heights, axis=0)
     correlation = np.mean([np.corrcoef(page_sizes[:-1], page_sizes[1:])[0, 1] for page_sizes in sizes])
     return [*np.mean(rows, axis=0).tolist(), float(correlation)]
+
+
+def _right_wall(page: Page, words: list[Word]) -> float:
+    """Return the largest share of the full lines that end within 0.08 cap heights of one place."""
+    last = np.searchsorted(page.layout.line, np.arange(page.layout.line_count), "right")[:-1] - 1
+    ends = np.array([words[n].x.max() for n in last])
+    return float((np.abs(ends[:, None] - ends) <= 0.08).sum(axis=1).max() - 1) / max(len(ends) - 1, 1)
 
 
 class Word(NamedTuple):
@@ -177,14 +198,54 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
     return max(float(apart.min(axis=1).mean()), float(apart.min(axis=0).mean()))
 
 
+def letters(hands: list[Handwriting]) -> None:
+    """Print for an A4 letter on paper: words found in the PDF, sizes of files, CPU times, and words read."""
+    columns = ("PDF words", "PDF kB", "SVG kB", "A4 ms", "read natural", "read plain")
+    print("\n" + f"{'A4 letter':11}" + "".join(f"{column:>14}" for column in columns))
+    rows = []
+    for hand in sorted(hands, key=lambda hand: hand.script):
+        pdf, svg = (render(_letter(hand, kind)).data for kind in ("pdf", "svg"))
+        reads = hand.script in _OCR_SCRIPTS and shutil.which("tesseract") is not None
+        read = [np.mean([words_read(hand, LETTER_TEXT, seed, natural) for seed in range(3)]) if reads else np.nan
+                for natural in (True, False)]  # fmt: skip
+        rows.append([_words_in(pdf), len(pdf) / 1000, len(svg) / 1000, _cpu_milliseconds(_letter(hand, "png")), *read])
+        print(f"{hand.script:11}" + "".join(f"{value:14.3f}" for value in rows[-1]), flush=True)
+    print(f"{'median':11}" + "".join(f"{value:14.3f}" for value in np.nanmedian(rows, axis=0)))
+    print(f"{'least':11}" + "".join(f"{value:14.3f}" for value in np.nanmin(rows, axis=0)))
+    print(f"{'most':11}" + "".join(f"{value:14.3f}" for value in np.nanmax(rows, axis=0)))
+
+
+def _letter(hand: Handwriting, kind: FileKind) -> Parameters:
+    scale = 1.0 if kind == "pdf" else 150 / 72
+    return Parameters(
+        hand, kind, LETTER_TEXT, 11 * scale, RGB(28, 47, 125), 595.28 * scale, 841.89 * scale, None, random_seed=1,
+        pen="ballpoint", natural=True, paper="blank", margin=Margin(*[56.7 * scale] * 4), is_multipage=True,
+        page_number=None if kind == "pdf" else 1,
+    )  # fmt: skip
+
+
+def _words_in(pdf: bytes) -> float:
+    """Return the share of the words of the letter that a reader of the PDF finds, in order."""
+    found = " ".join(page.get_textpage().get_text_range() for page in pypdfium2.PdfDocument(pdf)).split()
+    return share_found(LETTER_TEXT.split(), found)
+
+
+def _cpu_milliseconds(parameters: Parameters) -> float:
+    render(parameters)
+    began = time.process_time()
+    render(parameters)
+    return 1000 * (time.process_time() - began)
+
+
 def milliseconds(hand: Handwriting, natural: bool) -> float:
-    """Return the time of a warm page of 495 characters, 1600 px wide, as a PNG."""
-    page = Parameters(hand, "png", LETTER[:495], SIZE, width=WIDTH, height=None, random_seed=1, natural=natural)
+    """Return the CPU time of a warm page of 495 characters, 1600 px wide, as a PNG; natural with a pen on paper."""
+    look: dict[str, Any] = {"natural": True, "pen": "ballpoint", "paper": "blank"} if natural else {}
+    page = Parameters(hand, "png", LETTER[:495], SIZE, width=WIDTH, height=None, random_seed=1, **look)
     render(page)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(3):
         render(page)
-    return 1000 * (time.perf_counter() - began) / 3
+    return 1000 * (time.process_time() - began) / 3
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ import numpy as np, pandas as pd, toolkit
 tk = toolkit.connect(toolkit.Gateway.demo())
 times = pd.date_range("2026-01-01", periods=20_000, freq="min", name="time")
 rows = pd.DataFrame({"celsius": 20 + np.sin(np.arange(20_000) / 300), "humidity": np.arange(20_000) % 70}, times)""",
-    "toolkit.HistoryExplorer(frame=rows)",
+    "toolkit.HistoryExplorer(rows)",
     "toolkit.HandwritingExplorer(tk)",
-    "toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration())",
+    "toolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
     "toolkit.IdentityWalkthrough(tk)",
 )
 # A canvas is cleared before it is drawn; the other pictures are elements that are replaced.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def chart(tab: Page, summary: str) -> Locator:
 def test_posted_dweets_appear_on_the_open_page(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     tab = follow(gateway, "kitchen")
     expect(status(tab)).to_have_text("Nothing yet: waiting for the first dweet")
+    expect(status(tab)).to_have_attribute("data-state", "")
     for celsius in (20, 21.5):
         tk.dweets.post("kitchen", {"celsius": celsius, "air": {"on": True}, "window": "open"})
     expect(status(tab)).to_have_text("Live")
@@ -77,6 +79,24 @@ def test_page_reconnects_after_a_gateway_restart(tmp_path: Path, follow: Follow)
         expect(status(tab)).to_have_text("Live")
         expect(tab.get_by_text("2 dweets, the last at")).to_be_visible()
         expect(chart(tab, "celsius: from 1 to 2, last 2")).to_be_visible()
+
+
+def test_a_silence_is_a_gap_and_is_said(follow: Follow) -> None:
+    with Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        for celsius in (20, 21, 22):
+            tk.dweets.post("kitchen", {"celsius": celsius})
+        tk.operator.advance(9)
+        tk.dweets.post("kitchen", {"celsius": 23})
+        tab = follow(gateway, "kitchen")
+        expect(chart(tab, "celsius: from 20 to 23, last 23")).to_be_visible()
+        box = tab.locator(".toolkit-chart .u-over").bounding_box()
+        assert box is not None
+        tab.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 20)
+        expect(tab.locator(".toolkit-chart-tip")).to_contain_text("gap")
+        tk.dweets.post("kitchen", {"celsius": 24})
+        expect(status(tab)).to_have_text("Live")
+        expect(status(tab)).to_have_text("Connected, but nothing comes")
+        expect(tab.get_by_text(re.compile(r"5 dweets, the last at .* UTC, \d+ s ago · 0 / s"))).to_be_visible()
 
 
 def test_a_hidden_page_ends_its_stream_and_resumes(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.lab_page import RunningLab, run_again, run_all
-from tests.browser.widget_page import click, settled_box
+from tests.browser.widget_page import click, focus_first, settled_box, tab_to
 
 _EXPLORER = """
 import toolkit
@@ -50,68 +51,94 @@ def test_a_slider_moves_the_picture_at_once(explorer: Page) -> None:
         before = picture.get_attribute("src")
         handle.press("ArrowRight")
         expect(picture).not_to_have_attribute("src", str(before))
-    expect(explorer.get_by_text("line_spacing=1.65")).to_be_visible()
+    expect(explorer.get_by_text("line_spacing=1.85")).to_be_visible()
 
 
-def test_every_control_by_keyboard(explorer: Page) -> None:
-    explorer.get_by_placeholder("Write something").fill("Dear Charles,")
-    expect(explorer.get_by_alt_text("Dear Charles,")).to_be_visible()
-    again = button(explorer, "Again")
-    again.focus()
-    again.press("Enter")
-    expect(explorer.get_by_text("random_seed=1)")).to_have_count(0)
-    button(explorer, "PDF").press("Enter")
-    expect(explorer.get_by_text("tk.handwriting.pdf(")).to_be_visible()
-    button(explorer, "Compare").press("Enter")
-    expect(explorer.get_by_alt_text("The earlier picture")).to_be_visible()
-    button(explorer, "Stop comparing").press("Enter")
-    expect(explorer.get_by_alt_text("The earlier picture")).to_have_count(0)
+_TWO_PAGES = "Dear Ada,\n" * 40 + "Yours, Charles"
 
 
-def test_hands_are_chosen_from_pictures(explorer: Page) -> None:
-    cards = explorer.locator("button[title^='Write with']")
-    before = cards.last.inner_text()
-    explorer.get_by_label("Sorted").select_option("by neatness")
-    expect(cards.last).not_to_have_text(before)
-    title = cards.last.inner_text()
-    click(explorer.locator(".toolkit-hand img").last)  # the picture, not only the title
-    expect(explorer.get_by_alt_text(f"(in the hand of {title})")).to_be_visible()
-    expect(explorer.get_by_text(f"'{title}', random_seed=")).to_be_visible()
+def downloaded(page: Page, press: Callable[[], None]) -> tuple[str, bytes]:
+    with page.expect_download() as download:
+        press()
+    with open(download.value.path(), "rb") as file:
+        return download.value.suggested_filename, file.read(5)
+
+
+def test_a_letter_is_composed_by_mouse(explorer: Page) -> None:
+    explorer.get_by_placeholder("Write something").fill(_TWO_PAGES)
+    explorer.keyboard.press("Tab")
+    expect(explorer.get_by_text("page 1 of 2")).to_be_visible()
+    first = explorer.get_by_alt_text("Dear Ada").get_attribute("src")
+    click(explorer.locator("button[title='The next page']"))
+    expect(explorer.get_by_text("page 2 of 2")).to_be_visible()
+    expect(explorer.get_by_alt_text("Dear Ada")).not_to_have_attribute("src", str(first))
+    click(button(explorer, "Compare"))
+    expect(explorer.get_by_alt_text("The earlier writing")).to_be_visible()
+    click(button(explorer, "All hands"))
+    cards = explorer.locator(".toolkit-wall-card")
+    expect(cards).to_have_count(120)
+    expect(cards.nth(20).locator("img")).to_be_visible()
+    click(cards.nth(20))
+    title = cards.nth(20).locator("b").inner_text()
+    both = explorer.locator(".toolkit-sheets figure")
+    expect(both.locator("figcaption")).to_have_text(["Molly", title])
+    sizes = [settled_box(picture)[2:] for picture in both.locator("img").all()]
+    assert sizes[0] == sizes[1], "at one scale"
+    assert downloaded(explorer, lambda: click(button(explorer, "Download"))) == (f"{title.lower()}.pdf", b"%PDF-")
+
+
+def test_a_letter_is_composed_by_keyboard(explorer: Page) -> None:
+    widget, keys = explorer.locator(".toolkit-widget"), explorer.keyboard
+    focus_first(widget)
+    for _ in range(4):  # the title, the order, all hands, the wall
+        keys.press("Tab")
+    keys.press("Tab")
+    keys.press("ControlOrMeta+a")
+    keys.insert_text(_TWO_PAGES)
+    tab_to(widget, "Compare")
+    expect(explorer.get_by_text("page 1 of 2")).to_be_visible()
+    keys.press("Enter")
+    expect(explorer.get_by_alt_text("The earlier writing")).to_be_visible()
+    keys.press("Shift+Tab")
+    keys.press("Shift+Tab")
+    keys.press("Enter")
+    expect(explorer.get_by_text("page 2 of 2")).to_be_visible()
+    focus_first(widget)
+    for _ in range(3):
+        keys.press("Tab")
+    for key in ("Home", "ArrowRight", "Enter"):
+        keys.press(key)
+    expect(explorer.locator(".toolkit-sheets figcaption")).to_have_text(["Molly", "Alcott"])
+    tab_to(widget, "Download")
+    assert downloaded(explorer, lambda: keys.press("Enter")) == ("alcott.pdf", b"%PDF-")
 
 
 def test_every_kind_of_file_is_downloaded(explorer: Page) -> None:
+    click(button(explorer, "Page"))
+    explorer.get_by_label("Page", exact=True).select_option("one picture, as large as below")
     files = {
         "PNG": ("molly.png", b"\x89PNG\r"),
         "PDF": ("molly.pdf", b"%PDF-"),
         "SVG": ("molly.svg", b"<svg "),
         "Animation": ("molly-animation.svg", b"<svg "),
     }
-    for kind, (name, beginning) in files.items():
-        button(explorer, kind).click()
-        with explorer.expect_download() as download:
-            explorer.get_by_role("link", name=f"Download {name}", exact=False).click()
-        assert download.value.suggested_filename == name
-        with open(download.value.path(), "rb") as file:
-            assert file.read(5) == beginning
+    for kind, file in files.items():
+        click(button(explorer, kind))
+        assert downloaded(explorer, lambda: click(button(explorer, "Download"))) == file
 
 
 def test_widget_fits_and_page_has_true_size(explorer: Page) -> None:
-    explorer.set_viewport_size({"width": 1280, "height": 800})
+    explorer.set_viewport_size({"width": 1280, "height": 900})
     for section in ("Writing", "Page", "Ink"):
         button(explorer, section).click()
         expect(button(explorer, section)).to_have_class(re.compile("mod-active"))
-        assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 680, section
-    button(explorer, "Page").click()
-    explorer.get_by_text("Height as the text needs").click()
-    readout = explorer.locator(".widget-slider", has_text="Height, px").locator(".widget-readout")
-    readout.press("ControlOrMeta+a")
-    readout.press_sequentially("840")
-    readout.press("Enter")
-    expect(explorer.get_by_text("height=840")).to_be_visible()
-    picture = explorer.get_by_alt_text("Dear Ada")
-    assert settled_box(picture)[2:] == (504, 840)
-    assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 680
+        assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 800, section
     desk = explorer.locator(".toolkit-desk")
+    picture, room = settled_box(explorer.get_by_alt_text("Dear Ada")), settled_box(desk)
+    assert room[1] <= picture[1] < picture[1] + picture[3] <= room[1] + room[3], "the whole page is seen"
+    click(button(explorer, "Whole page"))
+    expect(button(explorer, "Whole page")).not_to_have_class(re.compile("mod-active"))
+    assert [round(side) for side in settled_box(explorer.get_by_alt_text("Dear Ada"))[2:]] == [596, 842]
     desk.focus()
     desk.press("End")
     explorer.wait_for_function("document.querySelector('.toolkit-desk').scrollTop > 0")
@@ -148,10 +175,11 @@ def test_enter_applies_the_typed_text(explorer: Page) -> None:
 def test_a_mistake_shows_a_sentence_not_a_traceback(explorer: Page) -> None:
     explorer.get_by_placeholder("Write something").fill("नमस्ते")
     alert = explorer.get_by_role("alert")
-    expect(alert).to_contain_text("characters this handwriting cannot write")
-    expect(explorer.get_by_role("link", name="Download")).to_have_count(0)
+    expect(alert).to_contain_text("Molly cannot write न म")
+    expect(explorer.locator(".toolkit-wrong textarea")).to_be_visible()
+    expect(explorer.locator(".toolkit-earlier .toolkit-sheets")).to_have_css("opacity", "0.3")
     expect(explorer.locator(".jp-OutputArea-output[data-mime-type*='stderr']")).to_have_count(0)
     explorer.get_by_placeholder("Write something").fill("Good morning")
     expect(explorer.get_by_alt_text("Good morning")).to_be_visible()
     expect(alert).to_have_count(0)
-    expect(explorer.get_by_role("link", name="Download molly.png")).to_be_visible()
+    expect(explorer.locator(".toolkit-wrong, .toolkit-earlier")).to_have_count(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -64,7 +65,7 @@ def test_the_page_fits_into_400_pixels(tab: Page) -> None:
 
 def test_hostile_thing_names_stay_text(tab: Page) -> None:
     expect(tab.get_by_role("heading", level=3)).to_have_text(["kitchen", f"{WIDE[:80]}…", EVIL])
-    assert tab.locator("img, script").count() == 0
+    assert tab.locator("img, main script").count() == 0
     assert tab.title() == "Gateway: public things"
 
 
@@ -79,10 +80,27 @@ def test_the_keyboard_reaches_every_link(tab: Page) -> None:
         tab.keyboard.press("Tab")
         names.append(tab.evaluate("document.activeElement.textContent"))
         assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    assert names[:3] == ["README", "Public things as JSON", "kitchen"]
+    assert names[4:7] == ["README", "Public things as JSON", "kitchen"]
     tab.get_by_role("link", name="kitchen").focus()
     with tab.expect_navigation(url="**/follow/kitchen"):
         tab.keyboard.press("Enter")
+
+
+def test_the_page_is_alive(tab: Page, gateway: Gateway) -> None:
+    card = tab.get_by_role("listitem").filter(has_text="kitchen")
+    expect(card.get_by_text("21.5")).to_be_visible()
+    with toolkit.connect(gateway) as tk:
+        tk.dweets.post("kitchen", {"celsius": 22.75})
+        tk.dweets.post("cellar", {"celsius": 9})
+    expect(card.get_by_text("22.75")).to_be_visible()
+    expect(card.locator("time")).to_have_text(re.compile("just now| s ago"))
+    expect(card.locator("polyline")).to_have_attribute("points", re.compile(r"^0,.* 100,"))
+    expect(tab.get_by_role("listitem").first).to_contain_text("cellar")
+    tab.get_by_role("button", name="Copy").first.click()
+    expect(tab.get_by_role("button", name="Copied")).to_be_visible()
+    assert "/dweet/for/kitchen" in tab.evaluate("getSelection().toString()")
+    gateway.close()
+    expect(tab.get_by_role("status")).to_have_text("The gateway does not answer: these are the last values")
 
 
 def test_the_readme_opens(tab: Page) -> None:

@@ -72,7 +72,7 @@ def note_stop(name):
 """
 
 
-@pytest.mark.parametrize("is_reloaded", [False, True])
+@pytest.mark.parametrize("is_reloaded", [pytest.param(False, marks=pytest.mark.long), True])
 def test_widget_stops_when_its_notebook_closes(is_reloaded: bool, lab: RunningLab, run_cells: RunCells) -> None:
     page = run_cells(_SETUP, _LIVE, _NOTE_STOP)
     if is_reloaded:

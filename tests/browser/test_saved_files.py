@@ -29,7 +29,7 @@ def test_a_saved_explorer_zooms_and_filters_without_a_network(page: Page, tmp_pa
     times = pd.date_range("2026-01-01", periods=300, freq="h", name="created", tz="UTC")
     frame = pd.DataFrame({"celsius": np.arange(300.0), "mode": ["auto", "off"] * 150}, index=times)
     frame = pd.concat([frame.assign(thing=name) for name in ("roof", HOSTILE)])
-    toolkit.HistoryExplorer(frame=frame, fields=["celsius", "mode"], unit="°C").save(tmp_path / "week.html")
+    toolkit.HistoryExplorer(frame, fields=["celsius", "mode"], unit="°C").save(tmp_path / "week.html")
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     page.goto((tmp_path / "week.html").as_uri())

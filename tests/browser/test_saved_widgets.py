@@ -57,7 +57,7 @@ _CELLS = (
     _ARRIVE,
     'frame.dweets.chart(unit="°C")',
     'toolkit.HandwritingExplorer(tk, text="Dear Ada,")',
-    "toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration())",
+    "toolkit.RewardsExplorer(tk.rewards, configuration=tk.operator.reward_configuration())",
     "toolkit.IdentityWalkthrough(tk)",
     "tk.rewards.page(reward)",
     'ipywidgets.IntSlider(description="a slider", value=3)',

@@ -357,7 +357,7 @@ def test_history_explorer_names_an_unknown_thing(world: World) -> None:
 
 
 def test_rewards_explorer_shows_rules_of_unseen_moments(world: World) -> None:
-    explorer = toolkit.RewardsExplorer(events=EVENTS, configuration={"moments": {"opend_app": {"p": 1}}})
+    explorer = toolkit.RewardsExplorer(EVENTS, configuration={"moments": {"opend_app": {"p": 1}}})
     assert "no event has the moment &#x27;opend_app&#x27;" in texts_of(explorer)
 
 

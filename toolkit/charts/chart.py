@@ -148,10 +148,6 @@ class Chart(anywidget.AnyWidget):
         """Make the browsers that show this chart download a file."""
         self.send({"download": name}, [content])
 
-    def offer_text(self, text: str) -> None:
-        """Copy a text to the clipboard of the browsers that show this chart, if they allow it."""
-        self.send({"copy": text})
-
     def _on_message(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
         if export := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
             self.offer_download(f"{self.file_name}.{message['ask']}", export(message["things"]))

@@ -162,6 +162,8 @@ def _draw_numbers(axes: Axes, lines: Sequence[Line], data: FigureData) -> None:
                 line.outliers.index, line.outliers["value"], _ring_areas(line.outliers["score"]), "none",
                 edgecolors=_RING_COLOUR, zorder=3,
             )  # fmt: skip
+    for limit in data.marks.thresholds.get(lines[0].field, ()) if lines else ():
+        axes.axhline(limit, color=_RING_COLOUR, linestyle="--", linewidth=0.8)
     axes.margins(y=0.08)
     axes.yaxis.set_major_locator(MaxNLocator(LOOK["mostTicks"] - 1, min_n_ticks=2))
     # Distinct labels without an offset, which readers would have to add. For the pointer, the index is None.

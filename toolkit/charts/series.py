@@ -32,6 +32,8 @@ class ChartMarks(NamedTuple):
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None
     shifts: pd.DataFrame | None = None
+    #: Numbers to draw as level lines, by field.
+    thresholds: Mapping[str, Sequence[float]] = {}
 
     def worst_outliers(self) -> pd.DataFrame | None:
         """Return the outliers to mark: at most ten, those with the greatest scores."""
@@ -105,6 +107,7 @@ class FigureData:
             "things": self.things,
             "gaps": [] if gaps is None else _intervals(gaps),
             "shifts": [] if shifts is None else _intervals(shifts, "field", "explained_by"),
+            "thresholds": self.marks.thresholds,
             "note": self.marks.note(),
             "zone": self.zone,
             "timeName": self.time_name,

@@ -67,6 +67,7 @@ class Handwritten:
     overflow: bool
     cut: str = ""
     pages: int = 1
+    missing: str = ""  # characters that were replaced or skipped, because no hand has them
     milliseconds: float = field(default=0.0, compare=False)
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)  # renders it again as a PNG
 
@@ -136,6 +137,7 @@ def rendering_of(
         lines=int(lines) if lines.isdigit() else None, ink_share=float(share) if share else None,
         overflow=headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
         cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
+        missing=unquote(headers.get(wire.MISSING_HEADER.lower(), "")),
         pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
         milliseconds=milliseconds,
     )  # fmt: skip

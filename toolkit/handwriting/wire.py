@@ -17,6 +17,8 @@ LetterFileKind: TypeAlias = Literal["pdf", "png", "svg"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 Align: TypeAlias = Literal["top", "middle"]
+#: What happens to characters that no hand has.
+Missing: TypeAlias = Literal["error", "replace", "skip"]
 
 LISTING_PARAMETERS = ("limit", "offset", "order_by", "order_dir")
 RENDER_PARAMETERS = (
@@ -24,7 +26,7 @@ RENDER_PARAMETERS = (
     "line_spacing", "line_spacing_variance", "word_spacing_variance", "random_seed",
 )  # fmt: skip
 # Additions of this toolkit: without these parameters, a rendering follows the specification.
-OWN_PARAMETERS = ("pen", "natural", "paper", "margin", "align")
+OWN_PARAMETERS = ("pen", "natural", "paper", "margin", "align", "missing")
 _RENDER_QUERY = ("apikey", *RENDER_PARAMETERS, *OWN_PARAMETERS)
 
 GET_LISTING = Endpoint("GET", "/handwritings", ("apikey", *LISTING_PARAMETERS))
@@ -43,6 +45,7 @@ HANDWRITING_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
 ALIGNS: tuple[Align, ...] = get_args(Align)
+MISSING_CHOICES: tuple[Missing, ...] = get_args(Missing)
 
 #: Headers of a rendering; the specification has none of them.
 SEED_HEADER = "X-Handwriting-Seed"
@@ -51,6 +54,7 @@ PAGE_SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_SHARE_HEADER = "X-Handwriting-Ink"
 CUT_HEADER = "X-Handwriting-Cut"
+MISSING_HEADER = "X-Handwriting-Missing"
 PAGES_HEADER = "X-Handwriting-Pages"
 
 MAX_TEXT_LENGTH = 9000

@@ -17,7 +17,8 @@ import ipywidgets
 import traitlets
 
 from toolkit.argument_checks import described
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import InvalidArgument, ServiceError, ToolkitError
+from toolkit.widgets.browser import Browser
 from toolkit.widgets.cell_runs import close_earlier
 
 _STYLES = Path(__file__).with_suffix(".css").read_text("utf-8")
@@ -58,11 +59,13 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         # Screen readers read the status aloud, so values that change many times a second are not shown here.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(f"<style>{_STYLES}</style>", layout=ipywidgets.Layout(display="none"))
+        #: Downloads files and copies texts.
+        self.browser = Browser(layout=ipywidgets.Layout(display="none"))
         close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Set the parts of the widget; one of them must contain the status line."""
-        self.children = (self._sheet, *parts)
+        self.children = (self._sheet, self.browser, *parts)
 
     def beside(self, *columns: ipywidgets.Widget) -> ipywidgets.Widget:
         """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, if there is room."""
@@ -304,6 +307,21 @@ def html_line() -> ipywidgets.HTML:
     return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", align_self="center", margin="2px 0.5em"))
 
 
+def copy_button(copy: Callable[[], str], widget: ServiceWidget) -> ipywidgets.Button:
+    """Return a button that copies the Python code that `copy` returns."""
+
+    def clicked() -> None:
+        with widget.working("Copying"):
+            widget.browser.copy(copy())
+            widget.say("Copied. If the browser does not allow it, select the code below.")
+
+    return button("Copy code", "clipboard", "Copy the Python code that gives what is shown", clicked)
+
+
+def code_html(code: str) -> str:
+    return f'<pre class="toolkit-code" tabindex="0">{escape(code)}</pre>'
+
+
 def scrolled(wide_html: str, *, caption: str) -> str:
     """Wrap wide HTML in a named region that scrolls, also with the keyboard."""
     return (
@@ -316,7 +334,7 @@ def error_text(error: Exception) -> str:
     """Return a sentence about an error, for a person."""
     if isinstance(error, ToolkitError):
         hint = " Trying again may help." if error.retryable else ""
-        text = str(error)
+        text = error.message if isinstance(error, ServiceError) else str(error)  # without the name of an endpoint
     elif isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if error.filename else ""
         text, hint = f"{error.strerror}{name}", ""

@@ -245,6 +245,7 @@ def _parsers_of(kind: FileKind, *, is_strict: bool, is_multipage: bool) -> _Pars
         "pen": partial(_parse_choice, choices=wire.PENS),
         "natural": lambda text: _parse_choice(text, _SWITCH_VALUES) == "true",
         "paper": partial(_parse_choice, choices=wire.PAPERS),
+        "missing": partial(_parse_choice, choices=wire.MISSING_CHOICES),
     }
     if is_multipage:
         parsers["page_number"] = partial(_parse_integer, minimum=1)

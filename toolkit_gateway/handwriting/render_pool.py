@@ -43,6 +43,7 @@ class Rendering(msgspec.Struct, frozen=True):
     overflow: bool
     cut: str
     pages: int
+    missing: str
 
     @classmethod
     def of(cls, written: Handwritten) -> Self:

@@ -65,6 +65,9 @@ class Application:
         self._keys = keys
         self._next_line, self._unlogged = 0.0, 0
         self._fallback = services[0]
+        #: The pages for browsers, which also answer browsers at unknown paths.
+        pages = (routes for routes in services if any(route.for_browsers for route in routes.table))
+        self._pages = next(pages, self._fallback)
         self._by_segment = {segment: routes for routes in services for segment in routes.first_segments}
         # Routes by the segments before their first value: one or two routes have the same ones.
         self._by_prefix: defaultdict[bytes, list[tuple[Routes, Route]]] = defaultdict(list)
@@ -118,7 +121,13 @@ class Application:
         for routes, route, values in self._routes_of_path(request.raw_path):
             if request.method in route.methods and (request.wants_page or not route.for_browsers):
                 return routes, route, values
-        return self._by_segment.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
+        return self._routes_without_match(request), None, {}
+
+    def _routes_without_match(self, request: Request) -> Routes:
+        """Return the routes that refuse an unknown path or method."""
+        if request.method in ("GET", "HEAD") and request.wants_page and not any(self._routes_of_path(request.raw_path)):
+            return self._pages
+        return self._by_segment.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
 
     def _routes_of_path(self, raw_path: bytes) -> Iterator[tuple[Routes, Route, dict[str, str]]]:
         """Yield the routes whose path this is, and the values in it: look up its first segments, the longest first."""

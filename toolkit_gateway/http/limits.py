@@ -30,7 +30,8 @@ class Limits:
     late_answers: Bound = Bound(1_000, 100)
     #: How long the connections of one address work before others have their turn.
     turn_seconds: float = 0.01
-    #: Size of a head or trailers or chunk extensions; on routes with long queries, the text to write or a post by GET.
+    #: Size of the head of a request; as much again for what is neither head nor body (trailers, chunk extensions). On
+    #: routes with `Route.has_long_query` it is the larger one.
     head_bytes: int = 32 * 1024
     long_head_bytes: int = 256 * 1024
     #: Number of headers of a request, and of fields in its query.

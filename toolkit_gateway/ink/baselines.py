@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit_gateway.ink.layout import Layout
-from toolkit_gateway.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARGIN_WANDER, WORD_BASELINE, WORD_TILT
+from toolkit_gateway.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, WORD_BASELINE, WORD_TILT
 from toolkit_gateway.ink.parameters import Parameters
 from toolkit_gateway.ink.random_streams import Floats, Integers, RandomStreams
 from toolkit_gateway.ink.shaping import Shaper
@@ -20,7 +20,6 @@ MIN_LINE_SPACING = 1.5  # the default of the service
 SLOPE_DRIFT_LINES = 9.0  # in a letter, the slope drifts over this many lines
 GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # factors on the slope and the drift of lines, on paper with rules
 # -- natural writing --------------------------------------------------------------------------------------
-MARGIN_STEP, MARGIN_STEP_SPREAD = 0.25, 0.1  # shift of the margin per line: mean, and standard deviation
 MAX_SLOPE, SLOPE_DRIFT = 0.0175, 0.004  # largest slope of a line; standard deviation of slopes from their trend
 WANDER_FACTOR = 1.6  # on BASELINE_WANDER, which is for writing that is not natural
 _TREND_LINES = 16  # over this many lines, the slope grows from half of the writer's slope to one and a half
@@ -36,21 +35,20 @@ class Lines(NamedTuple):
     """Where the lines of a page are, and how they differ from ruled lines."""
 
     baseline: Floats  # (lines,) y at the left end of each line, also of empty lines, in points
-    margin: Floats  # (lines,) from the left edge to the ink, in cap heights
     slope: Floats  # (lines,) rise over run
     wander: float  # amplitude of the drift of the baseline
     dodges: bool  # whether words move down to avoid ink of the line above
 
 
 def lines_of(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> Lines:
-    margin, slope = (_natural_lines if parameters.natural else _plain_lines)(parameters, shaper, count, noise)
+    slope = (_natural_slopes if parameters.natural else _plain_slopes)(parameters, shaper, count, noise)
     wander = shaper.writer.wander * BASELINE_WANDER * (WANDER_FACTOR if parameters.natural else 1.0)
     stock = STOCKS.get(parameters.paper)
     is_guided = stock is not None and bool(stock.rules)
     if is_guided:
         slope, wander = GUIDED_SLOPE * slope, GUIDED_WANDER * wander
     baseline = place_baselines(parameters, shaper, count, noise)
-    return Lines(baseline, margin, slope, wander, dodges=parameters.natural and not is_guided)
+    return Lines(baseline, slope, wander, dodges=parameters.natural and not is_guided)
 
 
 def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> Floats:
@@ -68,24 +66,17 @@ def place_baselines(parameters: Parameters, shaper: Shaper, count: int, noise: R
     return np.cumsum(pitch)
 
 
-def _plain_lines(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> tuple[Floats, Floats]:
-    """Return margin and slope of lines (not natural); in a letter slopes change slowly, or long lines would meet."""
-    margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", count)) * MARGIN_WANDER
+def _plain_slopes(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> Floats:
+    """Return the slopes of lines (not natural); in a letter they change slowly, or long lines would meet."""
     drift = noise.drift("slopes", np.arange(count) / SLOPE_DRIFT_LINES)
     slope = drift if parameters.is_multipage else noise.gaussian("slope", count)
-    return margin, shaper.writer.wander * BASELINE_SLOPE * slope
+    return shaper.writer.wander * BASELINE_SLOPE * slope
 
 
-def _natural_lines(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> tuple[Floats, Floats]:
-    """Return margin and slope of every line of natural writing."""
-    habits = shaper.habits
+def _natural_slopes(parameters: Parameters, shaper: Shaper, count: int, noise: RandomStreams) -> Floats:
     trend = np.minimum(np.arange(count) / _TREND_LINES, 1.0) - 0.5
-    # Every line begins a little to one side of the line above; at a limit of the margin, the direction changes.
-    step = MARGIN_STEP + MARGIN_STEP_SPREAD * noise.gaussian("natural margin", count)
-    period = 4 * habits.margin
-    margin = period * np.abs((noise.number("natural margin") + np.cumsum(step) / period) % 1 - 0.5)
-    slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * noise.series("natural slope", count)
-    return shaper.nib + margin, np.minimum(np.maximum(slope, -MAX_SLOPE), MAX_SLOPE)
+    slope = shaper.habits.line_slope * (1 + trend) + SLOPE_DRIFT * noise.series("natural slope", count)
+    return np.minimum(np.maximum(slope, -MAX_SLOPE), MAX_SLOPE)
 
 
 def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:

@@ -66,7 +66,6 @@ class Habits:
     bar_slope: float
     dot_shift: float  # how far dots are to the right, in x-heights
     gap: float  # factor on the gaps between words
-    margin: float  # mean drift of the left margin
     line_slope: float
 
 
@@ -90,7 +89,7 @@ def writer_of(script: str, number: int, natural: bool = False) -> Writer:
 
 
 def habits_of(script: str, writer: str) -> Habits:
-    u = RandomStreams("natural", script, writer).uniform("habits", 11).tolist()  # from -1 to 1
+    u = RandomStreams("natural", script, writer).uniform("habits", 10).tolist()  # from -1 to 1
     return Habits(
         ascender=1 + 0.1 * u[0],
         descender=1 + 0.12 * u[1],
@@ -101,6 +100,5 @@ def habits_of(script: str, writer: str) -> Habits:
         bar_slope=0.05 + 0.05 * u[6],
         dot_shift=0.12 + 0.06 * u[7],
         gap=0.92 + 0.12 * u[8],
-        margin=1.0 + 0.25 * u[9],
-        line_slope=0.006 * u[10],
+        line_slope=0.006 * u[9],
     )

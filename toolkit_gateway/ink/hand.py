@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+import msgspec
 import numpy as np
 import uharfbuzz as hb
 
@@ -57,11 +58,24 @@ class PlacedGlyph:
     dy: float
 
 
+class Allographs(msgspec.Struct, frozen=True):
+    """The forms in which the writers of a hand write its letters, chosen when the hand was compiled."""
+
+    #: For each writer the forms of each letter, most usual first: "" is the letter of this hand, "-" and the name of an
+    #: edit is this letter changed, any other name is the letter of another hand.
+    forms: tuple[dict[str, tuple[str, ...]], ...] = ({}, {}, {}, {})
+    #: For each writer of a print hand the pairs that stay legible if joined: two letters, the numbers of their forms.
+    joins: tuple[frozenset[str], ...] = (frozenset(),) * 4
+
+
 class Hand:
     """One hand. Coordinates of strokes stay integers, as in the file, because floats take four times the memory."""
 
     def __init__(self, stored: Mapping[str, np.ndarray]) -> None:
         self.measures = Measures(**json.loads(stored["measures"].tobytes()))
+        # Only hands with handwritings of their own have allographs; the others only lend letters.
+        chosen = stored["allographs"].tobytes() if "allographs" in stored else b"{}"
+        self.allographs = msgspec.json.decode(chosen, type=Allographs)
         # The pack has second differences. Some overflow 16 bits; their sums overflow back to the right coordinates.
         self._points = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
         self._length, self._flags = stored["length"].astype(np.int64), stored["flags"]

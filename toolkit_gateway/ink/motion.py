@@ -17,7 +17,6 @@ from toolkit_gateway.ink.shaping import ShapedWord, Shaper
 # Amplitudes and lattice widths of noise, in cap heights; sizes as shares, angles as slopes (rise over run).
 BASELINE_SLOPE = 0.0035  # standard deviation
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
-MARGIN_WANDER = 0.1
 WORD_BASELINE, WORD_SIZE, WORD_TILT = 0.022, 0.012, 0.0087
 WORD_BEND, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
@@ -111,12 +110,16 @@ def _move_words(
     return moved_x + layout.x[word], moved_y
 
 
-def round_corners(strokes: Strokes, rounds: int) -> Strokes:
-    """Smooth the corners in place, `rounds` times, as a fast hand does; the ends of strokes do not move."""
+def round_corners(strokes: Strokes, rounds: int, weight: Floats | None = None) -> Strokes:
+    """Smooth the corners in place, `rounds` times, as a fast hand does; the ends of strokes do not move.
+
+    With `weight`, from 0 to 1 for each point, a point is smoothed by this share.
+    """
     first, last = strokes.ends()
     is_contour = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
-    inner = np.nonzero(~(first | last | is_contour))[0]
+    inner = np.nonzero(~(first | last | is_contour) & (True if weight is None else weight > 0))[0]
+    share = 0.5 if weight is None else 0.5 * weight[inner]
     for _ in range(rounds):
         for values in (strokes.x, strokes.y):
-            values[inner] = 0.5 * values[inner] + 0.25 * (values[inner - 1] + values[inner + 1])
+            values[inner] += share * (0.5 * (values[inner - 1] + values[inner + 1]) - values[inner])
     return strokes

@@ -1,4 +1,4 @@
-"""Put the path of the pen on a page: baselines, left margin, squeezed lines, automatic size, padding.
+"""Put the path of the pen on a page: baselines, left margin, automatic size, padding.
 
 The lengths of a page are in points (a pixel is a point); y is measured downwards from the top of the page.
 """
@@ -6,7 +6,6 @@ The lengths of a page are in points (a pixel is a point); y is measured downward
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,6 +61,12 @@ class Page:
         area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1]))[inside[1:]].sum())
         return min(1.0, area / (self.width * self.height))
 
+    def scaled(self, factor: float) -> Page:
+        """Return the page with its size and its strokes multiplied by `factor`, to draw it."""
+        s = self.strokes
+        strokes = replace(s, x=s.x * factor, y=s.y * factor, radius=s.radius * factor)
+        return replace(self, strokes=strokes, width=self.width * factor, height=self.height * factor)
+
     def visible(self) -> Page:
         """Return the page with only the strokes that have ink on it."""
         s = self.strokes
@@ -91,9 +96,9 @@ def compose(
     word = np.repeat(path.word_of_stroke, path.strokes.length)
     line = layout.line[word]
     x, radius = path.strokes.x * size, path.strokes.radius * size
-    x_on_page = _horizontal_placement(parameters, layout, lines.margin, (x, radius, line))
+    shift = _line_shift(parameters, layout, (x, radius, line))
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + line * 97.0)  # 97: lines drift separately
-    x = x_on_page(x, line)
+    x = x + shift[line]
     lift = lines.wander * size * drift + lines.slope[line] * x
     for share in _DRIFT_SHARES if parameters.natural else (1.0,):
         y = baseline[line] - path.strokes.y * size - share * lift
@@ -104,7 +109,7 @@ def compose(
                              np.maximum(radius - y - dy, y + radius + dy - height)) > _CUT_TOLERANCE  # fmt: skip
         if not outside.any():
             break
-    word_x, word_end = (x_on_page(ends * size, layout.line) for ends in (path.begin, path.end))
+    word_x, word_end = (ends * size + shift[layout.line] for ends in (path.begin, path.end))
     word_y = baseline[layout.line] - share * lines.slope[layout.line] * word_x
     return Page(
         replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word_of_stroke, path.letter_of_stroke, width,
@@ -113,24 +118,18 @@ def compose(
     )  # fmt: skip
 
 
-def _horizontal_placement(
-    parameters: Parameters, layout: Layout, margin: Floats, ink: tuple[Floats, Floats, Integers]
-) -> Callable[[Floats, Integers], Floats]:
-    """Return a function from x and line number to x on the page; long lines are squeezed to end at the right margin."""
+def _line_shift(parameters: Parameters, layout: Layout, ink: tuple[Floats, Floats, Integers]) -> Floats:
+    """Return how far each line moves right, so that its ink begins at its start and ends before the right margin."""
     x, radius, line = ink
-    size, lines = parameters.handwriting_size, layout.line_count
-    first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
+    first, last = np.full(layout.line_count, np.inf), np.full(layout.line_count, -np.inf)
     np.minimum.at(first, line, x - radius)
-    np.maximum.at(last, line, x)
+    np.maximum.at(last, line, x + radius)
     first, last = np.nan_to_num(first, posinf=0.0), np.nan_to_num(last, neginf=0.0)
-    indent = np.zeros(lines)
-    inked_lines, first_words = np.unique(layout.line, return_index=True)
-    indent[inked_lines] = layout.x[first_words] * size
-    left = margin * size + indent
-    # Squeezing does not make the ink thinner.
-    room = (np.inf if parameters.width is None else parameters.text_width) - left - float(radius.max(initial=0.0))
-    squeeze = np.where(room > 0, np.minimum(1.0, room / np.maximum(last - first, 1e-9)), 1.0)
-    return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
+    start: Floats = layout.start * parameters.handwriting_size
+    if parameters.width is not None:
+        start = np.maximum(np.minimum(start, parameters.text_width - (last - first)), 0.0)
+    shift: Floats = start - first
+    return shift
 
 
 def _fit_page(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple
 
-from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Paper, Pen
+from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Missing, Paper, Pen
 from toolkit_gateway.ink.catalogue import Handwriting
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
@@ -71,6 +71,7 @@ class Parameters:
     pen: Pen = "plain"  # "plain" ink has one density
     natural: bool = False  # whether letters, joins and gaps vary as in a person's writing
     paper: Paper = "none"  # "none" is transparent
+    missing: Missing = "error"  # what happens to characters that no hand has
     margin: Margin | None = None
     align: Align = "top"  # of the text between the top and the bottom of the page
     is_multipage: bool = False  # whether a text that is too long for one page continues on further pages

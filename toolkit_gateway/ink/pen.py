@@ -3,7 +3,7 @@
 A page has one nib. The ink is wider in tight curves, where the hand is slow, and where the hand presses; the pressure
 drifts along the path of the pen. A stroke begins a little wider, and ends thinner as the pen is lifted. The flow is the
 amount of ink on a point of the paper after one stroke; 1 is the usual amount. The flow is larger where the hand is
-slow, presses or stops, and smaller where the hand is fast or the ink starts late. Plain ink has no flow.
+slow or presses, and smaller where the hand is fast or the pen is dry. Plain ink has no flow.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from toolkit_gateway.ink.shaping import Shaper
 # Lengths in cap heights; widenings and thinnings are shares of the width.
 CURVE_WIDENING = 0.05  # by which the tightest curve is wider than a straight line
 PRESSURE_WIDENING = 0.10  # amplitude of the change of the width with the pressure
-PRESSURE_LENGTH, QUICK_PRESSURE_LENGTH = 0.9, 0.25  # over which the pressure drifts, slowly and quickly
+PRESSURE_LENGTH = 0.9  # over which the pressure drifts
 ATTACK, ATTACK_LENGTH = 0.08, 0.10  # widening at the start of a stroke, and its length
 RELEASE, RELEASE_LENGTH = 0.35, 0.20  # thinning at the end of a stroke, and its length
 MIN_WIDTH, MAX_WIDTH = 0.4, 1.9  # limits of the width, in nibs
 DOT_WIDTH = 1.25  # width of a dot of the usual size, in nibs
 JOIN_LENGTH = 0.10  # a stroke that starts or ends in other ink counts as a second stroke only from this distance on
 RUN_UP_LENGTH = 0.45  # the hand is slow over this length: after it sets the pen down and before it lifts the pen
-POOL_LENGTH = 0.10  # of the pool of ink where the pen stops
 SUPPLY_LENGTH = 9.0  # over which the supply of ink drifts
 DRY_LENGTH = 2.2  # over which the dryness of the pen drifts
 RIPPLE_LENGTH = 0.05  # of the ripples of a rough edge
@@ -49,8 +48,6 @@ class PenKind:
     pressure: float  # change of the flow per unit of pressure
     down: float  # more ink in downstrokes, where the fingers press, and less in upstrokes
     supply: float  # slow change of the flow, as the supply of ink drifts
-    pool: float  # more ink where the pen stops
-    skip: float  # probability that the ink starts late
     dry: float  # largest loss of ink, where the pen is dry and the hand is fast
     overlap: float  # share of a second stroke that adds to the first
     streaks: float  # change of the flow across the line, in streaks along it
@@ -61,24 +58,24 @@ class PenKind:
 
 PENS: dict[Pen, PenKind] = {
     "ballpoint": PenKind(
-        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.1, pressure=0.20, down=0.28, supply=0.14,
-        pool=0.8, skip=0.15, dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
+        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.25, pressure=0.20, down=0.28, supply=0.14,
+        dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
     ),
     "gel": PenKind(
         opacity=0.90, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.75, pressure=0.10, down=0.12, supply=0.08,
-        pool=0.5, skip=0.05, dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
+        dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
     ),
     "fountain": PenKind(
         opacity=0.75, nib=1.0, contrast=1.2, speed_width=0.26, speed_flow=1.2, pressure=0.14, down=0.22, supply=0.24,
-        pool=1.3, skip=0.05, dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
+        dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
     ),
     "pencil": PenKind(
-        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.6, pressure=0.32, down=0.30, supply=0.18,
-        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.26, rough=0.06,
+        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.9, pressure=0.36, down=0.30, supply=0.18,
+        dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.26, rough=0.06,
     ),
     "felt": PenKind(
         opacity=0.82, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
-        pool=0.6, skip=0.0, dry=0.25, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.04,
+        dry=0.25, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.04,
     ),
 }  # fmt: skip
 
@@ -138,8 +135,7 @@ def slowness(strokes: Strokes, arc: Floats) -> Floats:
 def _relative_width(strokes: Strokes, travel: _Travel, contrast: float, noise: RandomStreams) -> Floats:
     """Return the width of the ink in nibs; `contrast` scales the variation of the radius of the strokes."""
     width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), MIN_WIDTH), MAX_WIDTH)
-    pressure = 0.5 * travel.pressure + 0.2 * noise.drift("quick pressure", travel.path / QUICK_PRESSURE_LENGTH)
-    width *= 1 + CURVE_WIDENING * (travel.slow - 0.5) + PRESSURE_WIDENING * pressure
+    width *= 1 + CURVE_WIDENING * (travel.slow - 0.5) + PRESSURE_WIDENING * 0.55 * travel.pressure
     attack = np.where(travel.flags & STARTS_IN_INK, 0.0, ATTACK * np.maximum(1 - travel.arc / ATTACK_LENGTH, 0.0))
     length = np.minimum(RELEASE_LENGTH, 0.35 * travel.total)
     lifted = 1 - np.minimum(travel.remaining / np.where(length > 0, length, 1.0), 1.0)
@@ -159,7 +155,7 @@ def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: Ran
     run_up = np.minimum(np.minimum(to_start, to_end) / RUN_UP_LENGTH, 1.0)
     # About a third where the pen rests, 1 on straight lines away from the ends, less in curves.
     speed = _smooth(strokes, (1 - travel.slow) * (0.35 + 0.65 * run_up * (2 - run_up)))
-    tx, ty = tangents(strokes)
+    _, ty = tangents(strokes)
 
     flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * travel.pressure
     flow -= kind.down * _smooth(strokes, ty)
@@ -167,16 +163,11 @@ def _draw_with_flow(kind: PenKind, strokes: Strokes, travel: _Travel, noise: Ran
     dryness = np.minimum(np.maximum(noise.drift("dry", travel.path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
     flow = np.where(flow < FAINT_FLOW, FAINT_FLOW * FAINT_FLOW / (2 * FAINT_FLOW - flow), flow)
-    flow *= np.where(free_start & ((travel.flags & DOT_FLAG) == 0), _late_start(kind, travel, noise), 1.0)
-    count = len(strokes.length)
-    amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, travel.stroke]
-    flow += 0.5 * amount[0] * _pool_shape(travel.arc, free_start) + amount[1] * _pool_shape(travel.remaining, free_end)
     flow = np.where(is_contour, 1.0, np.minimum(np.maximum(flow, MIN_FLOW), MAX_FLOW))
 
     width = np.where(is_contour, 1.0, 1 + kind.speed_width * (0.5 - speed))
     width *= 1 + kind.rough * noise.drift("edge", travel.path / RIPPLE_LENGTH)
-    sideways = np.where(is_contour, 0.0, kind.rough * strokes.radius * noise.drift("side", travel.path / RIPPLE_LENGTH))
-    rough = replace(strokes, x=strokes.x - ty * sideways, y=strokes.y + tx * sideways, radius=strokes.radius * width)
+    rough = replace(strokes, radius=strokes.radius * width)
     to_start, to_end = np.where(free_start, JOIN_LENGTH, travel.arc), np.where(free_end, JOIN_LENGTH, travel.remaining)
     overlap_weight = np.minimum(np.minimum(to_start, to_end) / JOIN_LENGTH, 1.0)
     return rough, InkFlow(kind, flow, travel.path, overlap_weight, noise)
@@ -187,18 +178,3 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
     for _ in range(3):
         value = 0.25 * value[before] + 0.5 * value + 0.25 * value[after]
     return value
-
-
-def _late_start(kind: PenKind, travel: _Travel, noise: RandomStreams) -> Floats:
-    """Return a factor on the flow: below 1 at the start of some strokes, where the ink runs late, and 1 elsewhere."""
-    count = int(travel.stroke.max(initial=-1)) + 1
-    chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))
-    depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[travel.stroke]
-    end = np.minimum((0.10 + 0.16 * end * end)[travel.stroke], 0.15 * travel.total)
-    factor: Floats = 1 - depth * np.minimum(np.maximum((end - travel.arc) / 0.06, 0.0), 1.0)
-    return factor
-
-
-def _pool_shape(distance: Floats, has_pool: npt.NDArray[np.bool_]) -> Floats:
-    near = np.maximum(1 - distance / POOL_LENGTH, 0.0)
-    return np.where(has_pool, near * near * (3 - 2 * near), 0.0)

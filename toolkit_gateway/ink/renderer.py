@@ -1,5 +1,6 @@
 """Render a text as a file; the worker processes call `render`."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,8 +17,10 @@ from toolkit_gateway.ink.canvases.svg import draw_replay, draw_svg
 from toolkit_gateway.ink.catalogue import Handwriting, writer_of
 from toolkit_gateway.ink.layout import Layout, lay_out
 from toolkit_gateway.ink.motion import pen_path
+from toolkit_gateway.ink.natural.lines import lay_out_naturally
 from toolkit_gateway.ink.natural.motion import natural_pen_path
 from toolkit_gateway.ink.natural.penman import Penman
+from toolkit_gateway.ink.natural.writing import Writing
 from toolkit_gateway.ink.page import Page, compose
 from toolkit_gateway.ink.paper import fit_to_paper, put_on_paper
 from toolkit_gateway.ink.parameters import DEFAULT_HEIGHT, Parameters
@@ -53,16 +56,28 @@ def render(parameters: Parameters) -> Handwritten:
     share = sum(shares) / len(shares) if covered is None or parameters.is_multipage else covered
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, widths[0], heights[0], sum(lines),
-        share, any(are_cut), cut=next(filter(None, cuts), ""), pages=count,
+        share, any(are_cut), cut=next(filter(None, cuts), ""), pages=count, missing="".join(_missing(parameters)),
     )  # fmt: skip
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end; raise InvalidParameters if no hand can write a character."""
+    """Return the text in NFC with LF as line end, without the characters that no hand can write.
+
+    Raise InvalidParameters for such characters if `missing` is "error".
+    """
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper_of(parameters.handwriting, parameters.natural).missing(text):
-        raise InvalidParameters([Problem("text", _MISSING_CHARACTERS, missing)])
+    if missing := _missing(parameters):
+        if parameters.missing == "error":
+            raise InvalidParameters([Problem("text", _MISSING_CHARACTERS, missing)])
+        flag = "[\U0001f1e6-\U0001f1ff]{2}"  # two characters, one picture
+        text = re.sub(f"{flag}|[{re.escape(''.join(missing))}]", {"replace": "?", "skip": ""}[parameters.missing], text)
     return text.rstrip() if parameters.is_multipage else text
+
+
+def _missing(parameters: Parameters) -> tuple[str, ...]:
+    """Return the characters of the text that no hand can write."""
+    text = unicodedata.normalize("NFC", parameters.text).replace("\r", "\n")
+    return _shaper_of(parameters.handwriting, parameters.natural).missing(text)
 
 
 def write_pages(parameters: Parameters) -> tuple[int, Iterator[Page]]:
@@ -70,16 +85,16 @@ def write_pages(parameters: Parameters) -> tuple[int, Iterator[Page]]:
 
     Raise InvalidParameters if the requested page does not exist.
     """
-    parameters, shaper, layouts = _paginate(fit_to_paper(parameters))
+    parameters, shaper, layouts, writing = _paginate(fit_to_paper(parameters))
     number = parameters.page_number
     if number is not None and number > len(layouts):
         raise InvalidParameters([Problem("page_number", f"page_number must be between 1 and {len(layouts)}")])
     chosen = range(len(layouts)) if number is None else [number - 1]
-    return len(layouts), (_write_page(parameters, layouts[index], shaper, index) for index in chosen)
+    return len(layouts), (_write_page(parameters, layouts[index], writing, shaper, index) for index in chosen)
 
 
-def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]:
-    """Return the parameters with a line spacing, the shaper, and the lines of each page.
+def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout], Writing | None]:
+    """Return the parameters with a line spacing, the shaper, the lines of each page, and the letters if natural.
 
     If a page has too many letters, each letter has fewer points.
     """
@@ -89,23 +104,24 @@ def _paginate(parameters: Parameters) -> tuple[Parameters, Shaper, list[Layout]]
     every = 1 if parameters.is_multipage else max(1, -(-shaper.estimate_points(text) // limit))
     while True:
         shaper = _shaper_of(parameters.handwriting, parameters.natural, every)
-        layout = _break_into_lines(parameters, text, shaper)
+        layout, writing = _break_into_lines(parameters, text, shaper)
         spaced = parameters
         if parameters.line_spacing is None:
             spaced = replace(parameters, line_spacing=clear_line_spacing(shaper, layout))
         pages = list(_cut_into_pages(spaced, layout, shaper)) if parameters.is_multipage else [layout]
         most = max(shaper.estimate_points("".join(page.line_texts)) for page in pages)
         if most <= limit * every:
-            return spaced, shaper, pages
+            return spaced, shaper, pages, writing
         every = -(-most // limit)
 
 
-def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> Layout:
-    noise, width = _noise_of(parameters, shaper), None
+def _break_into_lines(parameters: Parameters, text: str, shaper: Shaper) -> tuple[Layout, Writing | None]:
+    noise, variance, width = _noise_of(parameters, shaper), parameters.word_spacing_variance, None
     if parameters.width is not None:
         width = parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
-        width -= shaper.habits.margin if parameters.natural else 0.0
-    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
+    if parameters.natural:
+        return lay_out_naturally(_penman(shaper), text, width, variance, noise)
+    return lay_out(shaper, text, width, variance, noise), None
 
 
 def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> Iterator[Layout]:
@@ -126,13 +142,13 @@ def _cut_into_pages(parameters: Parameters, layout: Layout, shaper: Shaper) -> I
             first += 1
 
 
-def _write_page(parameters: Parameters, layout: Layout, shaper: Shaper, number: int) -> Page:
+def _write_page(parameters: Parameters, layout: Layout, writing: Writing | None, shaper: Shaper, number: int) -> Page:
     noise = _noise_of(parameters, shaper, number)
     lines, shown = lines_of(parameters, shaper, layout.line_count, noise), layout
     if parameters.height is not None:  # lines far below the page are not written
         reach = parameters.height + _HIDDEN_BELOW * parameters.handwriting_size
         shown = layout.before_line(max(1, int(np.searchsorted(lines.baseline, reach))))
-    path = natural_pen_path(shown, _penman(shaper), noise) if parameters.natural else pen_path(shown, shaper, noise)
+    path = natural_pen_path(shown, writing, noise) if writing else pen_path(shown, shaper, noise)
     strokes, ink = apply_pen(path.strokes, parameters.pen, shaper, noise)
     page = compose(parameters, shown, path._replace(strokes=strokes), shaper, noise, lines)
     if page.cut_line is None and len(shown.words) < len(layout.words):

@@ -127,7 +127,7 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
 def ribbons(strokes: Strokes, every: int = 1, end: int = SMOOTH_END) -> Polygons:
     """Return the outline of the ink: a ribbon for each stroke, a disc at each sharp turn, and the unchanged contours.
 
-    Contours are the strokes with `OUTLINE_FLAG`. Ribbons use one point in `every`, and all points of tight curves; 3 is
+    Contours are the strokes with `OUTLINE_FLAG`. Ribbons use one point in `every`, and all points of tight curves; 4 is
     enough if the polygons become curves. A round end has `end` pieces.
     """
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0

@@ -23,6 +23,7 @@ MOTION_ALLOWANCE = 0.06  # times the writer's shake, added to PUNCTUATION_GAP fo
 MARK_GAP = 0.08  # between a letter and a combining mark
 WORD_GAP = 0.46  # smallest distance between the ink of two words
 THICKEST_NIB = 0.045  # of a script: bolder scripts are written with this pen
+MIN_BORROWED_WIDTH = 0.75  # of a letter of another hand: smallest factor on its width
 _MAX_SHIFT = 0.6  # by which punctuation may move a letter
 _TOUCH_RANGE = 0.075  # a stroke end nearer than this to another letter touches it
 _CACHED_POINTS = 500_000  # of the shaped words of all hands: about 20 MB; a larger word is not kept
@@ -123,17 +124,31 @@ class Shaper:
         One point in `every` is kept; strokes and contours with fewer than twice `every` points are dropped, except the
         longest `_KEPT_STROKES` of a glyph.
         """
-        hand, writer, every = self.hands[number], self.writer, self._every
-        strokes = hand.glyph(glyph)
+        return self._as_written(self.hands[number], glyph, self._fits[number])
+
+    def borrow(self, own: Strokes, character: str, lender: str) -> Strokes | None:
+        """Return the letter of another hand, fitted to this hand and to the width of `own`; None if it cannot fit."""
+        hand = load_hand(lender)
+        if character not in hand.characters:
+            return None
+        strokes = self._as_written(hand, hand.shape(character)[0].glyph_id, FaceFit.of(hand.measures, self.measures))
+        width = float(np.ptp(strokes.x)) if len(strokes.x) else 0.0
+        factor = float(np.ptp(own.x)) / width if width else 0.0
+        if not MIN_BORROWED_WIDTH <= factor <= 1 / MIN_BORROWED_WIDTH or (strokes.flags & OUTLINE_FLAG).any():
+            return None
+        return replace(strokes, x=own.x.min() + (strokes.x - strokes.x.min()) * factor)
+
+    def _as_written(self, hand: Hand, glyph: int, fit: FaceFit | None) -> Strokes:
+        strokes, every = hand.glyph(glyph), self._every
         if every > 1 and len(strokes.length):
             keep = strokes.length >= 2 * every
             keep[np.argsort(-strokes.length, kind="stable")[:_KEPT_STROKES]] = True
             points, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[points], strokes.y[points], strokes.radius[points], length, strokes.flags)
             strokes = strokes.select(keep)
-        if fit := self._fits[number]:
+        if fit:
             strokes = fit.apply(strokes)
-        x = (strokes.x + strokes.y * writer.slant) * writer.width
+        x = (strokes.x + strokes.y * self.writer.slant) * self.writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
 
     def estimate_points(self, text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from toolkit_gateway.ink.parameters import RGB
@@ -60,3 +60,8 @@ class Sheet:
     rule_width: float  # points
     turn: float  # tangent of the angle by which the sheet is turned on the scanner
     noise: RandomStreams  # random numbers of this sheet
+
+    def scaled(self, factor: float) -> Sheet:
+        """Return the sheet with all lengths multiplied by `factor`."""
+        lines = tuple(line._replace(position=line.position * factor) for line in self.lines)
+        return replace(self, lines=lines, rule_width=self.rule_width * factor)

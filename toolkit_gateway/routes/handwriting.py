@@ -111,6 +111,8 @@ def _headers_of(rendering: Handwritten) -> dict[str, str]:
     }
     if rendering.cut:
         headers[wire.CUT_HEADER] = quote(rendering.cut)
+    if rendering.missing:
+        headers[wire.MISSING_HEADER] = quote(rendering.missing)
     if rendering.pages > 1:
         headers[wire.PAGES_HEADER] = str(rendering.pages)
     return headers

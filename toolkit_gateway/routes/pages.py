@@ -6,6 +6,8 @@ Strangers may have written the texts in the landing page, so every text is escap
 import hashlib
 import importlib.metadata
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from itertools import islice
@@ -22,6 +24,7 @@ from toolkit.errors import NotFound, ServiceError
 from toolkit_gateway.dweets.contents import content_of
 from toolkit_gateway.dweets.dweets import DweetService
 from toolkit_gateway.http.exchange import Header, Request, Response, Route, Routes
+from toolkit_gateway.runtime import Clock
 
 LANDING = Endpoint("GET", "/")
 README = Endpoint("GET", "/readme")
@@ -48,8 +51,8 @@ class PageRoutes(Routes):
     first_segments = frozenset({b"static"})
     headers = ()  # without the default no-store: browsers may cache files; pages set `_PAGE_HEADERS` themselves
 
-    def __init__(self, service: DweetService) -> None:
-        self._service = service
+    def __init__(self, service: DweetService, clock: Clock) -> None:
+        self._service, self._clock = service, clock
         self.table = [
             Route(LANDING, self._landing, for_browsers=True),
             Route(README, self._readme, for_browsers=True),
@@ -58,15 +61,19 @@ class PageRoutes(Routes):
         ]
 
     def error_response(self, error: ServiceError, request: Request) -> Response:
-        """Return the error as a sentence in plain text, not as JSON."""
-        headers = _PAGE_HEADERS if request.route is not None and request.route.for_browsers else ()
-        return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT, headers)
+        """Return the error as a page with a way home, or as plain text for callers who do not ask for HTML."""
+        if request.wants_page:
+            path = escape(request.raw_path[:MAX_TEXT_CHARACTERS].decode("ascii", "replace"))
+            body = _template("error_page").substitute(problem=escape(error.message.capitalize()), path=path)
+            return replace(_page(f"{error.status}: {error.message}", body), status=error.status)
+        return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT)
 
     async def _landing(self, request: Request) -> Response:
-        items = "\n".join([_card(newest) for _, newest in await self._service.active_things()])
-        things = f'<ul class="cards">\n{items}\n</ul>' if items else "<p>No public thing has posted yet.</p>"
+        things = "\n".join([_card(newest) for _, newest in await self._service.active_things()])
+        now = f"{datetime.fromtimestamp(self._clock.now() / 1000, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         base_url = escape(request.base_url or "http://HOST:PORT")
-        return _page("Gateway: public things", _template("landing_page").substitute(things=things, base_url=base_url))
+        body = _template("landing_page").substitute(things=things, now=now, base_url=base_url)
+        return _page("Gateway: public things", body, "landing.js")
 
     def _follow(self, request: Request) -> Response:
         # The page of a locked thing is like any other page: the script fetches the dweets and asks for a key.
@@ -134,7 +141,8 @@ def _card(dweet_json: bytes) -> str:
     values = "".join(f"<dt>{_short_html(name)}</dt><dd>{_short_html(_value_text(value))}</dd>" for name, value in shown)
     rest = '<p class="more">and more</p>' if len(leaves) > MAX_VALUES_PER_THING else ""
     return (
-        f'<li><h3>{_thing_link(thing)}</h3><time datetime="{created}">{created[:19].replace("T", " ")} UTC</time>'
+        f'<li data-thing="{escape(thing)}" data-bytes="{len(content)}"><h3>{_thing_link(thing)}</h3>'
+        f'<time datetime="{created}">{created[:19].replace("T", " ")} UTC</time>'
         f"<dl>{values}</dl>{rest}</li>"
     )
 

@@ -1,8 +1,8 @@
 """Build command: ``python -m data.tools.hands.compile [--only NAME ...]``.
 
 Fetches the fonts of ``sources.toml``, converts letters to pen strokes and writes the packs, the licences and the
-catalogue in ``toolkit_gateway/hands``, and the contact sheet beside this file. The command needs the dependency
-group ``hands`` and npm, and about four minutes.
+catalogue in ``toolkit_gateway/hands``, and the contact sheets of the documentation. The command needs the dependency
+group ``hands`` and npm, and about eight minutes.
 """
 
 from __future__ import annotations
@@ -17,28 +17,22 @@ from pathlib import Path
 import numpy as np
 from fontTools.ttLib import TTFont
 from matplotlib.transforms import Affine2D
-from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
-from data.tools.hands import shaping_font
+from data.tools.hands import allographs, contact_sheets, shaping_font
 from data.tools.hands.outline import glyph_path
 from data.tools.hands.ratings import handwritings
 from data.tools.hands.repairs import Glyphs, repair
 from data.tools.hands.sources import FontSource, sources
 from data.tools.hands.tracing import is_outline, trace_outline
 from data.tools.npm import fetch_package
-from toolkit_gateway.ink.catalogue import HANDS_DIR, Handwriting
+from toolkit_gateway.ink.catalogue import HANDS_DIR
 from toolkit_gateway.ink.hand import PACK_UNITS, PACKS_DIR, Measures
-from toolkit_gateway.ink.parameters import Parameters
-from toolkit_gateway.ink.renderer import render
 from toolkit_gateway.ink.ribbons import DOT_FLAG, Strokes
 
 LICENCES_DIR = HANDS_DIR / "licences"
-CONTACT_SHEET = Path(__file__).with_name("contact_sheet.png")
 _OPENTYPE_FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
 _LETTERS_WITH_STEMS = "bdhklpqtijfHITNMEFL"
-SAMPLE_TEXT = "Thanks for the quick jam, Zoë!"
-_COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 
 
 def main() -> None:
@@ -51,10 +45,10 @@ def main() -> None:
         glyphs, outlines = compile_hand(source, files[source.font])
         (LICENCES_DIR / f"{source.name}.txt").write_text(_licence_text(source, files))
         tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
-    catalogue = handwritings()
-    rows = ",\n".join(json.dumps(asdict(row)) for row in catalogue)
+    allographs.main()
+    rows = ",\n".join(json.dumps(asdict(row)) for row in handwritings())
     (HANDS_DIR / "catalogue.json").write_text(f"[\n{rows}\n]\n")
-    _write_contact_sheet(catalogue, CONTACT_SHEET)
+    contact_sheets.main()
 
 
 def compile_hand(source: FontSource, font: bytes) -> tuple[int, int]:
@@ -154,20 +148,6 @@ def _licence_text(source: FontSource, files: dict[str, bytes]) -> str:
         f"Licence: {source.licence}. Copyright notice of the font:\n\n"
         f"{names.getDebugName(0) or ''}\n\n{licence.strip()}\n"
     )
-
-
-def _write_contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
-    rows = -(-len(handwritings) // _COLUMNS)
-    sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
-    draw = ImageDraw.Draw(sheet)
-    for n, handwriting in enumerate(handwritings):
-        left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
-        draw.text((left, top), f"{handwriting.title}  {handwriting.id}", fill=120)
-        line = render(
-            Parameters(handwriting, "png", SAMPLE_TEXT, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1)
-        )
-        sheet.paste(0, (left, top + _LABEL), line.image().getchannel("A"))
-    sheet.quantize(16).save(path, optimize=True)
 
 
 if __name__ == "__main__":

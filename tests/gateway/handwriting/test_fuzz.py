@@ -130,6 +130,8 @@ WORST_AND_LONG = [
     ("png", {"text": "x" * 9000, **HUGE, "handwriting_size": "60px"}),
     ("png", {"text": "MW" * 4500, **HUGE, "line_spacing": "0"}),
     ("png", MANY_M),
+    ("png", {**MANY_M, "handwriting_size": "300px", "line_spacing": "0"}),
+    ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
     ("png", {**MANY_M, "handwriting_size": "9000px", "line_spacing": "0"}),
     ("png", {**MANY_M, "handwriting_size": "9000px", "line_spacing": "0", "pen": "pencil", "paper": "grid"}),
     ("png", {"text": "\N{NOTEBOOK}" * 9000, **HUGE}),  # its PDF takes as long

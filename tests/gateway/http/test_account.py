@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import socket
 import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import cast
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +23,7 @@ from toolkit_gateway.http.account import LATE_ANSWERS, REQUEST_BYTES, Accounts, 
 from toolkit_gateway.http.exchange import Request
 from toolkit_gateway.http.key_attempts import KEYS_AT_ONCE
 from toolkit_gateway.http.limits import LIMITS, Bound, OpenConnection
+from toolkit_gateway.memory import give_back
 from toolkit_gateway.runtime import Timings
 
 
@@ -144,6 +147,17 @@ def test_a_request_counts_what_it_takes(headers: int, query: bytes) -> None:
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 0.7 * taken < request.size < 1.4 * taken
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give memory back by themselves")
+def test_free_memory_is_given_back() -> None:
+    process = psutil.Process()
+    blocks = [bytes(20_000) for _ in range(4_000)]
+    del blocks[::2]
+    before = process.memory_info().rss
+    give_back()
+    assert before - process.memory_info().rss > 20_000_000, "half of 80 MB is free"
+    del blocks
 
 
 def connect(gateway: Gateway, address: str) -> socket.socket:

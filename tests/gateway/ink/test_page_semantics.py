@@ -185,6 +185,19 @@ def test_missing_characters_are_listed_once_in_order(winters):
     assert refused.value.problems[0].missing_characters == ("\u05d0", "\u0e01", "\u4e2d")
 
 
+@pytest.mark.parametrize(("missing", "text"), [("replace", "a ? b ?\n?"), ("skip", "a  b \n")])
+def test_missing_characters_are_replaced_or_skipped(winters, missing, text):
+    done = written(
+        winters,
+        "a \u05d0 b \N{REGIONAL INDICATOR SYMBOL LETTER G}\N{REGIONAL INDICATOR SYMBOL LETTER B}\r\n\u4e2d",
+        "png",
+        missing=missing,
+    )
+    assert done.data == written(winters, text, "png").data
+    assert done.missing == "\u05d0\U0001f1ec\U0001f1e7\u4e2d"
+    assert written(winters, "abc", "png", missing=missing).missing == ""
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -51,6 +51,28 @@ def test_json_clients_get_the_json_answer(accept: str, path: str, gateway: Gatew
     assert "vary" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/get/nothing/at/all", "/follow", "/follow/a/b", "/static/0/x.js", "/%3Cb%3E"]
+)
+def test_a_browser_finds_the_way_home_from_a_wrong_address(path: str, gateway: Gateway) -> None:
+    page, head = page_of(gateway, path), page_of(gateway, path, method="HEAD")
+    assert (page.status, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert (head.status, head.headers, head.body) == (404, page.headers, b"")
+    assert '<a href="/">' in page.body.decode()
+    assert b"<b>" not in page.body
+    assert "text/html" not in page_of(gateway, path, accept="application/json").headers["content-type"]
+
+
+def test_the_page_names_all_four_services(tk: toolkit.Connection, gateway: Gateway) -> None:
+    page = page_of(gateway).body.decode()
+    assert re.findall(r'<h2 id="(.*?)">', page) == ["messages", "handwriting", "rewards", "identity"]
+    assert page.count("<pre>") == 4
+    tk.dweets.post("kitchen", 1)
+    seen = re.search(r'data-now="(.*?)".*data-bytes="1".*datetime="(.*?)"', page_of(gateway).body.decode(), re.DOTALL)
+    assert seen is not None
+    assert seen[1] >= seen[2], "the age of a dweet is a time of the gateway's clock"
+
+
 @pytest.mark.parametrize("accept", ["text/htmlx", ",;,=;q", "text/html, application/json;q=0.5"])
 def test_accept_without_html_gets_json(accept: str, gateway: Gateway) -> None:
     assert page_of(gateway, accept=accept).status == 404
@@ -75,8 +97,8 @@ def test_head_has_the_headers_of_the_page(gateway: Gateway) -> None:
 def test_hostile_texts_stay_texts(tk: toolkit.Connection, gateway: Gateway) -> None:
     tk.dweets.post(EVIL, {EVIL: EVIL, "list": [EVIL], "$base_url": "$things"})
     page = page_of(gateway).body.decode()
-    assert "<script" not in page
-    assert page.count(html.escape(EVIL)) == 3
+    assert "<script>" not in page
+    assert page.count(html.escape(EVIL)) == 4
     assert things_on(page_of(gateway)) == [EVIL]
     assert "$things" in page
     evil_host = f"GET / HTTP/1.1\r\nHost: localhost'><b>\r\nAccept: {BROWSER}\r\nConnection: close\r\n\r\n"
@@ -144,7 +166,7 @@ def test_no_page_shows_a_thing_once_it_is_locked() -> None:
         assert [(page.status, things_on(page)) for page in pages] == [(200, [])] * 4
 
 
-@pytest.mark.parametrize(("path", "scripts"), [("/", None), ("/follow/kitchen", "'self'")])
+@pytest.mark.parametrize(("path", "scripts"), [("/nowhere", None), ("/", "'self'"), ("/follow/kitchen", "'self'")])
 def test_a_page_loads_files_of_its_gateway_only(path: str, scripts: str | None, gateway: Gateway) -> None:
     headers = page_of(gateway, path).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))

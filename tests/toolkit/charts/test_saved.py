@@ -74,7 +74,7 @@ def test_a_notebook_holds_few_points_and_a_picture() -> None:
 
 
 def test_an_explorer_is_saved_with_its_rows_and_tables(tmp_path: Path) -> None:
-    explorer = toolkit.HistoryExplorer(frame=waves(500).assign(on=True), fields=["celsius", "on"])
+    explorer = toolkit.HistoryExplorer(waves(500).assign(on=True), fields=["celsius", "on"])
     explorer.start.value = "2026-01-01 02:00"
     explorer.save(tmp_path / "x.html")
     page = json.loads(block((tmp_path / "x.html").read_text("utf-8"), 'id="data">'))

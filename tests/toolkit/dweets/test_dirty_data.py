@@ -62,7 +62,7 @@ def test_history_keeps_what_was_posted(tk: toolkit.Connection) -> None:
 
 
 def test_widgets_use_the_numbers_and_say_what_they_left_out(tk: toolkit.Connection) -> None:
-    explorer = toolkit.HistoryExplorer(frame=DIRTY)
+    explorer = toolkit.HistoryExplorer(DIRTY)
     assert explorer.statistics["count"].tolist() == [199]
     assert "1 of 200 values is no number (&#x27;n/a&#x27;), left out" in explorer.status.value
     with toolkit.LiveDweets(tk, "roof", "celsius") as live:
@@ -133,7 +133,7 @@ def test_odd_names_stay_apart(tk: toolkit.Connection) -> None:
     described = history.dweets.statistics()
     assert described["field"].tolist() == ODD_NAMES
     assert described["min"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert len(toolkit.HistoryExplorer(frame=history).fields.options) == len(ODD_NAMES)
+    assert len(toolkit.HistoryExplorer(history).fields.options) == len(ODD_NAMES)
     with pytest.raises(InvalidArgument, match="celsius"):
         history.dweets.statistics("celsius  ")
 

@@ -47,7 +47,7 @@ def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
 def test_the_explorer_says_how_many_rows_have_no_time(weather: pd.DataFrame) -> None:
     frame = weather.head(30).reset_index()
     frame.loc[3:5, "date"] = None
-    explorer = HistoryExplorer(frame=frame, time="date", fields=["wind"])
+    explorer = HistoryExplorer(frame, time="date", fields=["wind"])
     assert "27 rows from" in explorer.status.value
     assert "3 rows without a time left out" in explorer.status.value
     explorer.close()
@@ -147,9 +147,7 @@ def test_millions_of_rows_are_read_on_reload_only(
 
 
 def test_booleans_and_texts_are_shown(weather: pd.DataFrame) -> None:
-    explorer = HistoryExplorer(
-        frame=weather.assign(dry=weather["precipitation"] == 0), fields=["weather", "dry", "wind"]
-    )
+    explorer = HistoryExplorer(weather.assign(dry=weather["precipitation"] == 0), fields=["weather", "dry", "wind"])
     assert repr(explorer.chart) == "<Chart: 4,383 points of wind, dry, weather>"
     assert explorer.statistics["field"].tolist() == ["wind", "dry", "weather"]
     assert explorer.statistics["most_frequent"].tolist()[1:] == ["true", "sun"]
@@ -166,6 +164,20 @@ def test_generated_code_reproduces_the_view(explorer: HistoryExplorer, tk: toolk
     pd.testing.assert_frame_equal(names["shown"], explorer.frame.sort_index(kind="stable"), check_freq=False)
     explorer.copy_button.click()
     assert "resample(&#x27;1W&#x27;" in explorer.table.value
+
+
+def test_level_shifts_are_marked_if_wanted() -> None:
+    values = 20 + 0.3 * (np.arange(200) % 3)
+    values[100:130] = values[100:130] * 1.8 + 32
+    frame = pd.DataFrame({"celsius": values}, pd.date_range("2026-01-01", periods=200, freq="h"))
+    explorer = HistoryExplorer(frame, unit="°C")
+    assert explorer.shifts.empty
+    explorer.mark_shifts.value = True
+    assert "1 level shift" in explorer.status.value
+    assert explorer.shifts["explained_by"].tolist() == ["x 1.8 + 32"]
+    ((_, start, _, field, why),) = explorer.chart.get_state()["_data"]["shifts"]
+    assert (start, field, why) == (pd.Timestamp("2026-01-05 04:00").timestamp(), "celsius", "x 1.8 + 32")
+    assert explorer.code().endswith("shown.dweets.chart(['celsius'], unit='°C')")
 
 
 def test_rows_are_sorted_filtered_and_paged(explorer: HistoryExplorer) -> None:
@@ -223,7 +235,7 @@ def test_outdated_filter_is_reported(explorer: HistoryExplorer) -> None:
 def test_a_comparison_is_suggested_with_a_number() -> None:
     index = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
     frame = pd.DataFrame({"celsius": [1.0, 2.0, 3.0], "mode": ["a", "b", "a"]}, index=index)
-    explorer = HistoryExplorer(frame=frame, fields=["celsius", "mode"])
+    explorer = HistoryExplorer(frame, fields=["celsius", "mode"])
     explorer.shown_table.value, explorer.rows.filter.value = "Rows", "humidity > 3"
     assert "such as celsius &gt; 20" in explorer.status.value
     explorer.rows.filter.value = ""
@@ -273,18 +285,18 @@ def test_explorer_of_an_empty_gateway_recovers(tk: toolkit.Connection) -> None:
 
 def test_a_frame_is_explored_without_any_gateway(weather: pd.DataFrame) -> None:
     both = pd.concat([weather.assign(thing="a"), weather.head(10).assign(thing="b")])
-    explorer = HistoryExplorer(frame=both, fields=["wind"])
+    explorer = HistoryExplorer(both, fields=["wind"])
     assert explorer.things.value == ("a", "b")
     assert explorer.things.layout.display != "none"
     explorer.things.value = ["b"]
     assert len(explorer.frame) == 10
-    one = HistoryExplorer(frame=weather.reset_index())
+    one = HistoryExplorer(weather.reset_index())
     assert one.frame.index.name == "date"
     assert one.things.layout.display == "none", "there is nothing to choose"
 
 
 def test_result_is_an_observable_trait(weather: pd.DataFrame) -> None:
-    explorer = HistoryExplorer(frame=weather)
+    explorer = HistoryExplorer(weather)
     rows: list[int] = []
     explorer.observe(lambda change: rows.append(len(change["new"])), "frame")
     explorer.rule.value = "1YS"
@@ -297,7 +309,7 @@ def test_export_matches_the_view(
     weather: pd.DataFrame, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    explorer = HistoryExplorer(frame=weather, fields=["wind"], rule="1MS")
+    explorer = HistoryExplorer(weather, fields=["wind"], rule="1MS")
     explorer.file.value = f"monthly{suffix}"
     explorer.save_button.click()
     assert f"Wrote 48 rows to monthly{suffix}" in explorer.status.value
@@ -320,7 +332,7 @@ def test_a_saved_csv_holds_no_formula(tmp_path: Path) -> None:
     names = ["=cmd|' /C calc'!A0", "+1-1", "-7.5"]
     field, tab = '=HYPERLINK("http://x")', "\tx"
     frame = pd.DataFrame({"thing": names, field: [-1.0, 2, 3], tab: 1, "@sum": 5}, index=index)
-    explorer = HistoryExplorer(frame=frame, fields=[field, tab, "@sum"])
+    explorer = HistoryExplorer(frame, fields=[field, tab, "@sum"])
     explorer.file.value = str(tmp_path / "a.csv")
     explorer.save_button.click()
     back = pd.read_csv(tmp_path / "a.csv", dtype=str)
@@ -408,25 +420,35 @@ def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway) 
 
 @pytest.mark.parametrize("wanted", [{"fields": ["humidity"]}, {"time": "noon"}])
 def test_missing_first_choice_is_reported(weather: pd.DataFrame, wanted: dict[str, object]) -> None:
-    explorer = HistoryExplorer(frame=weather, **wanted)  # type: ignore[arg-type]
+    explorer = HistoryExplorer(weather, **wanted)  # type: ignore[arg-type]
     assert isinstance(explorer.error, InvalidArgument)
     assert not explorer.frame.empty
 
 
-def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
-    with pytest.raises(InvalidArgument):
-        HistoryExplorer()
-    with pytest.raises(InvalidArgument):
-        HistoryExplorer(tk, frame=weather)
+@pytest.mark.parametrize("source", ["roof", None, 17])
+def test_a_source_is_a_connection_an_archive_or_a_frame(source: object) -> None:
+    with pytest.raises(InvalidArgument, match="a connection, an archive or a frame"):
+        HistoryExplorer(source)
 
 
-def test_a_frame_is_given_by_name(weather: pd.DataFrame) -> None:
-    with pytest.raises(InvalidArgument, match="frame="):
-        HistoryExplorer(weather)
+def test_the_code_has_the_unit_and_the_zone() -> None:
+    times = pd.date_range("2026-01-01", periods=60, freq="h", tz="UTC", name="created")
+    celsius = [20.0 + 0.3 * (hour % 3) for hour in range(60)]
+    celsius[30:40] = [value * 1.8 + 32 for value in celsius[30:40]]
+    frame = pd.DataFrame({"celsius": celsius}, index=times)
+    explorer = HistoryExplorer(frame, unit={"celsius": "°C"}, tz="Asia/Tokyo", rule="2h")
+    explorer.start.value, explorer.rule.value = "2026-01-02", ""
+    assert str(explorer.frame.index[0]) == "2026-01-02 00:00:00+09:00"
+    names: dict[str, object] = {"frame": frame}
+    exec(explorer.code(), names)
+    pd.testing.assert_frame_equal(names["shown"], explorer.frame)
+    assert explorer.code().endswith("shown.dweets.chart(['celsius'], unit={'celsius': '°C'})")
+    explorer.mark_gaps.value = explorer.mark_outliers.value = False
+    assert explorer.code().endswith(", mark=False)")
 
 
 def test_numeric_thing_names_are_reported(weather: pd.DataFrame) -> None:
-    explorer = HistoryExplorer(frame=weather.assign(thing=5))
+    explorer = HistoryExplorer(weather.assign(thing=5))
     assert "Name every thing with text: frame.astype(" in explorer.status.value
     assert isinstance(explorer.error, InvalidArgument)
 
@@ -435,24 +457,24 @@ def test_numeric_thing_names_are_reported(weather: pd.DataFrame) -> None:
 def test_all_years_of_the_calendar_are_shown(zone: str | None) -> None:
     times = pd.DatetimeIndex(np.array(["0001-01-01T12", "2026-01-01", "9999-12-31T12"], "datetime64[us]"))
     frame = pd.DataFrame({"celsius": [1.0, 2.0, 3.0]}, index=times.tz_localize(zone).rename("created"))
-    explorer = HistoryExplorer(frame=frame)
+    explorer = HistoryExplorer(frame)
     assert explorer.frame["celsius"].tolist() == [1.0, 2.0, 3.0]
     explorer.start.value = "2000"
     assert explorer.frame["celsius"].tolist() == [2.0, 3.0]
 
 
 def test_frames_without_time_or_numbers_are_reported() -> None:
-    assert "has no times" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
+    assert "has no times" in HistoryExplorer(pd.DataFrame({"a": [1]})).status.value
     words = pd.DataFrame({"a": ["x"]}, index=pd.to_datetime(["2026-01-01"]))
-    assert "no field" in HistoryExplorer(frame=words, fields=["b"]).status.value
-    nothing = HistoryExplorer(frame=pd.DataFrame({"a": [{}]}, index=words.index))
+    assert "no field" in HistoryExplorer(words, fields=["b"]).status.value
+    nothing = HistoryExplorer(pd.DataFrame({"a": [{}]}, index=words.index))
     assert "has numbers, truth values or texts to draw" in nothing.status.value
 
 
 def test_names_of_things_are_text_never_markup() -> None:
     index = pd.date_range("2026-01-01", periods=30, freq="h", name="created")
     frame = pd.DataFrame({"thing": HOSTILE, HOSTILE: [1.0] * 29 + [99.0]}, index=index)
-    explorer = HistoryExplorer(frame=frame)
+    explorer = HistoryExplorer(frame)
     assert len(explorer.outliers) == 1
     for name in explorer.shown_table.options:
         explorer.shown_table.value = name
@@ -523,7 +545,7 @@ def test_busy_widget_keeps_its_controls() -> None:
 def test_rerunning_a_cell_closes_its_widget(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
         monkeypatch.setattr("toolkit.widgets.cell_runs.current_cell_run", lambda: CellRun("cell", run))
-        return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
+        return HistoryExplorer(pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
 
     kept = set(_instances)
     first = runs("run 1")
@@ -565,7 +587,7 @@ def test_statistics_of_a_counter_keep_all_digits() -> None:
     times = pd.date_range("2026-01-01", periods=5, name="created")
     counter = [1234567886, 1234567888, 1234567890, 1234567890.5, 1234567896]
     frame = pd.DataFrame({"counter": counter, "rain": [0.0, 0.2, None, 54.1, 3.034]}, index=times)
-    explorer = HistoryExplorer(frame=frame, fields=["counter", "rain"])
+    explorer = HistoryExplorer(frame, fields=["counter", "rain"])
     (rows,) = [re.findall(r"<td>(.*?)</td>", explorer.table.value)]
     assert rows[:10] == [
         "counter", "5", "0", "1,234,567,890.1", "3.748",

@@ -16,7 +16,7 @@ from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets
 from toolkit.dweets.widgets.live_readings import LiveReadings
-from toolkit.errors import InvalidArgument, KeyRejected, TimedOut
+from toolkit.errors import DataWarning, InvalidArgument, KeyRejected, TimedOut
 from toolkit.widgets.cell_runs import CellRun
 from toolkit_gateway import Gateway
 
@@ -33,7 +33,7 @@ def no_thread_left() -> Iterator[None]:
 
 
 def rows_of(live: LiveDweets) -> list[list[str]]:
-    return [_CELL.findall(row)[:-1] for row in live.readings.value.split("<tr>")[2:]]
+    return [_CELL.findall(row)[:-2] for row in live.readings.value.split("<tr>")[2:]]
 
 
 def drawings_of(live: LiveDweets, act: Callable[[], object] = lambda: None) -> list[str]:
@@ -209,7 +209,7 @@ def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
 
 def test_an_observer_of_another_widget_may_stop_it(tk: toolkit.Connection) -> None:
     live = LiveDweets(tk, "roof", "n")
-    explorer = HistoryExplorer(frame=pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])))
+    explorer = HistoryExplorer(pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])))
     explorer.observe(lambda _change: live.stop(), "frame")
     explorer.rule.value = "1D"  # while the explorer works, no other widget does
     assert not live.running
@@ -275,6 +275,21 @@ def test_content_without_the_field_is_reported(tk: toolkit.Connection) -> None:
     assert "&lt;img" in live.readings.value
 
 
+def test_a_condition_is_tried_on_what_is_shown(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "celsius", points=3, condition="dweet.celsius > 30 || 5 >= dweet['air']") as live:
+        tk.dweets.post_frame("roof", pd.DataFrame({"celsius": [31, 29, 32, 33]}), progress=False)
+        live.wait(4)
+        eventually(lambda: "is met by 2 of the 3 dweets" in live.status.value)
+        assert live.chart.get_state("_data")["_data"]["thresholds"] == {"celsius": [30.0]}
+        live.condition.value = "dweet.celsius >"
+        assert "The condition: " in live.status.value
+        live.condition.value = "-1.5 < dweet.air.celsius"
+        assert "the condition failed at 3 of 3 dweets: TypeError" in live.status.value
+        assert live.chart.get_state("_data")["_data"]["thresholds"] == {"air.celsius": [-1.5]}
+        live.condition.value = ""
+        assert "condition" not in live.status.value
+
+
 def test_missing_time_column_is_reported(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n", time="noon") as live:
         tk.dweets.post("roof", {"n": 1})
@@ -282,19 +297,41 @@ def test_missing_time_column_is_reported(tk: toolkit.Connection) -> None:
     assert "The frame does not have the field &#x27;noon&#x27;" in live.status.value
 
 
-def test_the_rate_is_of_the_last_minute() -> None:
-    readings = LiveReadings()
+def test_age_and_rate_tell_what_comes() -> None:
+    readings, things = LiveReadings(), ["cellar", "roof"]
 
-    def rate(now: float) -> str:
-        return readings.html(["roof"], now).rpartition("<td>")[2].partition("</td>")[0]
+    def row(thing: str, now: float) -> list[str]:
+        html = readings.html(things, now)
+        return next(cells[-2:] for row in html.split("<tr>")[2:] if (cells := _CELL.findall(row))[0] == thing)
 
     for second in range(0, 600, 10):
         readings.add([{"thing": "roof", "content": 1}], float(second))
-        assert rate(second) == ("6.0 / min" if second else "–")
+        assert row("roof", second)[1] == ("6.0 / min" if second else "–")
     for tick in range(1, 601):
-        readings.add([{"thing": "roof", "content": 1}] * 5, 590 + tick / 10)
-    assert rate(650) == "50.0 / s"
-    assert rate(650 + 580).endswith("/ min")
+        readings.add([{"thing": "cellar", "content": 1}] * 5, 590 + tick / 10)
+    dot = '<span class="toolkit-good">●</span>'
+    assert row("cellar", 650) == [f"{dot} just now", "50.0 / s"]
+    assert row("roof", 615) == [f"{dot} 25 s ago", "3.7 / min"], "it posts every 10 seconds"
+    assert row("cellar", 662) == ["○ 12 s ago", "0 / s"]
+    assert row("roof", 800) == ["○ 3 min ago", "0 / s"]
+    assert readings.silent(things, 615) == []
+    assert readings.silent(things, 662) == ["cellar", "roof"]
+    assert readings.html(things, 700).index("cellar") < readings.html(things, 700).index("roof"), "in the given order"
+    assert "ago" not in readings.html(things, None)
+
+
+def test_a_name_that_no_thing_has_is_said(tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"n": 1})
+    with LiveDweets(tk, ["kitchn", "garden"], "n") as live:
+        eventually(lambda: "did you mean &#x27;kitchen&#x27;?" in live.status.value)
+        tk.dweets.post("kitchn", {"n": 2})
+        live.wait(1)
+        eventually(lambda: "Listening to kitchn and garden." in live.status.value)
+    with tk.dweets.listen("kitchem") as listener, tk.dweets.listen("garden") as garden:
+        threading.Timer(1, lambda: [tk.dweets.post(thing, 1) for thing in ("kitchem", "garden")]).start()
+        with pytest.warns(DataWarning, match="no dweet of the thing 'kitchem': did you mean 'kitchen'"):
+            next(listener)
+        next(garden)
 
 
 def test_many_new_names_do_not_fill_the_table() -> None:

@@ -7,18 +7,30 @@ import io
 import re
 from html import unescape
 
+import ipywidgets
 import pytest
 from PIL import Image
 
 import toolkit
 from toolkit import HandwritingExplorer
 from toolkit.errors import MalformedRequest
-from toolkit.handwriting.client.style import PageStyle
+from toolkit.handwriting.client.style import PageStyle, Style
 
 
 @pytest.fixture
 def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
-    return HandwritingExplorer(hands, text="Hello")
+    """Of one plain picture, which is fast to render."""
+    made = HandwritingExplorer(hands, text="Hello")
+    look = made.look
+    look.page.value, look.pen.value, look.paper.value, look.natural.value = "", "plain", "none", False
+    look.line_spacing.value, look.inks.value, made.kind.value = 1.5, "", "png"
+    return made
+
+
+@pytest.fixture
+def letter(hands: toolkit.Connection) -> HandwritingExplorer:
+    """Of a letter of two pages."""
+    return HandwritingExplorer(hands, text="Dear Ada,\n" * 40 + "Yours, Charles")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +67,48 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
         control.value += control.step
     look.colour.value = "#010203"
     look.pen.value, look.natural.value, look.paper.value, look.align.value = "felt", True, "ruled", "middle"
+    look.missing.value = "skip"
     assert set(look.style) == set(PageStyle.__annotations__)
+    look.page.value, look.natural.value = "A6", False
+    assert set(look.style) == {*Style.__annotations__, "page", "random_seed"} - {"min_padding"}
+
+
+def test_it_begins_with_a_letter_on_paper(letter: HandwritingExplorer, hands: toolkit.Connection) -> None:
+    assert "pen='fountain', paper='blank'" in letter.code
+    assert letter.place.value == "page 1 of 2"
+    for kind in ("pdf", "png"):
+        letter.kind.value = kind
+        assert eval(letter.code, {"tk": hands}).data == letter.file.data
+    assert [name for _, name in letter.kind.options] == ["pdf", "png"]
+
+
+def test_pages_are_turned_also_of_two_hands(letter: HandwritingExplorer) -> None:
+    first = letter.result
+    letter.keep_button.click()
+    letter.picker.handwriting = "Perry"
+    assert (letter.kept, letter.result.handwriting) == (first, "Perry")
+    captions = re.findall("<figcaption>(.*?)</figcaption>", letter.paper.value)
+    assert captions == ["Molly", "Perry"]
+    letter.next_button.click()
+    assert (letter.place.value, letter.next_button.disabled) == ("page 2 of 2", True)
+    assert letter.kept.handwriting == "Molly" != letter.result.handwriting
+    assert letter.kept != first
+    letter.text.value = "Dear Ada"
+    assert (letter.page_number, letter.result.pages) == (1, 1)
+    letter.drop_button.click()
+    assert letter.kept is None
+    assert letter.paper.value.count("<img ") == 1
+
+
+def test_page_and_picture_have_their_own_defaults(letter: HandwritingExplorer) -> None:
+    look = letter.look
+    look.page.value = ""
+    assert (look.size.value, look.margin.value, letter.kind.value) == (20, 0, "pdf")
+    assert "natural=True" in letter.code
+    look.size.value, look.page.value = 30, "A5"
+    assert (look.size.value, look.margin.value) == (30, 57)
+    assert letter.code.startswith("tk.handwriting.letter(")
+    assert "natural" not in letter.code
 
 
 def test_variances_of_real_people_are_green(explorer: HandwritingExplorer) -> None:
@@ -89,37 +142,37 @@ def test_seed_is_kept_or_renewed(explorer: HandwritingExplorer) -> None:
     assert look.seed.value != rolled
 
 
-def test_hand_is_chosen_by_title_id_or_picture(explorer: HandwritingExplorer) -> None:
-    explorer.picker.name.value = "Perry"
-    assert explorer.result.handwriting == "Perry"
-    titles = [card.description for card in explorer.picker.cards]
-    assert "Perry" in titles
-    explorer.picker.next_button.click()
-    explorer.picker.cards[0].click()
-    assert explorer.result.handwriting == explorer.picker.cards[0].description not in titles
-    explorer.picker.order.value = "by neatness"
-    assert explorer.picker.back_button.disabled
-    for _ in range(30):
-        explorer.picker.next_button.click()
-    assert explorer.picker.next_button.disabled
-    assert explorer.picker.page_label.value == "page 20 of 20"
-
-
-def test_a_card_shows_whole_words_and_a_rating(explorer: HandwritingExplorer) -> None:
-    picker = explorer.picker
-    shown = {}
-    # The pictures of the hands have 14 characters at most, but all of a long first word.
-    for text in ("The quick brown fox", "The quick", "Counterclockwise turns", "Counterclockwise", "Counterclockwi"):
-        explorer.text.value = text
-        shown[text] = [picture.value for picture in picker.pictures]
-    assert shown["The quick brown fox"] == shown["The quick"]
-    assert shown["Counterclockwise turns"] == shown["Counterclockwise"] != shown["Counterclockwi"]
-    molly = [card.description for card in picker.cards].index("Molly")
-    assert "neatness 1471" in picker.pictures[molly].value
-    assert "cursivity 1601" in picker.cards[molly].tooltip
-    assert "cursivity 1601" in picker.ratings.value
+def test_hand_is_chosen_by_title_or_from_the_wall(explorer: HandwritingExplorer) -> None:
+    picker, wall = explorer.picker, explorer.picker.wall
+    picker.name.value = "Perry"
+    assert (explorer.result.handwriting, wall.chosen) == ("Perry", "Perry")
+    wall.set_state({"chosen": "Molly"})
+    assert (explorer.result.handwriting, picker.name.value) == ("Molly", "Molly")
+    assert len(wall.hands) == 120
+    assert "neatness 1471" in picker.ratings.value
     picker.order.value = "by cursivity"
-    assert all("cursivity " in picture.value for picture in picker.pictures)
+    hints = [int(hand["hint"].removeprefix("cursivity ")) for hand in wall.hands]
+    assert hints == sorted(hints, reverse=True)
+    assert "neatness 1471" in next(hand["tip"] for hand in wall.hands if hand["title"] == "Molly")
+
+
+def test_the_wall_gets_pictures_of_what_is_seen(explorer: HandwritingExplorer) -> None:
+    wall, sent = explorer.picker.wall, []
+    wall.send = lambda answer, buffers: sent.append((answer["title"], answer["problem"], bytes(buffers[0][:4])))
+    shown = {
+        "The quick brown fox": "The quick",
+        "\nCounterclockwise turns": "Counterclockwise",
+        "क": "Counterclockwise",
+    }
+    for text, snippet in shown.items():
+        explorer.text.value = text
+        assert wall.snippet == snippet, "whole words, and only what the chosen hand can write"
+    for title, wanted, snippet in ("Tilak", "Hi", "Hi"), ("Molly", "an earlier one", "Hi"), ("Molly", "क", "क"):
+        wall.snippet = snippet
+        asked = {"method": "custom", "content": {"titles": [title], "snippet": wanted}}
+        wall.comm.handle_msg({"content": {"data": asked}, "buffers": []})
+    found = [(title, bool(problem), picture) for title, problem, picture in sent]
+    assert found == [("Tilak", False, b"\x89PNG"), ("Molly", True, b"")]
 
 
 def test_one_section_of_controls_is_open(explorer: HandwritingExplorer) -> None:
@@ -141,9 +194,11 @@ def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> Non
     assert explorer.error is None
 
 
-def test_the_page_is_shown_at_true_scale(explorer: HandwritingExplorer) -> None:
+def test_the_page_is_shown_whole_or_at_true_scale(explorer: HandwritingExplorer) -> None:
     width, height = explorer.result.image().size
-    assert f'width="{width}" height="{height}"' in explorer.paper.value
+    assert f"width:calc({width} * min(1px, (100cqw - 16px) / {width}" in explorer.paper.value
+    explorer.fit.value = False
+    assert f"width:calc({width} * 1px);height:calc({height} * 1px)" in explorer.paper.value
     assert "background:white" in explorer.paper.value
     explorer.look.inks.value = "ivory"
     assert "handwriting_color='ivory'" in explorer.code
@@ -154,10 +209,8 @@ def test_the_page_is_shown_at_true_scale(explorer: HandwritingExplorer) -> None:
 def test_an_animation_is_played_in_place_of_the_picture(explorer: HandwritingExplorer) -> None:
     explorer.kind.value = "animation"
     assert 'src="data:image/svg+xml;' in explorer.paper.value
-    assert 'download="molly-animation.svg"' in explorer.link.value
     explorer.kind.value = "svg"
     assert 'src="data:image/png;' in explorer.paper.value
-    assert 'download="molly.svg"' in explorer.link.value
 
 
 @pytest.mark.parametrize(
@@ -169,60 +222,50 @@ def test_an_animation_is_played_in_place_of_the_picture(explorer: HandwritingExp
         (lambda e: e.picker.name.set_trait("value", "Moly"), "nearest titles are Molly"),
     ],
 )
-def test_error_is_a_sentence_and_the_picture_stays(explorer: HandwritingExplorer, wrong, said: str) -> None:
-    before = explorer.result
+def test_error_is_a_sentence_and_the_picture_is_dimmed(explorer: HandwritingExplorer, wrong, said: str) -> None:
+    before, fields = explorer.result, (explorer.text, explorer.look.inks, explorer.picker.name)
     wrong(explorer)
     assert said in explorer.status.value
+    assert "render" not in explorer.status.value, "no endpoint"
     assert explorer.result == before
+    assert sum("toolkit-wrong" in classes(field) for field in fields) == 1
+    assert "toolkit-earlier" in classes(explorer.paper)
+    explorer.keep_button.click()
+    assert "This is the earlier writing" in explorer.status.value
+    assert "toolkit-earlier" in classes(explorer.paper)
     explorer.text.value, explorer.look.inks.value, explorer.picker.name.value = "Fine", "", "Molly"
     assert explorer.error is None
     assert explorer.result != before
+    assert not any("toolkit-wrong" in classes(field) for field in fields)
+    assert "toolkit-earlier" not in classes(explorer.paper)
+
+
+def classes(widget: ipywidgets.DOMWidget) -> list[str]:
+    return widget.get_state("_dom_classes")["_dom_classes"]
 
 
 def file_offered(explorer: HandwritingExplorer) -> bytes | None:
-    link = re.search(r'href="data:[^,]+,([^"]+)"', explorer.link.value)
-    return base64.b64decode(link[1]) if link and explorer.link.layout.visibility != "hidden" else None
+    """Return the file that the browser is told to download; None if there is an error instead."""
+    sent: list[bytes] = []
+    explorer.browser.send = lambda _message, buffers: sent.extend(buffers)
+    explorer.download_button.click()
+    assert bool(sent) != ("alert" in explorer.status.value)
+    return sent[0] if sent else None
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg", "animation"])
-def test_a_failed_rendering_removes_the_link(explorer: HandwritingExplorer, kind: str) -> None:
+def test_a_failed_rendering_is_no_download(explorer: HandwritingExplorer, kind: str) -> None:
     explorer.kind.value = kind
     before = explorer.file.data
     assert file_offered(explorer) == before
     explorer.text.value = "क"
-    for other in ("svg", "png", "pdf", kind):  # nor is another kind of file offered
-        assert explorer.link.value == ""
-        assert "cannot write" in explorer.status.value
-        explorer.kind.value = other
+    assert file_offered(explorer) is None
+    assert "cannot write क" in explorer.status.value
     assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
     with pytest.raises(MalformedRequest, match="cannot write"):
         _ = explorer.file
     explorer.text.value = "Fine"
     assert file_offered(explorer) == explorer.file.data != before
-
-
-def test_no_file_is_offered_while_it_is_replaced(explorer: HandwritingExplorer) -> None:
-    offered = []
-    explorer.observe(lambda _: offered.append(file_offered(explorer)), "result")
-    explorer.text.value = "Fine"
-    assert offered == [None]
-    assert file_offered(explorer) == explorer.file.data
-
-
-def test_paging_through_hands_keeps_link_and_picture(explorer: HandwritingExplorer) -> None:
-    explorer.picker.next_button.click()
-    assert file_offered(explorer) == explorer.file.data
-    explorer.text.value = "क"
-    explorer.picker.next_button.click()
-    assert explorer.link.value == ""
-    assert "The picture shows earlier settings" in explorer.status.value
-
-
-def test_compared_pictures_keep_their_code(explorer: HandwritingExplorer) -> None:
-    explorer.text.value = "क"
-    explorer.keep_button.click()
-    assert explorer.paper.value.count("&#x27;Hello&#x27;") == 2
-    assert "क" not in explorer.paper.value
 
 
 def test_missing_gateway_is_reported() -> None:
@@ -240,13 +283,10 @@ def test_a_saved_notebook_shows_a_picture(explorer: HandwritingExplorer) -> None
     explorer.look.size.value = 40
     with Image.open(io.BytesIO(base64.b64decode(explorer._repr_mimebundle_()["image/png"]))) as image:
         assert image.width > 2 * 504
-    assert explorer.paper.value.count("<img ") == 2
-    explorer.drop_button.click()
-    assert explorer.paper.value.count("<img ") == 1
 
 
 def test_the_text_is_never_html(hands: toolkit.Connection) -> None:
     explorer = HandwritingExplorer(hands, text="<b onclick='x'>\"&")
     explorer.keep_button.click()
-    for part in (explorer.paper, explorer.code_line, explorer.link):
+    for part in (explorer.paper, explorer.code_line):
         assert "<b onclick" not in part.value

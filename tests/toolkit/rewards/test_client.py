@@ -197,7 +197,7 @@ def test_live_decisions_are_joined_with_users() -> None:
     config = settings({**ALWAYS, "moments": {"run": arms}})
     acme, umbra = config["partners"]
     config["partners"] = [{**acme, "show_arms": True}, umbra]
-    others = {"gatewaykey": "other-key", "app_key": "other-app"}
+    others = {"gatewaykey": "partner-key-of-umbra", "app_key": "other-app"}
     with (
         Gateway(config={"rewards": config}) as gateway,
         toolkit.connect(gateway, credentials=KEYS) as tk,

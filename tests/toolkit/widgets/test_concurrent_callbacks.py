@@ -23,7 +23,7 @@ _HEAD_START = 0.3  # seconds in which the second would be done, if it did not wa
 @pytest.fixture
 def explorer() -> Iterator[HistoryExplorer]:
     days = pd.date_range("2026-01-01", periods=60, name="created")
-    explorer = HistoryExplorer(frame=pd.DataFrame({"n": range(60)}, index=days))
+    explorer = HistoryExplorer(pd.DataFrame({"n": range(60)}, index=days))
     yield explorer
     explorer.close()
 

@@ -11,7 +11,7 @@
 //     onView: () => {},       the visible range or the visible things have changed, by a person or by code
 //     files: {},              further downloads: {svg: () => {...}}; a "csv" replaces the built-in download
 //   });
-//   chart.setData(lines, {things, gaps, shifts, empty, note})
+//   chart.setData(lines, {things, gaps, shifts, thresholds, empty, note})
 //                           lines: [{thing, field, kind, unit, x, y, states, rings}]: a panel for each field, a colour for
 //                           each thing; x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is
 //                           missing; kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
@@ -19,9 +19,10 @@
 //                           things: names in the order of their colours; without it, in the order of their lines. A thing
 //                           keeps its colour as long as the chart lives;
 //                           gaps: [[thing, from, to], ...]; shifts: [[thing, from, to, field, why], ...];
+//                           thresholds: {field: [number, ...]}, drawn as level lines;
 //                           note is a text beside the name of the time axis
-//   chart.append(x, y, keep)  add points to the first line, and keep its last `keep` points; paint at most 15 times
-//                           per second
+//   chart.append(x, y, keep, gaps)  add points (and gaps: [[from, to], ...]) to the first line, and keep its last `keep`
+//                           points; paint at most 15 times per second
 //   chart.setRange([from, to])  or null for everything; does not call onRange
 //   chart.setAxis(timeName, zone)
 //   chart.range             [from, to], or null if everything is shown
@@ -53,7 +54,7 @@ export function createChart(element, options = {}) {
 class Chart {
   constructor(element, options) {
     Object.assign(this, {
-      options, lines: [], panels: [], things: new Map(), gaps: new Map(), shifts: [], hidden: new Set(), range: null,
+      options, lines: [], panels: [], things: new Map(), gaps: new Map(), shifts: [], thresholds: {}, hidden: new Set(), range: null,
       extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, aborter: new AbortController(), lastPaint: 0,
     });
     this.root = make("div", "toolkit-chart", element);
@@ -125,13 +126,13 @@ class Chart {
 
   // -- data -------------------------------------------------------------------------------------------------
 
-  setData(lines, { things = [], gaps = [], shifts = [], empty = this.options.empty, note = "" } = {}) {
+  setData(lines, { things = [], gaps = [], shifts = [], thresholds = {}, empty = this.options.empty, note = "" } = {}) {
     this.lines = lines.map(line => new Line(line));
     for (const thing of [...things, ...this.lines.map(line => line.thing)])
       if (thing && !this.things.has(thing)) this.things.set(thing, this.things.size);
     this.gaps = new Map();
     for (const [thing, ...ends] of gaps) this.gaps.set(thing, [...(this.gaps.get(thing) ?? []), ends]);
-    this.shifts = shifts;
+    Object.assign(this, { shifts, thresholds });
     this.message.textContent = empty;
     this.note = note;
     this.nameAxis();
@@ -151,8 +152,10 @@ class Chart {
     return !this.hidden.has(line.thing);
   }
 
-  append(x, y, keep = Infinity) {
-    this.lines[0].append(x, y, keep);
+  append(x, y, keep = Infinity, gaps = []) {
+    const [line] = this.lines;
+    line.append(x, y, keep);
+    this.gaps.set(line.thing, [...this.gapsOf(line.thing), ...gaps].filter(([, end]) => end >= line.x[0]));
     this.waiting ??= setTimeout(() => {
       this.waiting = null;
       this.paint();

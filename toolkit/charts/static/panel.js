@@ -121,7 +121,8 @@ export class Panel {
   range(least, greatest) {
     if (this.kind !== "number") return [0, this.lines.length];
     if (least === null || least === undefined) return this.lastRange ?? [0, 1]; // all lines are hidden
-    [least, greatest] = [Math.min(least, this.spread[0]), Math.max(greatest, this.spread[1])];
+    const limits = this.thresholds();
+    [least, greatest] = [Math.min(least, this.spread[0], ...limits), Math.max(greatest, this.spread[1], ...limits)];
     const size = Math.max(Math.abs(least), Math.abs(greatest));
     // Values that differ only by rounding are drawn as a level line.
     const margin = greatest - least > size * 1e-12 ? (greatest - least) * 0.06 : size * 0.05 || 0.5;
@@ -181,8 +182,27 @@ export class Panel {
       }
     }
     this.drawShifts(plot);
+    this.drawThresholds(plot);
     for (const [line, points] of this.dense ?? []) this.drawSpan(plot, line, points);
     ctx.restore();
+  }
+
+  thresholds() {
+    return (this.kind === "number" && this.chart.thresholds[this.lines[0].field]) || [];
+  }
+
+  drawThresholds(plot) {
+    const { ctx, bbox } = plot, ratio = devicePixelRatio;
+    Object.assign(ctx, { strokeStyle: this.chart.ink(0.8), lineWidth: ratio });
+    ctx.setLineDash([6 * ratio, 4 * ratio]);
+    for (const limit of this.thresholds()) {
+      const y = plot.valToPos(limit, "y", true);
+      ctx.beginPath();
+      ctx.moveTo(bbox.left, y);
+      ctx.lineTo(bbox.left + bbox.width, y);
+      ctx.stroke();
+    }
+    ctx.setLineDash([]);
   }
 
   drawShifts(plot) {

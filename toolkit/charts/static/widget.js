@@ -17,8 +17,7 @@ const SETTLED_MS = 150; // while a person pans or turns the wheel, the kernel ge
 
 export default {
   initialize({ model }) {
-    model.on("msg:custom", ({ download: name, copy }, buffers) => {
-      if (copy !== undefined) navigator.clipboard?.writeText(copy).catch(() => {}); // if the browser refuses, the widget shows the text
+    model.on("msg:custom", ({ download: name }, buffers) => {
       if (name) download(name, new Blob(buffers.map(view => view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))));
     });
   },

@@ -81,9 +81,9 @@ def on_time_axis(
     return timed
 
 
-def put_on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+def put_on_time_axis(frame: pd.DataFrame, column: str, tz: str | tzinfo | None = None) -> pd.DataFrame:
     """Do what `on_time_axis` does, without its warning."""
-    return _put_on_time_axis(frame, column, None, None)[0]
+    return _put_on_time_axis(frame, column, None, tz)[0]
 
 
 def _put_on_time_axis(

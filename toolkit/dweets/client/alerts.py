@@ -69,7 +69,7 @@ def backtest_records(condition: str, read: Callable[[], Sequence[Mapping[str, An
 
     def backtest_input() -> _BacktestInput:
         records = read()
-        contents = [_encoded_content(record["content"]) for record in records]
+        contents = [encoded_content(record["content"]) for record in records]
         return contents, [""] * len(records), history_frame(records, columns)
 
     return _backtest(condition, backtest_input)
@@ -111,7 +111,8 @@ def _backtest(condition: str, read: Callable[[], _BacktestInput]) -> pd.DataFram
     return pd.concat([results, history], axis=1)
 
 
-def _encoded_content(content: Any) -> bytes | None:  # noqa: ANN401
+def encoded_content(content: Any) -> bytes | None:  # noqa: ANN401
+    """Return a content as JSON; None if it is nested too deeply."""
     try:
         return orjson.dumps(content)
     except orjson.JSONEncodeError:  # orjson reads JSON of four times the depth that it writes

@@ -13,7 +13,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, ToolkitError, UnexpectedReply, counted, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, StrOrSecret
 from toolkit.secret import Secret
-from toolkit.system.nearest_name import missing_names
+from toolkit.system.nearest_name import missing_names, nearest_name
 
 Query = Mapping[str, StrOrSecret | None]
 
@@ -68,11 +68,22 @@ class DweetCalls:
 
     def no_dweet_text(self, things: Sequence[str], asked: int = 1) -> str:
         """Return the sentence about things without a dweet, with the nearest name among the public things."""
-        public: list[str] = []
-        with suppress(ToolkitError):  # the listing only improves the sentence, and other servers may have none
-            # A thing may have got its first dweet in the meantime.
-            public = [entry["thing"] for entry in self.active_things() if entry["thing"] not in things]
-        return missing_names("the gateway has no dweet of", "thing", things, asked, public)
+        return missing_names("the gateway has no dweet of", "thing", things, asked, self._public_things(without=things))
+
+    def misspelt_text(self, thing: str) -> str:
+        """Return the sentence about a thing without a dweet if a public thing has nearly its name, else nothing."""
+        public = self._public_things(without=[thing])
+        return (
+            missing_names("the gateway has no dweet of", "thing", [thing], 1, public)
+            if nearest_name(thing, public)
+            else ""
+        )
+
+    def _public_things(self, without: Sequence[str]) -> list[str]:
+        """Return the public things; one of `without` may have got its first dweet in the meantime."""
+        with suppress(ToolkitError):  # the listing only improves a sentence, and other servers may have none
+            return [entry["thing"] for entry in self.active_things() if entry["thing"] not in without]
+        return []
 
     def records_and_deleted(
         self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None

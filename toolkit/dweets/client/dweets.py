@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -252,9 +253,11 @@ class DweetClient(PublicNames):
         Returns
         -------
         Listener
-            Yields each `Dweet`, reconnects and resumes without loss or duplicate; any thread may ``.close()`` it.
+            Yields each `Dweet`, reconnects and resumes without loss or duplicate; any thread may ``.close()`` it. A
+            warning says if the thing has no dweet yet, and a public thing has nearly its name.
         """
-        return Listener(lambda position: self._calls.stream(thing, key, position), since, patience)
+        misspelt = partial(self._calls.misspelt_text, thing)
+        return Listener(lambda position: self._calls.stream(thing, key, position), since, patience, misspelt)
 
     def collect(
         self,

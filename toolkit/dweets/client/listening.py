@@ -14,7 +14,7 @@ import orjson
 
 from toolkit.dweets.checked_values import checked_count
 from toolkit.dweets.stream_format import RECONNECT_WAITS, EventReader, FrameReader
-from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable
+from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable, warn_caller
 from toolkit.http_client import HttpStream
 from toolkit.public_api import Closable, PublicNames
 
@@ -57,6 +57,9 @@ class Listener(PublicNames, Closable):
     ----------
     on_connection
         Called with False when the connection is lost and with True after a reconnection, in the thread that iterates.
+    on_unknown
+        Called with a sentence if the thing has no dweet yet, and a public thing has nearly its name; by default, the
+        sentence becomes a warning.
     position : int or None
         The sequence number of the last dweet; pass it as ``since`` to resume later.
 
@@ -69,7 +72,13 @@ class Listener(PublicNames, Closable):
     {'open': True}
     """
 
-    def __init__(self, open_stream: Callable[[int | None], HttpStream], since: int | None, patience: float) -> None:
+    def __init__(
+        self,
+        open_stream: Callable[[int | None], HttpStream],
+        since: int | None,
+        patience: float,
+        misspelt: Callable[[], str] = lambda: "",
+    ) -> None:
         if since is not None and since < 0:
             raise InvalidArgument(f"since is a sequence number, 0 or more, not {since}")
         self._open_stream = open_stream
@@ -78,6 +87,8 @@ class Listener(PublicNames, Closable):
         self.position = since
         self._stream: HttpStream | None = open_stream(since)  # raises at once if the service refuses
         self.on_connection: Callable[[bool], object] = lambda connected: None
+        self.on_unknown: Callable[[str], object] = warn_caller
+        self._misspelt = misspelt
         self._dweets = self._read()
 
     def __repr__(self) -> str:
@@ -135,7 +146,9 @@ class Listener(PublicNames, Closable):
                     datetime.strptime(record["created"], "%Y-%m-%dT%H:%M:%S.%fZ")  # ValueError: another time format
                     yield Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
                 if isinstance(reader, EventReader) and reader.last_id is not None:
-                    self.position = reader.last_id
+                    is_first, self.position = self.position is None, reader.last_id
+                    if is_first and self.position == 0 and (text := self._misspelt()):
+                        self.on_unknown(text)
         except Unreachable:
             return  # the reconnection raises if the server stays away
         except (ValueError, KeyError, TypeError):

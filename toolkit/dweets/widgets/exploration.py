@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pandas as pd
 
+from toolkit.argument_checks import described
 from toolkit.charts.columns import NUMBERS, chosen_columns, drawable_columns
-from toolkit.charts.series import ChartMarks
+from toolkit.charts.series import ChartMarks, Unit
 from toolkit.dweets import wire
 from toolkit.dweets.analysis import series
 from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.outliers import find_outliers, threshold_for
 from toolkit.dweets.analysis.series import Aggregation
+from toolkit.dweets.analysis.shifts import shifts as find_shifts
 from toolkit.dweets.analysis.time_axis import put_on_time_axis, time_columns
 from toolkit.dweets.checked_values import Key, checked_date
 from toolkit.dweets.field_names import CREATED
@@ -54,24 +57,20 @@ class ArchiveReader(Protocol):
 
 
 class HistorySource:
-    """Reads histories of things from the connection or archive `tk`, or from a `frame`; `key` is for locked things.
+    """Reads histories of things from a connection, an archive or a frame; `key` is for locked things.
 
     Without a day, the last 500 dweets of a connection are those by the field `time`, if one is given.
     """
 
     def __init__(
-        self,
-        tk: ServiceConnection | ArchiveReader | None,
-        frame: pd.DataFrame | None,
-        key: Key,
-        time: str | None = None,
+        self, source: ServiceConnection | ArchiveReader | pd.DataFrame, key: Key, time: str | None = None
     ) -> None:
+        self._frame = source if isinstance(source, pd.DataFrame) else pd.DataFrame()
         # `tk.dweets` has things() and history() too, but no sql().
-        self.is_live, self._is_archive = tk is not None, hasattr(type(tk), "sql")
-        if self.is_live == (frame is not None) or self.is_live != (self._is_archive or is_connection(tk)):
-            raise InvalidArgument("give a connection, an archive, or frame=..., and only one of them")
-        self._client: Any = tk if self._is_archive else getattr(tk, "dweets", None)
-        self._frame = pd.DataFrame() if frame is None else frame
+        self.is_live, self._is_archive = not isinstance(source, pd.DataFrame), hasattr(type(source), "sql")
+        if self.is_live and not (self._is_archive or is_connection(source)):
+            raise InvalidArgument(f"give a connection, an archive or a frame, not {described(source)}")
+        self._client: Any = source if self._is_archive else getattr(source, "dweets", None)
         self._key = {} if self._is_archive else {"key": key}
         self._time = {} if time in (None, CREATED) else {"time": time}
 
@@ -137,6 +136,9 @@ class View:
     how: Aggregation = "mean"
     gap_factor: float = 1.5
     threshold: float | None = None
+    shifts: bool = False
+    #: The zone of the time axis, and of `start` and `end`; None leaves times as they are.
+    tz: str | None = None
 
     def range_in(self, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
         """Return the first and the last time of the range, in the zone of these times."""
@@ -162,6 +164,7 @@ class Findings(NamedTuple):
     statistics: pd.DataFrame
     gaps: pd.DataFrame
     outliers: pd.DataFrame
+    shifts: pd.DataFrame
     history: pd.DataFrame
     view: View
     whole: pd.DataFrame
@@ -187,16 +190,19 @@ class Findings(NamedTuple):
         ends = max(start, first), min(end, last)
         return ends if ends[0] < ends[1] and ends != (first, last) else None
 
-    def code(self, source: str) -> str:
+    def code(self, source: str, unit: Unit) -> str:
         """Return the Python code that computes and draws the frame; `source` is code for the history."""
         view = self.view
         sort = ".sort_index(kind='stable')" if "thing" in self.whole.columns else ""
         cut = f"{sort}.loc[{view.start or None!r}:{view.end or None!r}]" if view.start or view.end else ""
+        zone = f", tz={view.tz!r}" if view.tz else ""
+        units = f", unit={dict(unit) if isinstance(unit, Mapping) else unit!r}" if unit else ""
+        marks = "" if math.isfinite(view.gap_factor) or view.threshold != math.inf else ", mark=False"
         resampled = f".dweets.resample({view.rule!r}, {view.how!r}, {self.drawn_fields})" if view.rule else ""
         return (
             f"history = {source}\n"
-            f"shown = history.dweets.on({view.time!r}){resampled}{cut}\n"
-            f"shown.dweets.chart({self.drawn_fields})"
+            f"shown = history.dweets.on({view.time!r}{zone}){resampled}{cut}\n"
+            f"shown.dweets.chart({self.drawn_fields}{units}{marks})"
         )
 
     def sentence(self, things: Sequence[str], day: str) -> str:
@@ -204,6 +210,8 @@ class Findings(NamedTuple):
         if self.frame.empty:
             return _reason_for_no_rows(self, things, day)
         results = f"{counted(len(self.gaps), 'gap')}, {counted(len(self.outliers), 'outlier')}"
+        if self.view.shifts:
+            results += f", {counted(len(self.shifts), 'level shift')}"
         if self.without_time:
             results += f" · {counted(self.without_time, 'row')} without a time left out"
         if left_out := [name for name in self.view.fields if name not in self.drawn_fields]:
@@ -216,8 +224,8 @@ class Findings(NamedTuple):
 def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history; InvalidArgument if a choice does not fit. For no rows, the choices do not matter."""
     if history.empty:  # these may be the choices of an earlier history
-        history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
-    timed = put_on_time_axis(history, view.time)
+        history, view = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", (), tz=view.tz)
+    timed = put_on_time_axis(history, view.time, view.tz)
     chosen, fields, left_out = chosen_columns(timed, view.fields)
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
@@ -225,6 +233,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     start, end = view.range_in(timed.index)
     gaps = find_gaps(measured, view.gap_factor)
     outliers = find_outliers(whole, numbers, threshold=view.threshold)
+    shifts = find_shifts(whole if view.shifts else whole.iloc[:0], numbers)
     # Rows of several things are not in order of time, so a slice by label would fail.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
@@ -232,10 +241,11 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         series.statistics(frame, [name for name in fields if name in frame.columns]),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
+        shifts[(shifts["end"] >= start) & (shifts["start"] <= end)],
         history,
         view,
         whole,
-        ChartMarks(gaps, outliers),
+        ChartMarks(gaps, outliers, shifts),
         (start, end),
         len(history) - len(timed),
         left_out,

@@ -24,7 +24,17 @@ from toolkit.dweets.widgets.exploration import RULES, HistorySource, View, explo
 from toolkit.dweets.widgets.tables import ResultTables, saved_tables
 from toolkit.errors import InvalidArgument, counted
 from toolkit.frames import table_bytes
-from toolkit.widgets.base import CheckList, ServiceWidget, button, check_box, in_turn, row, sized, text_field
+from toolkit.widgets.base import (
+    CheckList,
+    ServiceWidget,
+    button,
+    check_box,
+    copy_button,
+    in_turn,
+    row,
+    sized,
+    text_field,
+)
 
 if TYPE_CHECKING:
     from toolkit.dweets.widgets.exploration import ArchiveReader
@@ -40,23 +50,24 @@ _CHOICES = ("time", "fields", "start", "end", "rule", "how")
 
 @checked_arguments
 class HistoryExplorer(ServiceWidget):
-    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
+    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps, outliers and level shifts.
 
     A zoom of the chart sets *From* and *To*, and *From* and *To* zoom the chart.
 
     Parameters
     ----------
-    tk
-        A connection, or a `toolkit.Archive`; None if a `frame` is given.
+    source
+        A connection, a `toolkit.Archive`, or a frame: a history that was read before, or any frame with times; a column
+        ``thing`` says which rows belong together.
     things
         Names to choose from, all chosen at first; None for those that were active last, with one chosen.
-    frame
-        A history that was read before, or any frame with times; a column ``thing`` says which rows belong together.
     fields, time, rule, how
         What is chosen at first: columns of numbers, truth values or texts; time axis; resampling of numbers
         (``"1D"``) and its aggregation.
     unit
         The unit of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+    tz
+        A time zone, such as ``"Europe/Berlin"``, for the time axis, *From* and *To*; None leaves times as they are.
     day
         A day (UTC) of arrival to read instead of the last 500 dweets (of an archive: instead of all dweets). With
         `time`, the last 500 are the newest by that field.
@@ -65,18 +76,18 @@ class HistoryExplorer(ServiceWidget):
 
     Attributes
     ----------
-    frame, statistics, gaps, outliers : pandas.DataFrame
+    frame, statistics, gaps, outliers, shifts : pandas.DataFrame
         The tables that are shown; observe these traits to get every change.
     chart : toolkit.charts.chart.Chart
         The chart; ``chart.visible_range`` is the range that is shown.
-    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, shown_table, \
-rows, file, reload_button, download_button, save_button, copy_button
+    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, mark_shifts, \
+shown_table, rows, file, reload_button, download_button, save_button, copy_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
     Examples
     --------
     >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
-    >>> explorer = HistoryExplorer(frame=pd.DataFrame({"celsius": range(48)}, index=times))
+    >>> explorer = HistoryExplorer(pd.DataFrame({"celsius": range(48)}, index=times))
     >>> explorer.rule.value = "1D"
     >>> explorer.frame["celsius"].tolist()
     [11.5, 35.5]
@@ -86,24 +97,25 @@ rows, file, reload_button, download_button, save_button, copy_button
     statistics = traitlets.Instance(pd.DataFrame)
     gaps = traitlets.Instance(pd.DataFrame)
     outliers = traitlets.Instance(pd.DataFrame)
+    shifts = traitlets.Instance(pd.DataFrame)
 
     def __init__(
         self,
-        tk: ServiceConnection | ArchiveReader | None = None,
+        source: ServiceConnection | ArchiveReader | pd.DataFrame,
         *,
         things: Sequence[str] | None = None,
-        frame: pd.DataFrame | None = None,
         fields: Sequence[str] | None = None,
         unit: str | Mapping[str, str] | None = None,
         time: str | None = None,
         rule: str = "",
         how: Aggregation = "mean",
+        tz: str | None = None,
         day: str = "",
         key: Key = None,
     ) -> None:
-        self._source = HistorySource(tk, frame, key, time)
+        self._source = HistorySource(source, key, time)
         self._given_things = None if things is None else list(things)
-        self._unit = unit
+        self._unit, self._tz = unit, tz
         super().__init__()
         self._quiet = False
         #: Until a person sets the threshold; ticking *Outliers* again makes it automatic again.
@@ -130,6 +142,8 @@ rows, file, reload_button, download_button, save_button, copy_button
             **chosen,
             gap_factor=self.gap_factor.value if self.mark_gaps.value else math.inf,
             threshold=self._threshold if self.mark_outliers.value else math.inf,
+            shifts=self.mark_shifts.value,
+            tz=self._tz,
         )
 
     @property
@@ -175,6 +189,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.threshold = _factor(
             "spread", 6.7, 0.1, "A value this many robust standard deviations off is an outlier; tick Outliers first"
         )
+        words = "Mark runs of values at another level, such as °F for °C; takes a second with 100,000 rows"
+        self.mark_shifts = check_box("Level shifts", value=False, tip=words)
         for switch, control in (
             (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
         ):  # fmt: skip
@@ -193,15 +209,15 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.download_button = button("Download", "download", words, self._download)
         words = "Write what is shown where the kernel runs"
         self.save_button = button(_SAVE, "save", words, self._save)
-        words = "Copy the Python code that gives what is shown"
-        self.copy_button = button("Copy code", "clipboard", words, self._copy_code)
+        self.copy_button = copy_button(self.code, self)
+        self.copy_button.on_click(lambda _button: self.shown_table.set_trait("value", "Code"))
 
     def _lay_out(self) -> None:
         for control in (self.day, self.reload_button):
             control.layout.display = None if self._source.is_live else "none"
         gaps = ipywidgets.HBox((self.mark_gaps, self.gap_factor))
         outliers = ipywidgets.HBox((self.mark_outliers, self.threshold))
-        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
+        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers, self.mark_shifts)
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
         results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
@@ -212,7 +228,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             control.observe(lambda _change: self._reload(), "value")
         self.threshold.observe(lambda _change: self._set_threshold_automatic(self._quiet), "value")
         self.mark_outliers.observe(lambda _change: self._set_threshold_automatic(True), "value")
-        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold"):
+        for name in (*_CHOICES, "mark_gaps", "gap_factor", "mark_outliers", "threshold", "mark_shifts"):
             getattr(self, name).observe(self._explore, "value")
         self.chart.observe(self._copy_chart_range, "visible_range")
         self.file.observe(lambda _change: self.save_button.set_trait("description", _SAVE), "value")
@@ -293,7 +309,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _show_view(self, *, zoomed: bool = False) -> None:
         self._findings = findings = explore(self._history, self.view)
         with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
+            self.frame, self.statistics, self.gaps, self.outliers, self.shifts = findings[:5]
         if self._is_threshold_automatic:
             with self._without_exploring():
                 self.threshold.value = findings.threshold
@@ -321,7 +337,7 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def code(self) -> str:
         """Return the Python code that computes and draws the shown frame."""
-        return self._findings.code(self._source.code(*self._loaded))
+        return self._findings.code(self._source.code(*self._loaded), self._unit)
 
     def _path_and_content(self) -> tuple[Path, bytes]:
         """Return the path and the content of the file; InvalidArgument if no row of the current choices is shown."""
@@ -335,7 +351,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _download(self) -> None:
         with self.working("Writing"):
             path, content = self._path_and_content()
-            self.chart.offer_download(path.name, content)
+            self.browser.download(path.name, content)
             self.say(f"The browser downloads {counted(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
     def _save(self) -> None:
@@ -349,12 +365,6 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.save_button.description = _SAVE
             self.say(f"Wrote {counted(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
 
-    def _copy_code(self) -> None:
-        with self.working("Copying"):
-            self.chart.offer_text(self.code())
-            self.shown_table.value = "Code"
-            self.say("Copied. If the browser does not allow it, select the code below.")
-
     def save(self, path: str | Path) -> None:
         """Write what is shown to an HTML file that works without a kernel and without a network: chart, rows, tables.
 
@@ -364,7 +374,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         --------
         >>> from tempfile import TemporaryDirectory
         >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
-        >>> explorer = HistoryExplorer(frame=pd.DataFrame({"celsius": range(48)}, index=times))
+        >>> explorer = HistoryExplorer(pd.DataFrame({"celsius": range(48)}, index=times))
         >>> with TemporaryDirectory() as folder:
         ...     explorer.save(f"{folder}/week.html")
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ import traitlets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns, drawable_columns
+from toolkit.charts.series import ChartMarks
+from toolkit.dweets.analysis.gaps import find_gaps
 from toolkit.dweets.analysis.time_axis import put_on_time_axis
 from toolkit.dweets.checked_values import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
@@ -22,7 +25,8 @@ from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.field_names import CREATED
 from toolkit.dweets.frame_time import TimeSelection
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
-from toolkit.errors import InvalidArgument, TimedOut, counted
+from toolkit.dweets.widgets.tried_condition import TriedCondition
+from toolkit.errors import InvalidArgument, TimedOut, ToolkitError, counted
 from toolkit.frames import utc_range
 from toolkit.widgets.base import CheckList, ServiceWidget, button, in_turn, row, service_of, sized, text_field
 
@@ -38,6 +42,8 @@ _RATE_REFRESH_SECONDS = 1.0
 _UNSEEN_SECONDS = 2.0
 _MOST_DRAWN_FIELDS, _MOST_OFFERED_FIELDS, _MOST_NAMED_THINGS = 6, 200, 3
 _CHART_PIXELS = 260
+#: A silence is a gap as in a history, if it is not only a short delay on the way.
+_GAP_FACTOR, _LEAST_GAP = 1.5, pd.Timedelta("2s")
 
 
 @checked_arguments
@@ -65,12 +71,15 @@ class LiveDweets(ServiceWidget):
     points, keep
         How many dweets of each thing are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above
         `keep`, or the name of a thing is not valid; the widget itself shows all other errors.
+    condition
+        The condition of an alert, such as ``"dweet.celsius > 30"``, to try on the dweets that are shown: they are
+        counted, and the numbers with which it compares fields are lines in the chart.
     key
         For locked things: one key, or a mapping of names to keys.
 
     Attributes
     ----------
-    start_button, pause, stop_button, points, things, add_thing, fields
+    start_button, pause, stop_button, points, things, add_thing, fields, condition
         The controls: set ``.value`` or ``.click()`` as a person would.
     chart : toolkit.charts.chart.Chart
         The chart.
@@ -89,6 +98,8 @@ class LiveDweets(ServiceWidget):
     _unseen_since = math.inf
     #: Which drawn values were left out; empty if none were.
     _left_out = ""
+    #: Why the condition cannot be tried.
+    _condition_error: ToolkitError | None = None
 
     def __init__(
         self,
@@ -100,6 +111,7 @@ class LiveDweets(ServiceWidget):
         time: str = CREATED,
         points: int = 300,
         keep: int = 10_000,
+        condition: str = "",
         key: Key | Mapping[str, Key] = None,
     ) -> None:
         if not 1 < points <= keep:
@@ -111,17 +123,23 @@ class LiveDweets(ServiceWidget):
         self._given_fields = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
         self._readings = LiveReadings()
+        #: By thing without a dweet: the sentence that a public thing has nearly its name.
+        self._misspelt: dict[str, str] = {}
+        self._tried = TriedCondition()
         #: Whether the caller wants the widget to listen, also if it has stopped after an error or without a page.
         self._is_wanted = False
-        self._make_controls(names, points, keep)
+        self._make_controls(names, points, keep, condition)
         self._view_count = 0  # a number, not None, makes pages count how often they show the widget
         self.start()
+        self._try_condition(None)
 
     def _listener(self, thing: str, since: int | None) -> Listener:
         key = self._key.get(thing) if isinstance(self._key, Mapping) else self._key
-        return self._dweets.listen(thing, key=key, since=since)
+        listener = self._dweets.listen(thing, key=key, since=since)
+        listener.on_unknown = partial(self._misspelt.__setitem__, thing)
+        return listener
 
-    def _make_controls(self, things: Sequence[str], points: int, keep: int) -> None:
+    def _make_controls(self, things: Sequence[str], points: int, keep: int, condition: str) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
         self.start_button = button("Start", "play", "Listen, and draw what comes", self.start)
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
@@ -134,6 +152,8 @@ class LiveDweets(ServiceWidget):
         self.add_thing = text_field("Add", "another thing", label="3em", tip="Follow one more thing: its name")
         self.fields = CheckList("Fields", self._given_fields, rows=7)
         self.fields.value = self._given_fields
+        words = "The condition of an alert, tried on the dweets that are shown"
+        self.condition = text_field("Alert if", "dweet.celsius > 30", condition, label="4em", tip=words)
         self.chart = Chart(height=_CHART_PIXELS, file_name=" ".join(things))
         self.counter = ipywidgets.Label()
         self.readings = ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", max_height="150px", overflow="auto"))
@@ -142,12 +162,13 @@ class LiveDweets(ServiceWidget):
             control.observe(lambda _change: self._draw(even_if_paused=True), "value")
         self.things.observe(self._choose_things, "value")
         self.add_thing.observe(self._add_thing, "value")
+        self.condition.observe(self._try_condition, "value")
 
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
         amounts = ipywidgets.VBox((self.counter, self.points))
         things = ipywidgets.VBox((self.things, self.add_thing))
-        controls = ipywidgets.VBox((buttons, amounts, things, self.fields))
+        controls = ipywidgets.VBox((buttons, amounts, things, self.fields, self.condition))
         results = ipywidgets.VBox((self.chart, self.status, self.readings))
         self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
@@ -191,6 +212,7 @@ class LiveDweets(ServiceWidget):
         self._is_wanted = False
         self._reader.stop()
         self._draw()
+        self._tried.close()
 
     def _listen(self, *, resume: bool = False) -> None:
         self._unseen_since = math.inf
@@ -234,6 +256,17 @@ class LiveDweets(ServiceWidget):
             self.add_thing.value = ""
             self.things.value = chosen
 
+    @in_turn
+    def _try_condition(self, _change: object) -> None:
+        self._condition_error = None
+        try:
+            self._tried.set(self.condition.value)
+        except ToolkitError as error:
+            self._condition_error = error
+        self._draw(even_if_paused=True)
+        if not self.running:
+            self._tried.close()
+
     # -- drawing ------------------------------------------------------------------------------------------
 
     def _draw_while_running(self) -> None:
@@ -255,7 +288,7 @@ class LiveDweets(ServiceWidget):
         with self.showing_errors():
             if even_if_paused or not self.pause.value:
                 self._draw_chart()
-                self.readings.value = self._readings.html(self.things.value, monotonic())
+                self.readings.value = self._readings.html(self.things.value, monotonic() if self.running else None)
                 self.counter.value = counted(self.seen, "dweet")
             self._show_state()
 
@@ -268,11 +301,15 @@ class LiveDweets(ServiceWidget):
             return
         frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, quiet=True)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
+        if len(things) > 1:  # in the order of things, not of whose dweet is the oldest: lines keep their places
+            timed = timed.sort_values("thing", key=lambda names: names.map(things.index), kind="stable")
         drawable = set(drawable_columns(timed))
         drawn, fields, self._left_out = chosen_columns(timed, [field for field in chosen if field in drawable])
         names = ", ".join(self._readings.fields)
         empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
-        self.chart.draw(drawn, fields, unit=self._unit, empty=empty)
+        gaps = find_gaps(drawn, _GAP_FACTOR)
+        marks = ChartMarks(gaps[gaps["length"] >= _LEAST_GAP], thresholds=self._tried.limits)
+        self.chart.draw(drawn, fields, unit=self._unit, marks=marks, empty=empty)
 
     def _offer_fields(self) -> None:
         """Offer the fields that can be drawn, and choose the first numbers if the caller chose no fields."""
@@ -290,6 +327,9 @@ class LiveDweets(ServiceWidget):
         if self.add_thing.value:
             checked_name(self.add_thing.value)  # a name that is still in the field was refused
         names = _listed_names(self.things.value)
+        if self._condition_error is not None:
+            self.show_error(self._condition_error, subject="The condition")
+            return
         for thing, error in list(self._reader.failures.items()):
             self.show_error(error, subject=thing if len(self.things.value) > 1 else "")
             return
@@ -298,8 +338,24 @@ class LiveDweets(ServiceWidget):
         elif self._reader.has_lost_connection:
             self.say("The connection is lost, reconnecting ...")
         else:
-            state = "Paused: what comes is kept." if self.pause.value else f"Listening to {names}."
-            self.say(" · ".join(filter(None, (state, self._left_out))))
+            tried = self._tried.text(self._reader.last_records(self.things.value, self.points.value))
+            self.say(" · ".join(filter(None, (self._listening_text(), self._left_out, tried))))
+
+    def _listening_text(self) -> str:
+        """Return what comes and what does not, in words that stay the same while nothing changes."""
+        things = self.things.value
+        if self.pause.value:
+            return "Paused: what comes is kept."
+        seen = {record["thing"]: record["created"] for record in self._reader.last_records(things, 1)}
+        if misspelt := [text for thing, text in self._misspelt.items() if thing in things and thing not in seen]:
+            return f"{misspelt[0][:1].upper()}{misspelt[0][1:]}"
+        if not seen:
+            return f"Listening to {_listed_names(things)}. Nothing has come yet."
+        silent = self._readings.silent(things, monotonic())
+        if not silent:
+            return f"Listening to {_listed_names(things)}."
+        last = max(seen[thing] for thing in silent)[:19].replace("T", " ")
+        return f"Nothing comes from {_listed_names(silent)}: the last dweet is of {last} UTC."
 
     def summary(self) -> str:
         """Return which things and fields it follows."""

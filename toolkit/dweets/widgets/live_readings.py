@@ -5,6 +5,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from toolkit.dweets.client.listening import Listener
@@ -13,6 +15,8 @@ from toolkit.errors import ToolkitError
 
 DweetDict = dict[str, Any]
 
+#: A thing is silent after this many seconds, and after this many times its usual pause.
+_LEAST_SILENCE, _PAUSES = 10.0, 3.0
 #: Seconds over which the rate of a field is computed.
 _RATE_WINDOW_SECONDS = 60.0
 #: At most this many arrivals are kept per field; with more in a minute, the rate is computed over a shorter time.
@@ -145,18 +149,35 @@ class LiveReadings:
                     self._values[key] = values[-1]
                     self._arrivals.setdefault(key, deque(maxlen=_MOST_ARRIVALS)).append((now, len(values)))
 
-    def html(self, things: Sequence[str], now: float) -> str:
-        """Return the HTML table of these things; with several things, each row has the name of its thing."""
-        keys = [key for key in self._values if key[0] in things]
+    def silent(self, things: Sequence[str], now: float) -> list[str]:
+        """Return those of these things that have sent something, but nothing for longer than usual."""
+        by_thing = {thing: [key for key in self._values if key[0] == thing] for thing in things}
+        return [
+            thing
+            for thing, keys in by_thing.items()
+            if keys and all(_is_silent(self._arrivals[key], now) for key in keys)
+        ]
+
+    def html(self, things: Sequence[str], now: float | None) -> str:
+        """Return the HTML table of these things, in their order; without a time `now`, nothing is being received.
+
+        With several things, each row has the name of its thing.
+        """
+        keys = sorted((key for key in self._values if key[0] in things), key=lambda key: things.index(key[0]))
         if not keys:
             return ""
         first = int(len(things) == 1)
-        head = "".join(f"<th>{name}</th>" for name in ("Thing", "Field", "Latest value", "Rate")[first:])
+        head = "".join(f"<th>{name}</th>" for name in ("Thing", "Field", "Latest value", "Last seen", "Rate")[first:])
         body = ""
         for key in keys[:_MOST_ROWS]:
             names = "".join(f"<td>{_shortened_html(name)}</td>" for name in key[first:])
             value = _shortened_html(_value_text(self._values[key]))
-            body += f"<tr>{names}<td><b>{value}</b></td><td>{_rate_text(self._arrivals[key], now)}</td></tr>"
+            age, rate = (
+                ("–", "–")
+                if now is None
+                else (_age_html(self._arrivals[key], now), _rate_text(self._arrivals[key], now))
+            )
+            body += f"<tr>{names}<td><b>{value}</b></td><td>{age}</td><td>{rate}</td></tr>"
         more = f"<div>and {len(keys) - _MOST_ROWS:,} more</div>" if len(keys) > _MOST_ROWS else ""
         return (
             f'<div class="jp-RenderedHTMLCommon toolkit-readings"><table><thead><tr>{head}</tr></thead>'
@@ -164,8 +185,32 @@ class LiveReadings:
         )
 
 
+def _is_silent(arrivals: deque[tuple[float, int]], now: float) -> bool:
+    times = [time for time, _ in arrivals]
+    usual = median(after - before for before, after in pairwise(times)) if len(times) > 1 else 0.0
+    return now - times[-1] > max(_LEAST_SILENCE, _PAUSES * usual)
+
+
+def _age_html(arrivals: deque[tuple[float, int]], now: float) -> str:
+    """Return how long ago the last value came; with a green dot if more are to be expected."""
+    dot = "○" if _is_silent(arrivals, now) else '<span class="toolkit-good">●</span>'
+    return f"{dot} {age_text(now - arrivals[-1][0])}"
+
+
+def age_text(seconds: float) -> str:
+    """Return how long ago something was, in the words of ``ages.js``."""
+    if seconds < 1.5:
+        return "just now"
+    for name, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:,.0f} {name} ago"
+    return f"{seconds:.0f} s ago"
+
+
 def _rate_text(arrivals: deque[tuple[float, int]], now: float) -> str:
     """Return the rate of values per second, or per minute if they are few; drop old arrivals from `arrivals`."""
+    if _is_silent(arrivals, now):
+        return "0 / s"
     while len(arrivals) > 2 and now - arrivals[1][0] > _RATE_WINDOW_SECONDS:
         arrivals.popleft()
     (first, _), *later = arrivals

@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import ipywidgets
@@ -18,7 +17,7 @@ import pandas as pd
 from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings
 from toolkit.errors import InvalidArgument
-from toolkit.widgets.base import button, html_line, html_pane, row, scrolled, sized, text_field
+from toolkit.widgets.base import button, code_html, html_line, html_pane, row, scrolled, sized, text_field
 
 #: Runs the action of a control, and shows its error.
 Attempt = Callable[[Callable[[], None]], None]
@@ -36,6 +35,7 @@ _TABLE_TOOLTIPS = {
     "Rows": "The rows that are shown, to sort and filter",
     "Gaps": "When nothing came",
     "Outliers": "Values that are far from their neighbours",
+    "Shifts": "Runs of values at another level; tick Level shifts first",
     "Code": "The Python code that gives what is shown",
 }
 
@@ -62,11 +62,11 @@ class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
         if name == "Rows":
             self.rows.show(self._findings.frame)
         elif name == "Code":
-            self.pane.value = f'<pre class="toolkit-code" tabindex="0">{escape(self._code)}</pre>'
+            self.pane.value = code_html(self._code)
         elif name == "Statistics":
             self.pane.value = scrolled(_html(statistics_texts(self._findings.statistics)), caption=name)
         else:
-            shown = self._findings.gaps if name == "Gaps" else self._findings.outliers
+            shown = getattr(self._findings, name.lower())
             self.pane.value = scrolled(findings_html(shown), caption=name)
 
 
@@ -160,6 +160,7 @@ def saved_tables(findings: Findings) -> dict[str, pd.DataFrame]:
     """Return the tables of a saved explorer, without those that have no rows."""
     outliers = findings.outliers.reset_index()
     tables = {"Statistics": statistics_texts(findings.statistics), "Gaps": findings.gaps, "Outliers": outliers}
+    tables["Shifts"] = findings.shifts
     return {name: table.head(_MOST_LISTED_ROWS) for name, table in tables.items() if len(table)}
 
 
@@ -169,7 +170,7 @@ def findings_html(findings: pd.DataFrame) -> str:
         return "none in this range"
     rows = findings.reset_index() if isinstance(findings.index, pd.DatetimeIndex) else findings
     more = len(rows) - _MOST_LISTED_ROWS
-    note = f"<div>and {more:,} more: see .gaps and .outliers</div>" if more > 0 else ""
+    note = f"<div>and {more:,} more: see .gaps, .outliers and .shifts</div>" if more > 0 else ""
     return _html(rows.head(_MOST_LISTED_ROWS)) + note
 
 

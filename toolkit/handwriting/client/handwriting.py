@@ -126,7 +126,7 @@ class HandwritingClient(PublicNames):
             The same seed gives the same writing in every kind of file; 0 is a seed too. None: each call differs.
         **options
             handwriting_size, handwriting_color, line_spacing, line_spacing_variance, word_spacing_variance, pen,
-            natural, paper, margin, align, min_padding: see `toolkit.handwriting.Style`.
+            natural, paper, missing, margin, align, min_padding: see `toolkit.handwriting.Style`.
 
         Returns
         -------
@@ -257,6 +257,8 @@ class HandwritingClient(PublicNames):
         letter = write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
         if letter.overflow:
             warn_caller(f"some ink was cut off, from the line {letter.cut!r} on: use smaller letters or a larger page")
+        if letter.missing:
+            warn_caller(f"no hand has these characters of the text: {letter.missing}")
         return letter
 
     def letters(
@@ -392,6 +394,8 @@ class HandwritingClient(PublicNames):
         if rendering.overflow:
             where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
             warn_caller(f"the text does not fit, and some ink was cut off{where}: use height='auto', or letter()")
+        if rendering.missing:
+            warn_caller(f"no hand has these characters of the text: {rendering.missing}")
         return rendering
 
 

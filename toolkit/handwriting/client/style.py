@@ -12,7 +12,7 @@ import numpy as np
 from PIL import ImageColor
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Paper, Pen, points_of
+from toolkit.handwriting.wire import MAX_PIXELS, Align, FileKind, Missing, Paper, Pen, points_of
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels; a pixel is a point, 72 per inch.
 Distance: TypeAlias = float | str
@@ -28,8 +28,8 @@ Seed: TypeAlias = int | Decimal
 class Style(TypedDict, total=False):
     r"""The options that all calls of `tk.handwriting` take: as keywords, or together in the argument `style`.
 
-    None means the default of the service. Only gateways of this toolkit know `pen`, `natural`, `paper`, `margin` and
-    `align`.
+    None means the default of the service. Only gateways of this toolkit know `pen`, `natural`, `paper`, `missing`,
+    `margin` and `align`.
 
     Attributes
     ----------
@@ -52,6 +52,8 @@ class Style(TypedDict, total=False):
         letter has one form, and lines are almost straight; in a letter True.
     paper
         ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
+    missing
+        What happens to characters that no hand has: ``error`` (default), ``replace`` by a question mark, or ``skip``.
     margin
         One distance, or four: top, right, bottom, left. The text begins at the margins. Default 0; in a letter 2 cm.
     align
@@ -76,6 +78,7 @@ class Style(TypedDict, total=False):
     pen: Pen | None
     natural: bool | None
     paper: Paper | None
+    missing: Missing | None
     margin: Margin | None
     align: Align | None
     min_padding: Distance | None

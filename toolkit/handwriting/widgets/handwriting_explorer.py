@@ -1,58 +1,71 @@
-"""HandwritingExplorer: write a text, choose a hand, change parameters, compare, download the file or copy the code."""
+"""HandwritingExplorer: compose a letter or a picture, choose a hand, turn pages, compare, download, copy the code."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, cast
 
 import ipywidgets
 import traitlets
 from PIL import Image
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.errors import counted
+from toolkit.errors import InvalidArgument, InvalidParameters, counted
 from toolkit.handwriting.client.handwriting import HandwritingClient, renderer_of
-from toolkit.handwriting.client.style import PageStyle
+from toolkit.handwriting.client.style import PageStyle, Style, letter_style
 from toolkit.handwriting.client.sweeping import contact_sheet
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
-from toolkit.handwriting.widgets.hand_picker import HandPicker, picture_html
+from toolkit.handwriting.widgets.desk import SCREEN_DPI, Settings, Sheet, desk_html
+from toolkit.handwriting.widgets.hand_picker import HandPicker
 from toolkit.handwriting.widgets.style_controls import StyleControls
-from toolkit.handwriting.wire import CONTENT_TYPES, FileKind
-from toolkit.widgets.base import ServiceWidget, add_tip, button, html_line, html_pane, in_turn, row, service_of
+from toolkit.handwriting.wire import FileKind
+from toolkit.widgets.base import (
+    ServiceWidget,
+    add_tip,
+    button,
+    code_html,
+    copy_button,
+    html_pane,
+    in_turn,
+    row,
+    service_of,
+)
 
 if TYPE_CHECKING:
     from toolkit.widgets.base import ServiceConnection
 
-#: The choices of a file, by the name of the client method: the kind on the wire, and the tooltip.
-_FILE_CHOICES: dict[str, tuple[FileKind, str]] = {
+#: The kinds of files of a picture, by the name of the client method: the kind on the wire, and the tooltip.
+_PICTURE_KINDS: dict[str, tuple[FileKind, str]] = {
     "png": ("png", "A picture, transparent without paper, 72 pixels per inch"),
     "pdf": ("pdf", "A document to print, whose words can be searched"),
     "svg": ("svg", "A drawing that is sharp at every size"),
     "animation": ("replay", "An SVG that shows how the text is written"),
 }
-_INITIAL_TEXT = "The quick brown fox\njumps over the lazy dog."
+_LETTER_KINDS: dict[str, tuple[FileKind, str]] = {
+    "pdf": ("pdf", "All pages in one document to print, whose words can be searched"),
+    "png": ("png", "A picture of this page, 144 pixels per inch"),
+}
+#: Pixels per inch of the file of a page.
+_FILE_DPI = 144
+_MOST_SHOWN_CHARACTERS = 8
+_INITIAL_TEXT = """\
+Dear Ada,
 
+Thank you for your letter. The engine works: yesterday it wove its first pattern, as the loom weaves flowers and leaves.
 
-class _Settings(NamedTuple):
-    """The values of all controls that change the writing."""
+Come and see it soon.
 
-    text: str
-    handwriting: str
-    style: PageStyle
-
-    def code(self, method: str) -> str:
-        arguments = "".join(f", {name}={value!r}" for name, value in self.style.items())
-        return f"tk.handwriting.{method}({self.text!r}, {self.handwriting!r}{arguments})"
+Yours, Charles"""
 
 
 @checked_arguments
 class HandwritingExplorer(ServiceWidget):
-    """Write a text and see it in any hand while you change the parameters.
+    """Write a letter and see it in any hand, on paper, while you change how it is written.
 
-    The page is shown at its true scale, 72 pixels per inch. A file that cannot be rendered is not offered for download.
+    A letter has as many pages as it needs, to turn; with *Page*, write one picture instead. *Compare* keeps what is
+    shown beside what you change next, at one scale.
 
     Parameters
     ----------
@@ -64,33 +77,36 @@ class HandwritingExplorer(ServiceWidget):
     Attributes
     ----------
     result : Handwritten or None
-        The picture on the screen.
+        The picture on the screen, of a letter that of the page.
     kept : Handwritten or None
         The earlier picture beside `result`, after a click on *Compare*.
-    text, picker, look, kind, keep_button, drop_button
+    page_number : int
+        The page that is shown, from 1.
+    text, picker, look, kind, fit, previous_button, next_button, keep_button, drop_button, download_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would; ``picker.handwriting`` is the hand,
-        ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters, ``look.section`` is the open
-        section of parameters; ``kind`` is ``png``, ``pdf``, ``svg`` or ``animation``.
+        ``look.size``, ``look.page``, ``look.seed``, ... are the parameters, ``look.section`` is the open
+        section of parameters; ``kind`` is ``pdf`` or ``png``, of a picture also ``svg`` or ``animation``.
 
     Examples
     --------
     >>> import toolkit
     >>> tk = toolkit.connect()
     >>> explorer = HandwritingExplorer(tk, text="Hello")
-    >>> explorer.look.line_spacing.value = 3.0
-    >>> explorer.code
-    "tk.handwriting.png('Hello', 'Molly', line_spacing=3.0, random_seed=1)"
+    >>> explorer.look.pen.value = "felt"
+    >>> explorer.code[:54]
+    "tk.handwriting.letter('Hello', 'Molly', handwriting_co"
     >>> tk.close()
     """
 
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
+    page_number = traitlets.Int(1)
 
     def __init__(self, tk: ServiceConnection, *, text: str = _INITIAL_TEXT, handwriting: str = "Molly") -> None:
         self._client: HandwritingClient = service_of(tk, "handwriting")
         super().__init__()
-        self._shown_settings: _Settings | None = None  # those of `result`
-        self._kept_code = ""
+        self._shown: Settings | None = None  # the settings of `result`
+        self._kept: Settings | None = None
         self._make_controls(text, handwriting)
         self._lay_out()
         with self.working("Loading the hands"):
@@ -99,43 +115,53 @@ class HandwritingExplorer(ServiceWidget):
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._show_file), "value")
+        # The value is None for a moment when the options change.
+        self.kind.observe(lambda change: self._attempt(self._show) if change["new"] else None, "value")
+        self.fit.observe(lambda _: self._attempt(self._show), "value")
 
     def _make_controls(self, text: str, handwriting: str) -> None:
-        layout = ipywidgets.Layout(width="auto", height="4.8em")
+        layout = ipywidgets.Layout(width="auto", height="9em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
         add_tip(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
-        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _FILE_CHOICES]
-        self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[tip for _, tip in _FILE_CHOICES.values()])
+        self.kind = ipywidgets.ToggleButtons()
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
-        words = "Keep this picture, to compare it with the next ones"
-        self.keep_button = button("Compare", "columns", words, lambda: self._compare_with(self.result))
-        words = "Remove the earlier picture"
-        self.drop_button = button("Stop comparing", "times", words, lambda: self._compare_with(None))
-        self.drop_button.layout.display = "none"
-        self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
+        self._offer_kinds()
+        self.previous_button = button("", "chevron-left", "The page before", lambda: self._turn(-1))
+        self.next_button = button("", "chevron-right", "The next page", lambda: self._turn(1))
+        self.place = ipywidgets.Label()
+        self._pager = ipywidgets.HBox((self.previous_button, self.place, self.next_button))
+        self.fit = ipywidgets.ToggleButton(True, description="Whole page", icon="compress")
+        self.fit.tooltip, self.fit.layout.width = "On: as large as there is room. Off: true size, to scroll", "auto"
+        words = "Keep this writing beside the next ones, at one scale"
+        self.keep_button = button("Compare", "columns", words, self._keep)
+        self.drop_button = button("Stop comparing", "times", "Remove the earlier writing", self._drop)
+        self.download_button = button("Download", "download", "Let the browser download this file", self._download)
+        self.copy_button = copy_button(lambda: self.code, self)
+        self.paper, self.code_line = html_pane(), html_pane()
 
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
-        add_tip(self.paper, "The page at its true size").tabbable = True
-        file_row = row(self.kind, self.link, self.keep_button, self.drop_button)
-        main = ipywidgets.VBox((self.text, self.paper, self.status, file_row, self.code_line))
-        look = self.look.add_class("toolkit-controls").add_class("toolkit-look")
-        self.show(self.picker, self.beside(main.add_class("toolkit-main"), look))
+        add_tip(self.paper, "What is written").tabbable = True
+        view_row = row(self._pager, self.fit, self.keep_button, self.drop_button)
+        file_row = row(self.kind, self.download_button, self.copy_button)
+        main = ipywidgets.VBox((self.paper, view_row, self.status, file_row, self.code_line))
+        look = ipywidgets.VBox((self.text, self.look.add_class("toolkit-look")))
+        self.show(self.picker, self.beside(look.add_class("toolkit-controls"), main.add_class("toolkit-main")))
 
     @property
     def code(self) -> str:
-        """The line of Python code that renders `file`."""
-        return self._settings.code(self.kind.value)
+        """The line of Python code that writes `file`."""
+        return self._settings.code(self.kind.value, self.page_number)
 
     @property
     def file(self) -> Handwritten:
         """The file of the chosen kind, with the present settings; raises an error if it cannot be rendered."""
-        if self.result is not None and self.kind.value == "png" and self._shown_settings == self._settings:
+        settings = self._settings
+        if self.result is not None and not settings.is_letter and self.kind.value == "png" and self._shown == settings:
             return self.result
-        return self._render(self._settings, _FILE_CHOICES[self.kind.value][0])
+        return self._render(settings, self._kinds[self.kind.value][0], self.page_number, _FILE_DPI)
 
     def picture(self) -> bytes:
         """Return the picture on the screen, and the kept one if there is one, as a PNG."""
@@ -145,102 +171,159 @@ class HandwritingExplorer(ServiceWidget):
         return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
 
     def summary(self) -> str:
-        """Return one line about the picture on the screen."""
+        """Return one line about what is on the screen."""
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
+    # -- writing ------------------------------------------------------------------------------------------
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(self.text.value, self.picker.handwriting, self.look.style)
+
+    @property
+    def _kinds(self) -> dict[str, tuple[FileKind, str]]:
+        return _LETTER_KINDS if self.look.is_letter else _PICTURE_KINDS
+
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Run `work`; after an error, the status line shows the error, and the last picture stays."""
+        """Run `work`; after an error, the status line shows it, and the last picture stays, dimmed."""
         with self.working("Writing"):
             work()
-            if self.result is None:
-                self.say("")
-            elif self._shown_settings != self._settings:
-                self.say("The picture shows earlier settings: the present ones could not be rendered")
-            else:
-                self.say(_status_text(self.result))
+            self.say("" if self.result is None else self._status_text(self.result))
 
     @in_turn
     def _draw_text(self) -> None:
         self._draw()
         if self.error is None:
-            self._attempt(lambda: self.picker.show_text(self.text.value))
+            self.picker.show_text(self.text.value)
 
     def _draw(self) -> None:
-        self._attempt(partial(self._show_file, draw=True))
+        self._attempt(self._write)
+        self._mark(_fields_of(self.error, ("text", "handwriting")))
 
-    @property
-    def _settings(self) -> _Settings:
-        return _Settings(self.text.value, self.picker.handwriting, self.look.style)
+    def _write(self) -> None:
+        """Write with the present settings, and show it."""
+        self._offer_kinds()
+        settings = self._settings
+        self.result = self._render_page(settings, self.page_number)
+        self._shown = settings
+        self.page_number = min(self.page_number, self.result.pages)
+        self._show()
 
-    def _render(self, settings: _Settings, kind: FileKind) -> Handwritten:
-        return renderer_of(self._client).render(settings.text, settings.handwriting, kind, settings.style)
-
-    def _show_file(self, *, draw: bool = False) -> None:
-        """If `draw`, render the present settings; then offer the file of the chosen kind, but none after an error."""
-        self.link.layout.visibility = "hidden"  # a hidden link keeps its space: the buttons beside it do not move
-        link = ""  # after an error, the link must not keep the previous file
+    def _render_page(self, settings: Settings, page: int) -> Handwritten:
+        """Render a page for the screen; the last one if there are fewer now."""
         try:
-            if draw:
-                settings = self._settings
-                self.result = self._render(settings, "png")
-                self._shown_settings = settings
-            if self._shown_settings is not None:
-                self._show_code(self._shown_settings.code(self.kind.value))
-                self._show_comparison()  # before `file`, which may raise an error
-                link = self._link_to(self.file)
-        finally:
-            self.link.value = link
-        self.link.layout.visibility = "visible"
+            return self._render(settings, "png", page, SCREEN_DPI)
+        except InvalidParameters as error:
+            if page == 1 or "page_number" not in _fields_of(error, ()):
+                raise
+        last = self._render(settings, "png", 1, SCREEN_DPI)
+        return self._render(settings, "png", last.pages, SCREEN_DPI) if last.pages > 1 else last
 
-    def _show_code(self, code: str) -> None:
-        copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
-        code = escape(code, quote=True)
-        self.code_line.value = (
-            f'<div class="toolkit-code"><button class="jupyter-button widget-button" data-code="{code}" '
-            f'title="Copy the Python code of this picture" onclick="{copy}">Copy code</button> '
-            f"<code>{code}</code></div>"
-        )
-
-    def _show_comparison(self, animation: Handwritten | None = None) -> None:
-        """Show the picture, or its animation if given, beside the kept picture if there is one."""
-        self.drop_button.layout.display = "none" if self.kept is None else ""
-        if self.result is None or self._shown_settings is None:
-            return
-        label = f"{self._shown_settings.text[:200]} (in the hand of {self.result.handwriting})"
-        picture = picture_html(self.result, label, animation)
-        if self.kept is None:
-            self.paper.value = picture
-            return
-        code = self._shown_settings.code(self.kind.value)
-        cells = ((picture_html(self.kept, "The earlier picture"), self._kept_code), (picture, code))
-        self.paper.value = '<div class="toolkit-compared">' + "".join(
-            f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
-        ) + "</div>"  # fmt: skip
-
-    def _link_to(self, file: Handwritten) -> str:
-        """Return the download link of a file, as HTML; an animation is also played."""
-        is_animation = file.kind == "replay"
-        if is_animation:
-            self._show_comparison(file)
-        name = escape(f"{file.handwriting.lower()}{'-animation' * is_animation}{SUFFIXES[file.kind]}", quote=True)
-        data = base64.b64encode(file.data).decode("ascii")
-        return (
-            f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-            f'title="{escape(_FILE_CHOICES[self.kind.value][1], quote=True)}">Download {name}</a> '
-            f"({len(file.data) / 1000:.1f} KB)"
-        )
+    def _render(self, settings: Settings, kind: FileKind, page: int, dpi: int) -> Handwritten:
+        renderer, (text, hand, style) = renderer_of(self._client), settings
+        if not settings.is_letter:
+            return renderer.render(text, hand, kind, cast("PageStyle", style))
+        options = cast("Style", {name: value for name, value in style.items() if name in Style.__annotations__})
+        letter = letter_style(None, options, style["page"], style["random_seed"])
+        return renderer.render_letter(text, hand, kind, letter, page_number=page, dpi=dpi)
 
     @in_turn
-    def _compare_with(self, kept: Handwritten | None) -> None:
-        if self._shown_settings is not None:
-            self.kept, self._kept_code = kept, self._shown_settings.code(self.kind.value)
-            self._show_comparison()
+    def _turn(self, step: int) -> None:
+        if self.result is not None:
+            self._attempt(partial(self._turn_to, self.page_number + step))
+
+    def _turn_to(self, page: int) -> None:
+        """Show another page of what is on the desk, also of the earlier writing."""
+        assert self.result is not None
+        assert self._shown is not None
+        self.page_number = min(max(1, page), self._most_pages)
+        self.result = self._render_page(self._shown, self.page_number)
+        if self._kept is not None:
+            self.kept = self._render_page(self._kept, self.page_number)
+        self._show()
+
+    @property
+    def _most_pages(self) -> int:
+        return max(writing.pages for writing in (self.result, self.kept) if writing is not None)
+
+    # -- what is shown ------------------------------------------------------------------------------------
+
+    def _offer_kinds(self) -> None:
+        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in self._kinds]
+        if tuple(self.kind.options) != tuple(names):
+            before = self.kind.value
+            self.kind.options, self.kind.tooltips = names, [tip for _, tip in self._kinds.values()]
+            self.kind.value = before if before in self._kinds else names[0][1]
+
+    def _show(self) -> None:
+        """Show the pictures, the place among the pages, and the code."""
+        if self.result is None or self._shown is None:
+            return
+        sheets = [Sheet(self.result, self._shown)]
+        if self.kept is not None and self._kept is not None:
+            sheets.insert(0, Sheet(self.kept, self._kept))
+        most = self._most_pages
+        self._pager.layout.display = None if most > 1 else "none"
+        self.previous_button.disabled, self.next_button.disabled = self.page_number == 1, self.page_number == most
+        self.place.value = f"page {self.page_number} of {most}"
+        self.drop_button.layout.display = "none" if self.kept is None else ""
+        self.code_line.value = code_html(self._shown.code(self.kind.value, self.page_number))
+        moving = self.file if self.kind.value == "animation" else None
+        self.paper.value = desk_html(sheets, moving, is_whole=self.fit.value)
+
+    def _status_text(self, writing: Handwritten) -> str:
+        if self._shown != self._settings:
+            return "This is the earlier writing: the present settings could not be written."
+        cut = f" · cut off from {writing.cut!r} on" if writing.overflow and writing.cut else ""
+        cut = cut or " · some ink is cut off" * writing.overflow
+        size = str(self.look.page.value) or f"{writing.width:g} x {writing.height:g} px"
+        pages = f" · {counted(writing.pages, 'page')}" if self.look.is_letter else ""
+        return f"{writing.handwriting}: {size}{pages} · {counted(writing.lines or 0, 'line')}{cut}"
+
+    def show_error(self, error: Exception, subject: str = "") -> None:
+        """Show an error, and what to do about characters that a hand lacks."""
+        problems = error.problems if isinstance(error, InvalidParameters) else ()
+        if missing := [character for problem in problems for character in problem.missing_characters]:
+            shown = " ".join(missing[:_MOST_SHOWN_CHARACTERS]) + " ..." * (len(missing) > _MOST_SHOWN_CHARACTERS)
+            advice = f"{self.picker.handwriting} cannot write {shown} – take it out, or choose another hand."
+            self.say(advice, error=error)
+        else:
+            super().show_error(error, subject)
+
+    def _mark(self, fields: Collection[str]) -> None:
+        """Mark the controls of wrong fields; dim a picture that does not show the present settings."""
+        controls = {"text": self.text, "handwriting": self.picker.name, **self.look.parameters}
+        controls["handwriting_color"] = self.look.inks
+        for name, control in controls.items():
+            (control.add_class if name in fields else control.remove_class)("toolkit-wrong")
+        is_earlier = self._shown is not None and self._shown != self._settings
+        (self.paper.add_class if is_earlier else self.paper.remove_class)("toolkit-earlier")
+
+    # -- buttons ------------------------------------------------------------------------------------------
+
+    @in_turn
+    def _keep(self) -> None:
+        self.kept, self._kept = self.result, self._shown
+        self._attempt(self._show)
+
+    @in_turn
+    def _drop(self) -> None:
+        self.kept = self._kept = None
+        self._attempt(self._show)
+
+    def _download(self) -> None:
+        with self.working("Writing the file"):
+            file = self.file
+            moving = "-animation" if file.kind == "replay" else ""
+            page = f"-page-{self.page_number}" if self.look.is_letter and file.kind == "png" else ""
+            name = f"{file.handwriting.lower()}{moving}{page}{SUFFIXES[file.kind]}"
+            self.browser.download(name, file.data)
+            self.say(f"The browser downloads {name}, {len(file.data) / 1000:,.1f} KB.")
 
 
-def _status_text(writing: Handwritten) -> str:
-    cut = " · some ink is cut off" if writing.overflow else ""
-    return (
-        f"{writing.handwriting}: {writing.width:g} x {writing.height:g} px · {counted(writing.lines or 0, 'line')} · "
-        f"ink {writing.ink_share or 0:.2%} · {writing.milliseconds:.0f} ms{cut}"
-    )
+def _fields_of(error: Exception | None, fields: Iterable[str]) -> set[str]:
+    """Return the fields that an error is about: the service names them; errors of the client have them as a word."""
+    if isinstance(error, InvalidParameters):
+        return {problem.field for problem in error.problems if problem.field is not None}
+    return set(re.findall(r"\w+", str(error))).intersection(fields) if isinstance(error, InvalidArgument) else set()

@@ -1,39 +1,59 @@
-"""A control for every parameter of a rendering."""
+"""A control for every parameter of a rendering: of a letter on pages, or of one picture."""
 
 import secrets
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import ipywidgets
 from PIL import ImageColor
 
-from toolkit.handwriting.client.style import PageStyle
-from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
+from toolkit.handwriting.client.style import LETTER_DEFAULTS, PAGE_SIZES, PRESETS
+from toolkit.handwriting.wire import ALIGNS, MISSING_CHOICES, PAPERS, PENS
 from toolkit.widgets.base import button, check_box, in_turn, row, sized, slider
 
 _LABEL_WIDTH = "5.2em"
 HUMAN_LINE_VARIANCE, HUMAN_WORD_VARIANCE = 0.12, 0.3  # the largest that look like a person's writing
 _VARIANCE_TOOLTIP = "Largest relative change; green, up to {:g}: as a person writes"
+_NO_PAGE = "one picture, as large as below"
+#: The values of the controls that are the defaults of a letter, and of a picture; 57 px are 2 cm.
+_LETTER_DEFAULTS = {
+    "page": "A4",
+    "handwriting_size": LETTER_DEFAULTS["handwriting_size"],
+    "margin": 57,
+    "natural": True,
+}
+_PICTURE_DEFAULTS = {"handwriting_size": 20, "margin": 0, "natural": False}
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sections of controls; only one section is open. `on_change` is called after a change by a person or a program."""
+    """Sections of controls; only one section is open. `on_change` is called after a change by a person or a program.
+
+    It begins with a letter, written as in ``PRESETS["letter"]``.
+    """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._notify = on_change
+        self._is_setting = False
         self._make_controls()
-        self._parameters = {
-            "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
+        #: The control of each parameter.
+        self.parameters = {
+            "handwriting_size": self.size, "handwriting_color": self.colour, "page": self.page, "width": self.width,
             "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
             "random_seed": self.seed, "pen": self.pen, "natural": self.natural, "paper": self.paper,
-            "margin": self.margin, "align": self.align,
+            "margin": self.margin, "align": self.align, "missing": self.missing,
         }  # fmt: skip
-        self._defaults = {name: control.value for name, control in self._parameters.items()}
+        self._defaults = {name: control.value for name, control in self.parameters.items()}
+        preset = {**PRESETS["letter"], **_LETTER_DEFAULTS}
+        self.inks.value = str(preset.pop("handwriting_color"))
+        for name, value in preset.items():
+            self.parameters[name].value = value
         for control, limit in ((self.line_variance, HUMAN_LINE_VARIANCE), (self.word_variance, HUMAN_WORD_VARIANCE)):
             ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(limit))
         self._lay_out()
-        for control in (*self._parameters.values(), self.height_auto, self.inks):
+        self.page.observe(self._change_page, "value")
+        for control in (*self.parameters.values(), self.height_auto, self.inks):
             control.observe(self._on_change, "value")
         self.section.observe(lambda _: self._open_section(), "value")
 
@@ -45,8 +65,14 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         field = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(field, label=_LABEL_WIDTH, tip="The same seed gives the same writing, in every kind of file")
         self.seed_locked = check_box("keep", width="5em", tip="Off: each change of another control changes the seed")
+        self.missing = _dropdown("Missing", MISSING_CHOICES, "What happens to characters that no hand has")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed", self._take_another_seed)
 
+        sizes = [*PAGE_SIZES, (_NO_PAGE, "")]
+        pages = [(f"letter, {size}", size) if isinstance(size, str) else size for size in sizes]
+        tip = "A letter on as many pages as it needs, or one picture"
+        self.page = _dropdown("Page", pages, tip)
+        self.page.value = ""
         self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch")
         self.height_auto = check_box("Height as the text needs", tip="Off: choose the height below")
         self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; ink that does not fit is cut off")
@@ -68,19 +94,23 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     def _lay_out(self) -> None:
         seed_row = row(self.seed_locked, self.reroll_button)
+        #: The controls that a letter does not have.
+        self._of_pictures = (self.width, self.height_auto, self.height, self.padding)
         self._sections = {
-            "Writing": (self.size, self.line_spacing, self.line_variance, self.word_variance, self.seed, seed_row),
-            "Page": (
-                self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
+            "Writing": (
+                self.size, self.line_spacing, self.line_variance, self.word_variance, self.missing, self.seed, seed_row,
             ),
-            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural),
+            "Page": (
+                self.page, self.margin, self.align, self.width, self.height_auto, self.height, self.padding,
+            ),
+            "Ink": (self.pen, self.paper, self.natural, self.inks, self.colour),
         }  # fmt: skip
-        tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen and paper"]
+        tooltips = ["Size, spacing and seed", "Letter or picture, sides and margin", "Colour, pen and paper"]
         self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
         self.section.style.button_width = "auto"
         everything = [control for controls in self._sections.values() for control in controls]
         super().__init__((self.section, *everything))
-        for control in (self.height_auto, self.margin, self.align, self.padding, self.inks):
+        for control in (self.height_auto, self.margin, self.align, self.padding, self.inks, self.page):
             control.observe(lambda _: self._enable(), "value")
         self._enable()
         self._open_section()
@@ -88,20 +118,51 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def _open_section(self) -> None:
         for name, controls in self._sections.items():
             for control in controls:
-                control.layout.display = None if name == self.section.value else "none"
+                is_shown = name == self.section.value and not (self.is_letter and control in self._of_pictures)
+                control.layout.display = None if is_shown else "none"
 
     @property
-    def style(self) -> PageStyle:
-        """The parameters that differ from the defaults of the calls, and always the seed."""
-        values = {name: control.value for name, control in self._parameters.items()}
-        values["height"] = "auto" if self.height_auto.value else values["height"]
+    def is_letter(self) -> bool:
+        """Whether the text is written on pages of a size, as many as it needs."""
+        return bool(self.page.value)
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """The parameters that differ from the defaults of the client's method, and always the seed and the page."""
+        values = {name: control.value for name, control in self.parameters.items()}
         values["handwriting_color"] = self.inks.value.strip() or values["handwriting_color"]
-        defaults = {**self._defaults, "height": "auto", "random_seed": None}
-        given = {name: value for name, value in values.items() if value != defaults[name]}
-        return cast("PageStyle", given)
+        values["height"] = "auto" if self.height_auto.value else values["height"]
+        defaults = self._defaults | {"height": "auto"} | (_LETTER_DEFAULTS if self.is_letter else _PICTURE_DEFAULTS)
+        always = ("page", "random_seed") if self.is_letter else ("random_seed",)
+        unknown = ("width", "height", "min_padding") if self.is_letter else ("page",)
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in unknown and (name in always or value != defaults[name])
+        }
+
+    @contextmanager
+    def _one_change(self) -> Iterator[None]:
+        """Set several controls in the block; they notify once, after it."""
+        self._is_setting = True
+        try:
+            yield
+        finally:
+            self._is_setting = False
+
+    def _change_page(self, change: dict[str, Any]) -> None:
+        """Set the other defaults of a letter, or of a picture, where a person has not chosen something else."""
+        if bool(change["old"]) != bool(change["new"]):
+            defaults = _PICTURE_DEFAULTS, _LETTER_DEFAULTS
+            before, now = defaults if change["new"] else defaults[::-1]
+            with self._one_change():
+                for name in ("handwriting_size", "margin"):
+                    if self.parameters[name].value == before[name]:
+                        self.parameters[name].value = now[name]
+        self._open_section()
 
     def _enable(self) -> None:
-        is_centred = self.padding.value > 0
+        is_centred = self.padding.value > 0 and not self.is_letter
         self.height.disabled = self.height_auto.value
         self.colour.disabled = bool(self.inks.value.strip())
         self.margin.disabled = self.align.disabled = is_centred
@@ -109,6 +170,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
+        if self._is_setting:
+            return
         if self.seed_locked.value or change["owner"] is self.seed:
             self._notify()
         else:
@@ -118,7 +181,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
 
 
-def _dropdown(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
+def _dropdown(description: str, options: Sequence[Any], tooltip: str) -> ipywidgets.Widget:
     return sized(ipywidgets.Dropdown(options=options, description=description), label=_LABEL_WIDTH, tip=tooltip)
 
 

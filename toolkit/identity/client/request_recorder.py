@@ -18,7 +18,7 @@ from toolkit.identity.envelope import SUCCESS_DESCRIPTION, USED_OR_EXPIRED, erro
 from toolkit.identity.flow import TRANSITIONS, Event, State, in_words
 from toolkit.identity.responses import Eligibility, Opened
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
-from toolkit.secret import Secret
+from toolkit.secret import Secret, masked
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -243,5 +243,5 @@ def redacted(value: Any, name: str = "", secrets: Sequence[Secret] = ()) -> Any:
         return [redacted(inner, "", secrets) for inner in value]
     if isinstance(value, str):
         for secret in secrets:
-            value = secret.masked_in(value)
+            value = masked(value, secret)
     return value

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from toolkit.identity.client.attacks import Entry, Outcome
@@ -20,8 +21,8 @@ _ATTACKER, _CALLER, _GATEWAY, _CARRIER, _PHONE = range(5)
 _PARTICIPANTS = ("attacker", "your program", "gateway", "carrier", "phone")
 _PARTICIPANTS_X_IN_FLOW = (0.0, 46.0, 296.0, 408.0, 502.0)
 _PARTICIPANTS_X_IN_ATTACK = (46.0, 142.0, 318.0, 408.0, 502.0)
-#: The width of a letter, to cut a text that is longer than the arrow.
-_LETTER_WIDTH = 6.2
+#: The width of a letter, rather too wide, to break a text that is longer than its arrow; the height of a further line.
+_LETTER_WIDTH, _LINE_HEIGHT = 6.6, 13.0
 #: The messages of an attack appear one after another, with this delay.
 _MESSAGE_DELAY_MS = 120
 
@@ -36,6 +37,8 @@ _RESPONSE_LABELS = {
 
 _STATES_HEIGHT = 142.0
 _STATE_BOX_SIZE = (78.0, 22.0)
+#: Wider, for its long name.
+_NOT_ELIGIBLE_WIDTH = 106.0
 _STATE_CENTRES: dict[State, Point] = {
     State.NEW: (41, 40),
     State.STARTED: (133, 40),
@@ -43,7 +46,7 @@ _STATE_CENTRES: dict[State, Point] = {
     State.FINISHED: (317, 40),
     State.ELIGIBLE: (412, 14),
     State.LOCKED: (412, 61),
-    State.NOT_ELIGIBLE: (412, 92),
+    State.NOT_ELIGIBLE: (426, 92),
     State.UNLOCKED: (506, 40),
     State.FAILED: (225, 82),
     State.REFUSED: (317, 82),
@@ -72,11 +75,11 @@ def states_drawing(current: Iterable[State]) -> Drawing:
     filled = frozenset(current)
     drawing = Drawing(WIDTH, _STATES_HEIGHT, f"State diagram, the flow is {in_words(filled)}")
     for start, end in state_arrows():
-        drawing.line(*_arrow_between(_STATE_CENTRES[start], _STATE_CENTRES[end]), "quiet", arrow=True)
+        drawing.line(*_arrow_between(start, end), "quiet", arrow=True)
     for state, centre in _STATE_CENTRES.items():
         tone: Tone = "plain" if state not in filled else "bad" if state in _BAD_STATES else "good"
-        text = f"● {state}" if state in filled else str(state)
-        drawing.label(centre, _STATE_BOX_SIZE, text, tone, filled=state in filled)
+        size = _state_width(state), _STATE_BOX_SIZE[1]
+        drawing.label(centre, size, f"● {state}" if state in filled else str(state), tone, filled=state in filled)
     for state, text in _TEXT_INSTEAD_OF_ARROWS.items():
         x, y = _STATE_CENTRES[state]
         drawing.text((x + _STATE_BOX_SIZE[0] / 2 + 7, y), text, anchor="start")
@@ -89,38 +92,59 @@ def sequence_drawing(entries: Sequence[Entry]) -> tuple[Drawing, list[Step]]:
     A refusal is red and starts with a cross and the status. The messages of an attack appear one after another.
     """
     is_attack = any(entry.is_attack for entry in entries)
-    rows = [(entry, message) for entry in entries for message in _messages_of(entry)]
-    calls = "; ".join(message.text for _, message in rows) or "no requests yet"
-    height, pace = _HEADER_HEIGHT + _ROW_HEIGHT * max(1, len(rows)) + 4, _MESSAGE_DELAY_MS if is_attack else 0
-    drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {calls}", pace=pace)
     columns_x = _PARTICIPANTS_X_IN_ATTACK if is_attack else _PARTICIPANTS_X_IN_FLOW
+    rows = [(entry, message, _lines(message, columns_x)) for entry in entries for message in _messages_of(entry)]
+    calls = "; ".join(message.text for _, message, _ in rows) or "no requests yet"
+    heights = [_ROW_HEIGHT + _LINE_HEIGHT * (len(lines) - 1) for _, _, lines in rows] or [_ROW_HEIGHT]
+    height, pace = _HEADER_HEIGHT + sum(heights) + 4, _MESSAGE_DELAY_MS if is_attack else 0
+    drawing = Drawing(WIDTH, height, f"{'Attack' if is_attack else 'Sequence of calls'}: {calls}", pace=pace)
     for column in range(_ATTACKER if is_attack else _CALLER, len(_PARTICIPANTS)):
         drawing.line((columns_x[column], _HEADER_HEIGHT - 4), (columns_x[column], height - 2), "quiet", width=0.6)
         tone: Tone = "bad" if column == _ATTACKER else "plain"
         drawing.label((columns_x[column], _BOX_SIZE[1] / 2 + 1), _BOX_SIZE, _PARTICIPANTS[column], tone)
-    steps = []
-    for index, (entry, message) in enumerate(rows):
-        _draw_message(drawing, _HEADER_HEIGHT + _ROW_HEIGHT * index, columns_x, entry, message)
-        steps += [entry.step] if entry.step is not None else []
+    steps, top = [], _HEADER_HEIGHT
+    for (entry, message, lines), row_height in zip(rows, heights, strict=False):
+        if entry.step is None:
+            _draw_note(drawing, top, columns_x, message)
+        else:
+            with drawing.part(f"{entry.step.n} {message.text}", top + 1, row_height - 1):
+                _draw_message(drawing, top + row_height, columns_x, message, lines)
+            steps.append(entry.step)
+        top += row_height
     return drawing, steps
 
 
-def _draw_message(drawing: Drawing, top: float, columns_x: Sequence[float], entry: Entry, message: _Message) -> None:
-    start, end, y = columns_x[message.start], columns_x[message.end], top + _ROW_HEIGHT - 5
-    if entry.step is None:
-        drawing.line((start, y - 5), (end, y - 5), "quiet", dashed=True)
-        drawing.text(((start + end) / 2, y - 12), message.text, "quiet", bold=True)
-        return
+def _draw_note(drawing: Drawing, top: float, columns_x: Sequence[float], note: _Message) -> None:
+    start, end, y = columns_x[note.start], columns_x[note.end], top + _ROW_HEIGHT
+    drawing.line((start, y - 10), (end, y - 10), "quiet", dashed=True)
+    drawing.text(((start + end) / 2, y - 17), note.text, "quiet", bold=True)
+
+
+def _draw_message(
+    drawing: Drawing, bottom: float, columns_x: Sequence[float], message: _Message, lines: Sequence[str]
+) -> None:
+    y, (left, right) = bottom - 5, _text_ends(message, columns_x)
+    ends = (columns_x[message.start], y), (columns_x[message.end], y)
+    drawing.line(*ends, message.tone, dashed=message.dashed, arrow=True)
+    for index, line in enumerate(reversed(lines)):
+        drawing.text(((left + right) / 2, y - 8 - _LINE_HEIGHT * index), line, message.tone)
+
+
+def _text_ends(message: _Message, columns_x: Sequence[float]) -> tuple[float, float]:
+    """Return between which positions the text of an arrow is."""
+    start, end = columns_x[message.start], columns_x[message.end]
     # If an arrow crosses the gateway's line, the text stays to the left of this line.
     crosses_gateway = {message.start, message.end} == {_CALLER, _PHONE}
     left, right = min(start, end), columns_x[_GATEWAY] if crosses_gateway else max(start, end)
-    if message.start == _ATTACKER or message.end == _ATTACKER:
+    if _ATTACKER in (message.start, message.end):
         left = columns_x[_ATTACKER]
-    max_letters = int((right - left) / _LETTER_WIDTH)
-    shown = message.text if len(message.text) <= max_letters else f"{message.text[: max_letters - 1]}…"
-    with drawing.part(f"{entry.step.n} {message.text}", top + 1, _ROW_HEIGHT - 1):
-        drawing.line((start, y), (end, y), message.tone, dashed=message.dashed, arrow=True)
-        drawing.text(((left + right) / 2, y - 8), shown, message.tone)
+    return left, right
+
+
+def _lines(message: _Message, columns_x: Sequence[float]) -> list[str]:
+    """Break the text of an arrow into lines that fit between its ends."""
+    left, right = _text_ends(message, columns_x)
+    return wrap(message.text, int((right - left) / _LETTER_WIDTH)) or [""]
 
 
 def _messages_of(entry: Entry) -> list[_Message]:
@@ -156,15 +180,20 @@ def state_arrows() -> list[tuple[State, State]]:
     return sorted({(row.state, row.next) for row in rows if row.state is not row.next})
 
 
-def _arrow_between(start: Point, end: Point) -> tuple[Point, Point]:
-    (x1, y1), (x2, y2) = start, end
-    if x1 != x2:
-        side = _STATE_BOX_SIZE[0] / 2 if x2 > x1 else -_STATE_BOX_SIZE[0] / 2
-        return (x1 + side, y1), (x2 - side, y2)
+def _arrow_between(first: State, second: State) -> tuple[Point, Point]:
+    (x1, y1), (x2, y2) = _STATE_CENTRES[first], _STATE_CENTRES[second]
+    if abs(x1 - x2) > _STATE_BOX_SIZE[1]:
+        direction = 1 if x2 > x1 else -1
+        start = x1 + direction * _state_width(first) / 2
+        return (start, y1), (x2 - direction * _state_width(second) / 2, y2)
     side = _STATE_BOX_SIZE[1] / 2 if y2 > y1 else -_STATE_BOX_SIZE[1] / 2
     # Arrows in opposite directions are drawn side by side.
     shift = -8.0 if y2 > y1 else 8.0
-    return (x1 + shift, y1 + side), (x2 + shift, y2 - side)
+    return (x1 + shift, y1 + side), (x1 + shift, y2 - side)
+
+
+def _state_width(state: State) -> float:
+    return _NOT_ELIGIBLE_WIDTH if state is State.NOT_ELIGIBLE else _STATE_BOX_SIZE[0]
 
 
 def exchange_html(step: Step | None) -> str:

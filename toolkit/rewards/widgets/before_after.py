@@ -1,4 +1,6 @@
-"""A drawing of funnels and rates before and after a change; the axis of the rates always goes from 0 to 100 %."""
+"""A drawing of funnels and rates before and after a change, on one another, with the difference as a number."""
+
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -13,13 +15,13 @@ STEP_LABELS = {
 }
 
 WIDTH = 566.0
-_NAME_WIDTH = 112.0
-_ROW_HEIGHT, _TITLE_HEIGHT, _AXIS_HEIGHT = 24.0, 24.0, 20.0
-_BAR_WIDTH = 128.0
-_HALF_WIDTH = (WIDTH - _NAME_WIDTH) / 2
-#: The length of the axis of rates, from 0 to 100 %.
-_RATE_AXIS_WIDTH = 285.0
+_NAME_WIDTH, _PLOT_WIDTH = 112.0, 262.0
+#: The right edges of the columns of numbers.
+_COLUMNS = {"Before": 446.0, "After": 508.0, "Change": WIDTH}
+_ROW_HEIGHT, _TITLE_HEIGHT, _AXIS_HEIGHT = 26.0, 24.0, 20.0
 _MAX_MOMENTS = 6
+#: Where the axis of rates may end: a few values, so that it seldom changes while a slider moves. Quarters are whole %.
+_AXIS_ENDS = (0.04, 0.08, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def before_after_drawing(
@@ -32,59 +34,62 @@ def before_after_drawing(
     funnels = before, after
     n_moments = min(len(rates[1]), _MAX_MOMENTS)
     top = _TITLE_HEIGHT + _ROW_HEIGHT * len(funnels[1]) + 10
-    height = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * n_moments + _AXIS_HEIGHT
+    height = top + _TITLE_HEIGHT + _ROW_HEIGHT * n_moments + _AXIS_HEIGHT
     drawing = Drawing(WIDTH, height, _alternative_text(funnels, rates))
-    unit = str(funnels[1].attrs["unit"])
-    drawing.text((0, 10), f"{unit.capitalize()}s", anchor="start", bold=True)
-    for index, step in enumerate(funnels[1]["step"]):
-        y = _TITLE_HEIGHT + _ROW_HEIGHT * (index + 0.5)
-        label = "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
-        drawing.text((_NAME_WIDTH - 8, y), label, anchor="end")
-    longest = max(int(funnel["n"].max()) for funnel in funnels) or 1
-    _draw_funnel(drawing, _NAME_WIDTH, funnels[0], longest, "Before", "quiet")
-    _draw_funnel(drawing, _NAME_WIDTH + _HALF_WIDTH, funnels[1], longest, "After", "good")
+    _draw_funnels(drawing, funnels)
     _draw_rates(drawing, top, rates, n_moments)
     return drawing
 
 
-def _draw_funnel(drawing: Drawing, left: float, funnel: pd.DataFrame, longest: int, title: str, tone: Tone) -> None:
-    drawing.text((left, 10), title, tone, anchor="start", bold=True)
-    for index, (n, share) in enumerate(zip(funnel["n"], funnel["of_previous"], strict=True)):
+def _draw_funnels(drawing: Drawing, funnels: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    unit = str(funnels[1].attrs["unit"])
+    drawing.text((0, 10), f"{unit.capitalize()}s: □ before, ■ after", anchor="start", bold=True)
+    for title, right in _COLUMNS.items():
+        drawing.text((right, 10), title, "quiet", anchor="end")
+    longest = max(int(funnel["n"].max()) for funnel in funnels) or 1
+    for index, step in enumerate(funnels[1]["step"]):
         y = _TITLE_HEIGHT + _ROW_HEIGHT * index
-        width = _BAR_WIDTH * n / longest
-        drawing.box((left, y + 3), (width, _ROW_HEIGHT - 6), tone, solid=True)
-        label = f"{n:,}" if index == 0 or pd.isna(share) else f"{n:,} · {percent(share)}"
-        drawing.text((left + width + 5, y + _ROW_HEIGHT / 2), label, anchor="start")
-    drawing.line((left, _TITLE_HEIGHT), (left, _TITLE_HEIGHT + _ROW_HEIGHT * len(funnel)), "quiet")
+        before, after = (int(funnel["n"].iloc[index]) for funnel in funnels)
+        label = "Used the app" if step == "moment" and unit == "device" else STEP_LABELS[step]
+        drawing.text((_NAME_WIDTH - 8, y + _ROW_HEIGHT / 2), label, anchor="end")
+        drawing.box((_NAME_WIDTH, y + 8), (_PLOT_WIDTH * after / longest, _ROW_HEIGHT - 16), "good", solid=True)
+        drawing.box((_NAME_WIDTH, y + 4), (_PLOT_WIDTH * before / longest, _ROW_HEIGHT - 8), "quiet")
+        change = "–" if after == before else f"{100 * (after / before - 1):+,.0f} %" if before else f"+{after:,}"
+        _write_numbers(drawing, y + _ROW_HEIGHT / 2, (f"{before:,}", f"{after:,}", change))
 
 
 def _draw_rates(drawing: Drawing, top: float, rates: tuple[pd.DataFrame, pd.DataFrame], n_moments: int) -> None:
-    title = "Rewarded share of each moment with 95 % interval: ○ before, ● after"
-    drawing.text((0, top + 10), title, anchor="start", bold=True)
+    drawing.text((0, top + 10), "Rewarded share, 95 % interval: ○ before, ● after", anchor="start", bold=True)
     hidden = len(rates[1]) - n_moments
     if hidden > 0:
-        drawing.text((WIDTH, top + 10), f"{n_moments} of {n_moments + hidden}", "quiet", anchor="end")
-    bottom = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * n_moments
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        x = _rate_x(share)
-        drawing.line((x, top + _TITLE_HEIGHT), (x, bottom), "quiet", width=0.5)
-        drawing.text((x, bottom + 9), percent(share), "quiet")
+        drawing.text((WIDTH, top + 10), f"{n_moments} of {n_moments + hidden} moments", "quiet", anchor="end")
+    bottom = top + _TITLE_HEIGHT + _ROW_HEIGHT * n_moments
     before, after = rates[0].set_index("moment_id"), rates[1].set_index("moment_id").head(n_moments)
+    highest = max(after["high"].max(), before["high"].reindex(after.index).max())
+    axis_end = next(end for end in _AXIS_ENDS if highest <= end or end == 1)
+    for quarter in range(5):
+        x = _NAME_WIDTH + _PLOT_WIDTH * quarter / 4
+        drawing.line((x, top + _TITLE_HEIGHT), (x, bottom), "quiet", width=0.5)
+        drawing.text((x, bottom + 9), percent(axis_end * quarter / 4), "quiet")
     for index, moment_id in enumerate(after.index):
-        y = top + _TITLE_HEIGHT + (_ROW_HEIGHT + 2) * index
+        y = top + _TITLE_HEIGHT + _ROW_HEIGHT * index
         drawing.text((_NAME_WIDTH - 8, y + 13), short_name(moment_id), anchor="end")
-        values = []
-        pairs: list[tuple[float, Tone, pd.DataFrame]] = [(y + 7, "quiet", before), (y + 18, "good", after)]
-        for middle, tone, table in pairs:
+        shares = []
+        lines: list[tuple[float, Tone, pd.DataFrame]] = [(y + 7, "quiet", before), (y + 18, "good", after)]
+        for middle, tone, table in lines:
             rate, low, high = (float(number) for number in table.loc[moment_id, ["rate", "low", "high"]])
-            drawing.line((_rate_x(low), middle), (_rate_x(high), middle), tone, width=2)
-            drawing.dot((_rate_x(rate), middle), tone, hollow=tone == "quiet")
-            values.append(percent(rate, 1))
-        drawing.text((WIDTH, y + 13), " → ".join(dict.fromkeys(values)), anchor="end")
+            left, right, x = (_NAME_WIDTH + _PLOT_WIDTH * share / axis_end for share in (low, high, rate))
+            drawing.line((left, middle), (right, middle), tone, width=2)
+            drawing.dot((x, middle), tone, hollow=tone == "quiet")
+            shares.append(rate)
+        difference = 100 * (shares[1] - shares[0])
+        change = f"{difference:+.1f}" if abs(difference) >= 0.05 else "–"
+        _write_numbers(drawing, y + 13, (percent(shares[0], 1), percent(shares[1], 1), change))
 
 
-def _rate_x(rate: float) -> float:
-    return _NAME_WIDTH + _RATE_AXIS_WIDTH * rate
+def _write_numbers(drawing: Drawing, y: float, texts: Sequence[str]) -> None:
+    for right, text in zip(_COLUMNS.values(), texts, strict=True):
+        drawing.text((right, y), text, anchor="end")
 
 
 def _alternative_text(funnels: tuple[pd.DataFrame, pd.DataFrame], rates: tuple[pd.DataFrame, pd.DataFrame]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
 import pandas as pd
 import traitlets
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
@@ -20,13 +20,20 @@ from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.explanation import sentence
 from toolkit.rewards.analysis.simulation import decided_moments, made_up_moments, unknown_moments_text
 from toolkit.rewards.client import RewardClient
-from toolkit.rewards.configuration import Configuration, Limits, OwnLimits
+from toolkit.rewards.configuration import Configuration, Limits, MomentRules, OwnLimits
 from toolkit.rewards.widgets.before_after import before_after_drawing, percent
-from toolkit.widgets.base import ServiceWidget, button, html_pane, in_turn, row, service_of, sized, slider
+from toolkit.widgets.base import (
+    ServiceWidget,
+    button,
+    code_html,
+    copy_button,
+    html_pane,
+    in_turn,
+    row,
+    sized,
+    slider,
+)
 from toolkit.widgets.diagrams import Drawing, DrawingPane, png
-
-if TYPE_CHECKING:
-    from toolkit.widgets.base import ServiceConnection
 
 _REASON_LABELS = {
     "TEST": "A test",
@@ -61,6 +68,14 @@ _NOTHING_COMPARED = {"min_gap": "the first", "pacing": "none"}
 
 # Simulated users: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
+#: What refuses moments, other than luck and the stock, by the reason of the decision.
+_LIMITS = {
+    "DEVICE_CAP": "The cap of a device",
+    "MOMENT_CAP": "The cap of a device and a moment",
+    "MIN_GAP": "The time between two rewards",
+    "PACING": "The campaign's plan",
+}
+_MADE_UP: dict[str, Any] = {"devices": 100, "days": 14, "seed": 2026}
 _ASSUMED = f"“Saw it” and “Claimed it” are assumed: {percent(_SHOWN)} look, and {percent(_CLAIMED)} of these claim."
 
 
@@ -70,11 +85,12 @@ class RewardsExplorer(ServiceWidget):
 
     Parameters
     ----------
-    tk
-        A connection, or ``tk.rewards``: adds a button that shows a real reward page. None needs no gateway.
+    source
+        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id; or ``tk.rewards``, which
+        adds a button that shows a real reward page.
     events
-        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. If None, two weeks of
-        100 made-up devices that send the moments of the rules. InvalidArgument if the frame is empty or lacks a column.
+        The moments, if `source` is ``tk.rewards``. Without moments, two weeks of 100 made-up devices that send the
+        moments of the rules. InvalidArgument if the frame is empty or lacks a column.
     configuration
         The rules before the change: the initial values of the controls, and all settings without a control. If None,
         the default configuration.
@@ -85,12 +101,12 @@ class RewardsExplorer(ServiceWidget):
         The data after the change; observe these traits to react to changes.
     funnel_before, rates_before : pandas.DataFrame
         The data before the change.
-    p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button
+    p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button, copy_button
         The controls: set ``.value`` or call ``.click()``, as a person would.
 
     Examples
     --------
-    >>> explorer = RewardsExplorer(events=made_up_moments(devices=20, days=2, seed=1))
+    >>> explorer = RewardsExplorer(made_up_moments(devices=20, days=2, seed=1))
     >>> explorer.p.value = 0
     >>> int(explorer.decisions["rewarded"].sum())
     0
@@ -102,16 +118,18 @@ class RewardsExplorer(ServiceWidget):
 
     def __init__(
         self,
-        tk: ServiceConnection | RewardClient | None = None,
+        source: pd.DataFrame | RewardClient | None = None,
         *,
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
-        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else service_of(tk, "rewards")
+        if isinstance(source, pd.DataFrame) and events is not None:
+            raise InvalidArgument("the moments are given twice: as the first argument and as events")
+        self._rewards = source if isinstance(source, RewardClient) else None
+        given = source if isinstance(source, pd.DataFrame) else events
         self._rules_before = Configuration.parse(configuration or {})
-        if events is None:
-            events = made_up_moments(self._rules_before, devices=100, days=14, seed=2026)
-        self._moments = events
+        self._are_made_up = given is None
+        self._moments = made_up_moments(self._rules_before, **_MADE_UP) if given is None else given
         decided = self._decide(self._rules_before)
         super().__init__()
         self._is_resetting = False
@@ -136,6 +154,19 @@ class RewardsExplorer(ServiceWidget):
         )
         stocks = _scaled_stocks(self._rules_before, self.stock.value)
         return replace(self._rules_before, default=limits, arms_by=self.arms_by.value, rewards=stocks)
+
+    def code(self) -> str:
+        """Return the Python code that decides the moments by the changed rules, and draws the funnel."""
+        defaults = Configuration().table()
+        before, rules = (_without_defaults(each.table(), defaults) for each in (self._rules_before, self.configuration))
+        given = ", ".join(
+            [*([repr(before)] if before else []), *(f"{name}={value}" for name, value in _MADE_UP.items())]
+        )
+        events = f"events = toolkit.rewards.made_up_moments({given})\n" if self._are_made_up else ""
+        return (
+            f"{events}decisions = toolkit.rewards.simulate({rules!r}, events, shown={_SHOWN}, claimed={_CLAIMED})\n"
+            "toolkit.rewards.plot(toolkit.rewards.funnel(decisions))"
+        )
 
     def picture(self) -> bytes:
         """Return the comparison before and after as PNG."""
@@ -170,7 +201,9 @@ class RewardsExplorer(ServiceWidget):
         self.reset = button("Reset", "undo", "Go back to the rules before the change", self._reset)
         tip = "Send a test moment and show its page"
         self.page_button = button("Show a test reward", "gift", tip, self._show_page)
-        self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
+        self.copy_button = copy_button(self.code, self)
+        self.plots, self.limit, self.explanation, self.page = DrawingPane(), html_pane(), html_pane(), html_pane()
+        self.code_line = html_pane()
 
     def _lay_out(self) -> None:
         number = "{:g}".format
@@ -185,10 +218,18 @@ class RewardsExplorer(ServiceWidget):
         column += _hint_widgets("" if arms else "No moment has test groups: this changes nothing.")
         column += _hint_widgets(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
         column += _hint_widgets(unknown_moments_text(self._rules_before, self.decisions))
-        column += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
+        column += [row(self.reset, self.copy_button, *(() if self._rewards is None else (self.page_button,)))]
         controls = ipywidgets.VBox(column).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
-        shown = (self.plots, *_hint_widgets(_ASSUMED), self.why, self.explanation, self.page)
+        shown = (
+            self.limit,
+            self.plots,
+            *_hint_widgets(_ASSUMED),
+            self.why,
+            self.explanation,
+            self.page,
+            self.code_line,
+        )
         self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     @in_turn
@@ -225,6 +266,8 @@ class RewardsExplorer(ServiceWidget):
 
     def _show_result(self) -> None:
         self.plots.show(self._drawing())
+        self.limit.value = f'<p class="toolkit-why">{escape(_limit_text(self.decisions))}</p>'
+        self.code_line.value = code_html(self.code())
         self._offer_reasons()
         rewarded, before = self._reward_count, self._reward_count_before
         change = f" ({100 * (rewarded / before - 1):+.0f} %)" if before and rewarded != before else ""
@@ -265,6 +308,28 @@ class RewardsExplorer(ServiceWidget):
     @property
     def _reward_count(self) -> int:
         return int(self.decisions["rewarded"].sum())
+
+
+def _limit_text(decisions: pd.DataFrame) -> str:
+    """Say if a cap, and not the draw, refuses most moments: then a higher chance changes little."""
+    refused = decisions.loc[~decisions["rewarded"], "reason"].value_counts()
+    if not len(refused) or refused.index[0] not in _LIMITS:
+        return ""
+    share = percent(refused.iloc[0] / len(decisions), 1)
+    return f"{_LIMITS[refused.index[0]]} is the limit: it refuses {share} of the moments, more than anything else."
+
+
+def _without_defaults(table: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a configuration that differ from its defaults."""
+    moment = to_builtins(MomentRules())
+    differing: dict[str, Any] = {}
+    for name, value in table.items():
+        if name == "moments":
+            value = {moment_id: _without_defaults(rules, moment) for moment_id, rules in value.items()}  # noqa: PLW2901
+        if value != defaults.get(name):
+            nested = isinstance(value, dict) and isinstance(defaults.get(name), dict) and name != "moments"
+            differing[name] = _without_defaults(value, defaults[name]) if nested else value
+    return differing
 
 
 def _hint_widgets(text: str) -> list[ipywidgets.Widget]:

@@ -1,79 +1,25 @@
-"""The ink for formats without pixels (PDF, SVG): outlines as Bezier curves, in layers of one opacity each.
+"""The ink for formats without pixels (SVG, PDF without paper): outlines as Bezier curves, with one opacity."""
 
-Plain ink is one layer. Other ink has several layers over each other; each layer has only those parts of the strokes
-that are darker than the layer below.
-"""
-
-import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from toolkit_gateway.ink.canvases.texture import density, ink_at, layer_factor
+from toolkit_gateway.ink.canvases.texture import density
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.random_streams import Floats, Integers
-from toolkit_gateway.ink.ribbons import COARSE_END, OUTLINE_FLAG, SMOOTH_END, Mask, Polygons, Strokes, ribbons
+from toolkit_gateway.ink.ribbons import COARSE_END, SMOOTH_END, Polygons, Strokes, ribbons
 
-LAYER_QUANTILES = (0.08, 0.4, 0.7, 0.92)  # a layer has the ink with an opacity above this quantile
-_FAINT_FACTOR = 0.55  # ink below this share of the first layer's opacity is not drawn
-_MIN_PIECE_POINTS = 3  # a shorter piece of a stroke cannot be seen
-_MAX_CELLS = 4_000_000
 POINT_UNITS = 100  # coordinates are integers: hundredths of a point
 _STROKES_AT_ONCE, _POINTS_AT_ONCE = 1000, 100_000  # outlined in one step, which takes 500 bytes per point
 _MANY_STROKES = 50_000  # more are drawings, not letters; with smooth ends, the file would take 10 s and 80 MB
-_EVERY_NTH_POINT = 3  # one point in three is enough for a curve
+_EVERY_NTH_POINT = 4  # one point in four is enough for a curve
 
 
-class Layer(NamedTuple):
-    opacity: float | None  # None for plain ink, which needs no opacity
-    strokes: Strokes
-    word: Integers  # (strokes,) number of the word of each stroke
-
-
-def layers_of(page: Page, size: float) -> list[Layer]:
-    """Return the layers of the ink, in drawing order; `size` is the cap height in points."""
-    strokes, word = page.strokes, page.word_of_stroke
-    opacity = point_opacity(page, size)
-    if opacity is None:
-        return [Layer(None, strokes, word)]
-    is_contour = np.repeat((strokes.flags & OUTLINE_FLAG) > 0, strokes.length)
-    thresholds = np.quantile(opacity, LAYER_QUANTILES)
-    layers, opacity_below = [], 0.0
-    for number, threshold in enumerate(thresholds.tolist()):
-        chosen = np.where(is_contour, number == 0, opacity >= (threshold if number else _FAINT_FACTOR * threshold))
-        upper = thresholds[number + 1] if number + 1 < len(thresholds) else opacity.max()
-        wanted = min(0.5 * (threshold + float(upper)) if number else threshold, 0.995)
-        pieces, of_stroke = _cut_to_chosen(strokes, chosen)
-        layers.append(Layer(1 - (1 - wanted) / (1 - opacity_below), pieces, word[of_stroke]))
-        opacity_below = wanted
-    return layers
-
-
-def point_opacity(page: Page, size: float) -> Floats | None:
-    """Return the opacity of the ink at each point of the strokes; None for plain ink, or for a page without ink."""
-    if page.ink is None or not len(page.strokes.x):
+def ink_opacity(page: Page) -> float | None:
+    """Return the mean opacity of the ink; None for plain ink, and for a page without ink."""
+    if page.ink is None or not len(page.ink.flow):
         return None
-    cell = max(size / 40, math.sqrt(page.width * page.height / _MAX_CELLS))
-    area = math.ceil(page.width), 0, math.ceil(page.height)
-    _, passes = ink_at(page.strokes.x, page.strokes.y, page.strokes, page.ink, size, area, cell)
-    amount = page.ink.flow.astype(np.float32) * layer_factor(page.ink.kind, passes)
-    return density(page.ink.kind, amount).astype(np.float64)
-
-
-def _cut_to_chosen(strokes: Strokes, chosen: Mask) -> tuple[Strokes, Integers]:
-    """Return each run of chosen points as a stroke, and the number of the stroke that the run was part of."""
-    stroke = strokes.stroke_of_point
-    breaks = np.diff(stroke, prepend=-1) != 0
-    breaks[1:] |= chosen[1:] != chosen[:-1]
-    run = np.cumsum(breaks) - 1
-    length = np.bincount(run)
-    first = np.nonzero(breaks)[0]
-    is_kept = chosen[first] & (length >= np.minimum(_MIN_PIECE_POINTS, strokes.length[stroke[first]]))
-    points = is_kept[run]
-    of_stroke = stroke[first[is_kept]]
-    x, y, radius = strokes.x[points], strokes.y[points], strokes.radius[points]
-    return Strokes(x, y, radius, length[is_kept], strokes.flags[of_stroke]), of_stroke
+    return float(density(page.ink.kind, page.ink.flow.astype(np.float32)).mean())
 
 
 def outline_curves(

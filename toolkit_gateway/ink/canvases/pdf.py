@@ -1,19 +1,24 @@
-"""PDF: the ink as Bezier outlines in CMYK or RGB, and the words as invisible text to search and copy."""
+"""PDF: the ink as Bezier outlines in CMYK or RGB, or a scan; the words as invisible text to search and copy."""
 
 import io
+import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
+import numpy as np
 import pydyf
 
-from toolkit_gateway.ink.canvases.curves import POINT_UNITS, Layer, layers_of, outline_curves
+from toolkit_gateway.ink.canvases.curves import POINT_UNITS, ink_opacity, outline_curves
+from toolkit_gateway.ink.canvases.png import scanned_jpeg
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import CMYK, RGB
+from toolkit_gateway.ink.sheet import Sheet
 
 _CODES_PER_FONT = 255  # the codes 1 to 255 of a one-byte font
-_FONT_SIZE = 1.45  # of the invisible text, in cap heights
+_FONT_SIZE, _LEAST_SPACE = 1.45, 0.3  # of the invisible text, in cap heights
+SCAN_DPI, MAX_SCAN_PIXELS = 200, 8_000_000  # resolution of a page with paper; a larger page has fewer dots per inch
 
 
 def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float) -> bytes:
@@ -27,12 +32,19 @@ def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float) -> bytes:
 
 
 def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float) -> None:
-    layers = layers_of(page, size)
     characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
     codes = {c: divmod(n, _CODES_PER_FONT) for n, c in enumerate(characters)}
-    text = _text_operators(page, codes, _FONT_SIZE * size)
-    operators = chain(_paper_operators(page), _ink_operators(page, ink, layers), text)
-    content = pydyf.Stream([_compress(operators)], extra={"Filter": "/FlateDecode"})
+    text, opacity, resources = _text_operators(page, codes, size), ink_opacity(page), {}
+    if page.sheet is None:
+        picture = _ink_operators(page, ink, opacity)
+        if opacity is not None:
+            state = pydyf.Dictionary({"Type": "/ExtGState", "ca": pdf_number(opacity)})
+            resources["ExtGState"] = pydyf.Dictionary({"Ink": state})
+    else:
+        scan = _add_scan(document, page, page.sheet, ink.rgb(), size)
+        picture = iter([f"q {pdf_number(page.width)} 0 0 {pdf_number(page.height)} 0 0 cm /Scan Do Q"])
+        resources["XObject"] = pydyf.Dictionary({"Scan": scan.reference})
+    content = pydyf.Stream([_compress(chain(picture, text))], extra={"Filter": "/FlateDecode"})
     document.add_object(content)
     parts = (characters[first : first + _CODES_PER_FONT] for first in range(0, len(characters), _CODES_PER_FONT))
     fonts = {f"T{number}": _add_font(document, part).reference for number, part in enumerate(parts)}
@@ -41,9 +53,22 @@ def _add_page(document: pydyf.PDF, page: Page, ink: RGB | CMYK, size: float) -> 
         "Parent": document.pages.reference,
         "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
         "Contents": content.reference,
-        "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacity_states(layers)}),
+        "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **resources}),
     }
     document.add_page(pydyf.Dictionary(entries))
+
+
+def _add_scan(document: pydyf.PDF, page: Page, sheet: Sheet, ink: RGB, size: float) -> pydyf.Stream:
+    """Add the picture of a page on paper, as a scanner would send it."""
+    scale = min(SCAN_DPI / 72, math.sqrt(MAX_SCAN_PIXELS / (page.width * page.height)))
+    file, width, height = scanned_jpeg(page.scaled(scale), sheet.scaled(scale), ink, size * scale)
+    entries = {
+        "Type": "/XObject", "Subtype": "/Image", "Width": width, "Height": height, "ColorSpace": "/DeviceRGB",
+        "BitsPerComponent": 8, "Filter": "/DCTDecode",
+    }  # fmt: skip
+    picture = pydyf.Stream([file], extra=entries)
+    document.add_object(picture)
+    return picture
 
 
 def pdf_number(value: float) -> str:
@@ -58,42 +83,19 @@ def ink_operator(ink: RGB | CMYK) -> str:
     return " ".join(pdf_number(channel / 255) for channel in ink.rgb()) + " rg"
 
 
-def _paper_operators(page: Page) -> Iterator[str]:
-    if page.sheet is None:
-        return
-    yield f"q {ink_operator(page.sheet.colour)} 0 0 {pdf_number(page.width)} {pdf_number(page.height)} re f"
-    yield f"{pdf_number(page.sheet.rule_width)} w"
-    for line in page.sheet.lines:
-        x, y, end_x, end_y = line.ends(page.width, page.height)
-        ends = [pdf_number(value) for value in (x, page.height - y, end_x, page.height - end_y)]
-        yield f"{ink_operator(line.colour).upper()} {ends[0]} {ends[1]} m {ends[2]} {ends[3]} l S"  # RG is rg for lines
-    yield "Q"
-
-
-def _opacity_states(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
-    states = {
-        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": pdf_number(layer.opacity)})
-        for n, layer in enumerate(layers)
-        if layer.opacity is not None
-    }
-    return {"ExtGState": pydyf.Dictionary(states)} if states else {}
-
-
-def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
-    """Yield the operators of the ink; in each layer a word is one fill, so that a drawing program can select words."""
-    scale = 1 / POINT_UNITS
+def _ink_operators(page: Page, ink: RGB | CMYK, opacity: float | None) -> Iterator[str]:
+    """Yield the operators of the ink; a word is one fill, so that a drawing program can select words."""
+    scale, of_stroke, word = 1 / POINT_UNITS, page.word_of_stroke.tolist(), None
     yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
-    for n, layer in enumerate(layers):
-        if layer.opacity is not None:
-            yield f"/L{n} gs"
-        of_stroke, word = layer.word.tolist(), None
-        for stroke, curve in outline_curves(layer.strokes, word=layer.word):
-            if word not in (None, of_stroke[stroke]):
-                yield "f"
-            word, pieces = of_stroke[stroke], (len(curve) - 2) // 6
-            yield ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
-        if word is not None:
+    if opacity is not None:
+        yield "/Ink gs"
+    for stroke, curve in outline_curves(page.strokes, word=page.word_of_stroke):
+        if word not in (None, of_stroke[stroke]):
             yield "f"
+        word, pieces = of_stroke[stroke], (len(curve) - 2) // 6
+        yield ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
+    if word is not None:
+        yield "f"
     yield "Q"
 
 
@@ -107,8 +109,13 @@ def _compress(operators: Iterable[str]) -> bytes:
     return packed.getvalue()
 
 
-def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size: float) -> Iterator[str]:
-    """Yield the invisible words, each as wide as the written word; `codes` maps characters to (font, code)."""
+def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], size: float) -> Iterator[str]:
+    """Yield the invisible words; `codes` maps characters to (font, code).
+
+    All words of a line are on one baseline with a space between them: readers of PDF lose words that overlap, or take
+    words at different heights for other lines.
+    """
+    font_size, least = _FONT_SIZE * size, _LEAST_SPACE * size
 
     def show(text: str, width: float) -> Iterator[str]:
         # Every letter of the font is one em wide; Tz scales the text to `width`.
@@ -118,12 +125,16 @@ def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size:
 
     words, line = page.layout.words, page.layout.line
     yield "BT 3 Tr"
-    for n, word in enumerate(words):
-        x, end = float(page.word_x[n]), float(page.word_end[n])
-        yield f"1 0 0 1 {x:.2f} {page.height - float(page.word_y[n]):.2f} Tm"
-        yield from show(word.text, end - x)
-        if n + 1 < len(words) and line[n + 1] == line[n]:
-            yield from show(" ", float(page.word_x[n + 1]) - end)
+    for first, last in pairwise([*np.flatnonzero(np.diff(line, prepend=-1)).tolist(), len(words)]):
+        y = page.height - float(np.median(page.word_y[first:last]))
+        x = page.word_x[first:last].tolist()
+        for n, word in enumerate(words[first:last]):
+            following = x[n + 1] if n + 1 < len(x) else math.inf
+            end = max(min(float(page.word_end[first + n]), following - least), x[n] + 0.1 * least)
+            yield f"1 0 0 1 {x[n]:.2f} {y:.2f} Tm"
+            yield from show(word.text, end - x[n])
+            if n + 1 < len(x):
+                yield from show(" ", following - end)
     yield "ET"
 
 

@@ -1,15 +1,19 @@
-"""PNG with 72 pixels per inch: all pixels have the colour of the ink, and alpha is its coverage; or a scan of paper."""
+"""PNG with 72 pixels per inch: all pixels have the colour of the ink, and alpha is its coverage; or a scan of paper.
+
+A page of a PDF is such a scan too, as a JPEG.
+"""
 
 from __future__ import annotations
 
+import io
 import math
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import starmap
 
 import numpy as np
+from PIL import Image
 
 from toolkit_gateway.ink.canvases.raster import Coverage, coverage
 from toolkit_gateway.ink.canvases.scan import Scan
@@ -17,6 +21,7 @@ from toolkit_gateway.ink.canvases.texture import textured
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import RGB
 from toolkit_gateway.ink.ribbons import Mask, Strokes, refine, ribbons
+from toolkit_gateway.ink.sheet import Sheet
 
 MAX_BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, which limits the memory
 MAX_BAND_EDGE = 2_000_000  # pixels on the edges of the ink in a band: Agg stores all of them
@@ -31,6 +36,7 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA, _PALETTE = 6, 3
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # PNG filter types
 _PIXELS_PER_METRE = 2835  # 72 to the inch
+JPEG_QUALITY = 80  # of a page in a PDF
 
 
 def draw_png(page: Page, ink: RGB, size: float) -> tuple[bytes, float]:
@@ -43,7 +49,7 @@ def draw_png(page: Page, ink: RGB, size: float) -> tuple[bytes, float]:
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
     for alpha in _bands(page, size, width, height):
-        filtered = [_filter_rows(alpha, above, ink)] if scan is None else scan.rows(alpha, row)
+        filtered = [_filter_rows(alpha, above, ink)] if scan is None else map(_unfiltered, scan.rows(alpha, row))
         packed += [packer.compress(rows.data) for rows in filtered]
         above, row = alpha[-1].copy(), row + len(alpha)
         total += int(alpha.sum(dtype=np.int64))
@@ -56,16 +62,29 @@ def draw_png(page: Page, ink: RGB, size: float) -> tuple[bytes, float]:
     return b"".join([_PNG_SIGNATURE, *starmap(_chunk, chunks)]), total / 255 / (width * height)
 
 
+def scanned_jpeg(page: Page, sheet: Sheet, ink: RGB, size: float) -> tuple[bytes, int, int]:
+    """Return a page on paper as a JPEG file, with its width and height; `size` is the cap height in pixels."""
+    width, height = max(1, round(page.width)), max(1, round(page.height))
+    scan, row = Scan(sheet, ink, width, height), 0
+    pieces: list[Coverage] = []
+    for alpha in _bands(page, size, width, height):
+        pieces += scan.rows(alpha, row)
+        row += len(alpha)
+    picture = Image.fromarray(np.concatenate(pieces), "P")
+    picture.putpalette(scan.palette)
+    file = io.BytesIO()
+    picture.convert("RGB").save(file, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    return file.getvalue(), width, height
+
+
 def _bands(page: Page, size: float, width: int, height: int) -> Iterator[Coverage]:
     """Yield the coverage of the page from top to bottom in bands of rows, each of the shape (rows, width)."""
     strokes = page.strokes
     extent = _StrokeExtents(strokes)
     block = max(1, math.ceil(extent.edge_pixels(0, height) / MAX_PAGE_EDGE))  # block x block pixels are drawn as one
     if block > 1:
-        small = replace(strokes, x=strokes.x / block, y=strokes.y / block, radius=strokes.radius / block)
-        coarse = replace(page, strokes=small)
         rows_left = height
-        for alpha in _bands(coarse, size / block, -(-width // block), -(-height // block)):
+        for alpha in _bands(page.scaled(1 / block), size / block, -(-width // block), -(-height // block)):
             yield alpha.repeat(block, axis=0)[:rows_left].repeat(block, axis=1)[:, :width]
             rows_left -= len(alpha) * block
         return
@@ -135,6 +154,10 @@ def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
     else:
         np.subtract(alpha[0], above, out=rows[0, 4::4])
     return rows
+
+
+def _unfiltered(rows: Coverage) -> Coverage:
+    return np.pad(rows, ((0, 0), (1, 0)))
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -1,15 +1,14 @@
-"""A PNG that looks like a scan: ink on paper, uneven light, noise, and the artefacts of a JPEG.
+"""A picture that looks like a scan: ink on paper, uneven light and noise.
 
 The page is drawn as one channel of brightness; a palette maps brightness to the colours of ink, paper and rules.
 """
 
-import io
 from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw
 
 from toolkit_gateway.ink.canvases.raster import Coverage, coverage
 from toolkit_gateway.ink.canvases.texture import grain_tile
@@ -20,24 +19,23 @@ from toolkit_gateway.ink.sheet import MARGIN_LINE_COLOUR, Sheet
 
 # Brightness has levels from 0 to 255; a pair is the range of a random value.
 PAPER_BRIGHTNESS = 236
-JPEG_QUALITY = 74, 88
 CORNER_DARKENING = 2.0, 12.0  # levels by which the corners are darker than the middle
 SIDE_SHADOW = 5.0  # largest difference in levels between opposite sides
 GUTTER, GUTTER_WIDTH = (3.0, 15.0), (0.03, 0.13)  # shadow at a side that bends up: levels, share of the width
 GUTTER_SHARE = 0.35  # share of the pages with this shadow
 RULE_LEVELS = 44  # levels by which a rule is darker than the paper
-BLUR_PIXELS = 0.12, 0.38  # radius of the scanner's blur
-NOISE_LEVELS = 1.1
+NOISE_LEVELS = 0.9
 GLAZE, DENSE = 0.35, 0.8  # share of the ink that dyes paper instead of covering it; factor on the colour of thick ink
 TILE_PX = 512  # the fibres repeat after this distance
 FIBRE_COUNT = 3600  # in a tile
 MAX_PIXELS_AT_ONCE = 1_500_000  # limits the memory
 _COARSE_TEXTURE = 3  # above this strength, single fibres can be seen
-_INK_COLOURS = 192  # palette entries between ink and paper
+_INK_COLOURS = 96  # palette entries between ink and paper; more would store noise that nobody sees
 _RULE_COLOURS = 48  # palette entries for rules; the remaining 16 are for the margin line
 _DARKEST_RULE_LEVEL = 160
 
 Grey = npt.NDArray[np.float32]
+_CLEARNESS: Grey = (1 - np.arange(256) / 255).astype(np.float32)  # the light that paper keeps, by coverage of the ink
 
 
 class Scan:
@@ -60,16 +58,14 @@ class Scan:
             self._across -= np.float32(noise.number("gutter depth", GUTTER)) * near * near
         self._texture = _texture(sheet.stock.texture)
         self._shift = int(noise.number("fibres") * TILE_PX)
-        self._quality = int(noise.number("quality", JPEG_QUALITY))
-        self._blur = ImageFilter.BoxBlur(noise.number("soft", BLUR_PIXELS))
         self._rules = _outlines(sheet, width, height, sheet.rule)
         self._margin = _outlines(sheet, width, height, MARGIN_LINE_COLOUR)
 
     def rows(self, alpha: Coverage, first_row: int) -> Iterator[npt.NDArray[np.uint8]]:
-        """Yield the unfiltered rows of a PNG, in pieces that limit the memory."""
+        """Yield the palette index of each pixel, in pieces that limit the memory; `first_row` is the row of `alpha`."""
         count = max(16, MAX_PIXELS_AT_ONCE // self._width // 16 * 16)
         for first in range(0, len(alpha), count):
-            yield np.pad(self._palette_indices(alpha[first : first + count], first_row + first), ((0, 0), (1, 0)))
+            yield self._palette_indices(alpha[first : first + count], first_row + first)
 
     def _palette_indices(self, alpha: Coverage, first_row: int) -> npt.NDArray[np.uint8]:
         """Return the palette index of each pixel, shape (rows, width)."""
@@ -78,15 +74,13 @@ class Scan:
             rules, margin = (coverage([ink], self._width, len(alpha), first_row) for ink in (self._rules, self._margin))
             drop = np.maximum(margin, rules) * np.float32(RULE_LEVELS * min(self._sheet.rule_width, 1.0) / 255)
             bright -= drop
-        soft = np.asarray(Image.fromarray(alpha).filter(self._blur))
-        bright *= 1 - soft * np.float32(1 / 255)
-        jpeg = io.BytesIO()
-        Image.fromarray(np.clip(bright, 0, 255).astype(np.uint8)).save(jpeg, "JPEG", quality=self._quality)
-        level = np.asarray(Image.open(jpeg))
-        index = (level.astype(np.uint16) * _INK_COLOURS >> 8).astype(np.uint8)
+        bright *= _CLEARNESS[alpha]
+        np.minimum(bright, 255, out=bright)
+        index = (bright * np.float32(_INK_COLOURS / 256)).astype(np.uint8)
         if self._sheet.lines:
             shown = np.flatnonzero((drop > 4) & (alpha < 90))
-            depth = np.maximum(level.ravel()[shown], _DARKEST_RULE_LEVEL) - _DARKEST_RULE_LEVEL >> 1
+            level = bright.ravel()[shown].astype(np.uint8)
+            depth = np.maximum(level, _DARKEST_RULE_LEVEL) - _DARKEST_RULE_LEVEL >> 1
             is_margin = margin.ravel()[shown] > 25
             index.ravel()[shown] = _INK_COLOURS + np.where(is_margin, _RULE_COLOURS + depth // 3, depth)
         return index

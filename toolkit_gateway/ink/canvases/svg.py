@@ -1,10 +1,11 @@
-"""SVG: the ink as one path per layer, or a replay that shows the text stroke by stroke.
+"""SVG: the ink as one path, or a replay that shows the text stroke by stroke.
 
 In a replay, a thick line grows along the centre of each stroke and uncovers the ink. The animation is CSS only, so it
 plays in a notebook and in an image file. Readers who prefer reduced motion see the finished text.
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import escape
@@ -13,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from toolkit_gateway.ink.canvases.curves import POINT_UNITS, layers_of, outline_curves, point_opacity
+from toolkit_gateway.ink.canvases.curves import POINT_UNITS, ink_opacity, outline_curves
 from toolkit_gateway.ink.page import Page
 from toolkit_gateway.ink.parameters import CMYK, RGB
 from toolkit_gateway.ink.pen import slowness
@@ -37,11 +38,15 @@ def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 
 
 def _ink_paths(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
-    for layer in layers_of(page, size):
-        opacity = "" if layer.opacity is None else f' fill-opacity="{layer.opacity:.3f}"'
-        yield f'<path fill="{_css_colour(ink)}"{opacity} d="'
-        yield from (_path_data(curve) for _, curve in outline_curves(layer.strokes, relative=True))
-        yield '"/>'
+    yield f'<path fill="{_css_colour(ink)}"{_opacity(page, "fill")} d="'
+    yield from (_path_data(curve, size) for _, curve in outline_curves(page.strokes, relative=True))
+    yield '"/>'
+
+
+def _opacity(page: Page, paint: str) -> str:
+    """Return the attribute for the opacity of the ink; empty for plain ink."""
+    opacity = ink_opacity(page)
+    return "" if opacity is None else f' {paint}-opacity="{opacity:.3f}"'
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
@@ -51,12 +56,12 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]:
     strokes, start, letter = page.strokes, page.strokes.start, page.letter_of_stroke.tolist()
     is_contour = (strokes.flags & OUTLINE_FLAG) > 0
-    animation, opacity = _animations(page, size), _stroke_opacity(page, size)  # first, since both take much memory
+    animation = _animations(page, size)  # first, since it takes much memory
     first_contour: dict[int, int] = {}  # by letter: all contours of a letter appear together with the first
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
         first = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
-        shapes[first] = shapes.get(first, "") + _path_data(curve)
+        shapes[first] = shapes.get(first, "") + _path_data(curve, size)
     widest = np.maximum.reduceat(strokes.radius, start)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * POINT_UNITS
     centre = np.rint(np.stack([strokes.x, strokes.y], axis=1) * POINT_UNITS).astype(np.int64)
@@ -65,14 +70,14 @@ def _animated_strokes(page: Page, ink: RGB | CMYK, size: float) -> Iterator[str]
         shapes_hash.update(shape.encode())
     prefix = shapes_hash.hexdigest()  # a notebook may show several replays, and ids must differ within a web page
     # Attributes, not CSS: on a site that removes the style element, as code hosting sites do, the finished text shows.
-    pen = f'fill="none" stroke="{_css_colour(ink)}" stroke-linecap="round" stroke-linejoin="round"'
-    yield f"{_STYLE_ELEMENT}<g {pen}>"
+    pen = f'fill="none" stroke="{_css_colour(ink)}"{_opacity(page, "stroke")} stroke-linecap="round"'
+    yield f'{_STYLE_ELEMENT}<g {pen} stroke-linejoin="round">'
     for n in list(shapes):
         shape = shapes.pop(n)  # frees the memory of a shape that is in the file
         line = _centre_line(centre[start[n] : start[n] + strokes.length[n]])
         yield (
             f'<clipPath id="s{prefix}-{n}"><path d="{shape}"/></clipPath><g clip-path="url(#s{prefix}-{n})">'
-            f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}"{opacity[n]} '
+            f'<path class="w" pathLength="1" d="{line}" stroke-width="{int(width[n])}" '
             f'style="{animation[n]}"/></g>'
         )
     yield "</g>"
@@ -106,22 +111,24 @@ def _animations(page: Page, size: float) -> list[str]:
     ]
 
 
-def _stroke_opacity(page: Page, size: float) -> list[str]:
-    """Return the opacity attribute of each stroke: the mean over the stroke, which is animated as a whole."""
-    strokes, opacity = page.strokes, point_opacity(page, size)
-    if opacity is None:
-        return [""] * len(strokes.length)
-    return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
-
-
 def _centre_line(points: Integers) -> str:
     return "M" + " ".join(f"{x} {y}" for x, y in points.tolist())
 
 
-def _path_data(curve: list[int]) -> str:
-    """Convert a closed, relative curve of `outline_curves` to SVG path data."""
-    count = (len(curve) - 2) // 6
-    return ("M%d %dc" + " ".join(["%d %d %d %d %d %d"] * count) + "Z") % tuple(curve)
+def _path_data(curve: list[int], size: float) -> str:
+    """Convert a closed, relative curve of `outline_curves` to SVG path data.
+
+    Where the first control point is nearly the mirror image of the last one, `s` leaves it out, as in most pieces.
+    """
+    tolerance, x, y = 0.015 * size * POINT_UNITS, math.inf, math.inf
+    data, command = [f"M{curve[0]} {curve[1]}"], ""
+    numbers = iter(curve[2:])
+    for a, b, c, d, end_x, end_y in zip(*[numbers] * 6, strict=True):
+        wanted = "s" if abs(a - x) <= tolerance and abs(b - y) <= tolerance else "c"
+        piece = f"{c} {d} {end_x} {end_y}" if wanted == "s" else f"{a} {b} {c} {d} {end_x} {end_y}"
+        data.append(f" {piece}" if wanted == command else f"{wanted}{piece}")
+        x, y, command = end_x - c, end_y - d, wanted
+    return "".join(data).replace(" -", "-") + "Z"
 
 
 def _paper_elements(page: Page) -> str:

@@ -15,9 +15,10 @@ from toolkit_gateway.ink.shaping import THICKEST_NIB
 Single = npt.NDArray[np.float32]
 
 TILE_CELLS = 256  # width and height of the tile of grain, which repeats
-FINE, COARSE = 0.0075, 0.024  # sizes of the two grains in cap heights: single fibres, and bundles of fibres
+GRAIN = 0.015  # size of the grain in cap heights
 HOLLOWS_CAP_HEIGHT = 110  # pixels; from this cap height on, the hollows of the paper can stay white
 STREAK_LENGTH, MIN_STREAK_FLOW = 0.9, 0.5  # length in cap heights, and smallest share of the flow in a streak
+MIN_CELL = 2.0  # pixels
 _MIN_LANES, _MAX_LANES = 3, 9  # points side by side across a stroke
 _POINTS_AT_ONCE = 200_000  # added to the grid in one step, which takes 300 bytes per point
 # Strokes with more than this many times the area of the rows, and more points than this, get one density, for speed.
@@ -65,7 +66,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
         return alpha
     rows, columns = np.divmod(inked, alpha.shape[1])
     x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
-    cell = max(1.0, THICKEST_NIB * size / 4)
+    cell = max(MIN_CELL, THICKEST_NIB * size / 4)
     flow, passes = ink_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
     amount = flow * layer_factor(ink.kind, passes)
     # The hollows of the paper stay white, more of them if there is little ink.
@@ -133,7 +134,7 @@ def _interpolated(
 def _hollows(noise: RandomStreams, x: Single, y: Single, size: float) -> Single:
     """Return the depth of the paper's hollows at positions of the page, with a mean of about 0.2."""
     shift = int(noise.number("grain") * TILE_CELLS)
-    grain = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
+    grain = np.float32(1.4) * _grain(x, y + shift, max(1.2, GRAIN * size))
     depth: Single = np.float32(0.3) * grain + np.maximum(grain - np.float32(0.9), 0)
     return depth
 

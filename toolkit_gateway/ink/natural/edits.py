@@ -1,5 +1,7 @@
 """Edits of a letter's strokes: each returns the changed letter, or None if the strokes do not allow the edit."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -73,24 +75,6 @@ def change_tail(parts: Parts, x_height: float, shape: Literal["straight", "open"
     return parts
 
 
-def change_foot(parts: Parts, x_height: float) -> Parts | None:
-    """Add a hook at the foot of the stroke that ends farthest to the right, or remove this hook."""
-    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
-    part = parts[n]
-    if (n, True) in _contacts(parts):
-        return None
-    if abs(part[-1, 1]) < 0.13 and direction(part, True)[1] < -0.6:
-        parts[n] = extend(part, [(0.08, -0.03), (0.22, 0.1)], True)
-        return parts
-    low = len(part) - 1 - int(part[::-1, 1].argmin())
-    rise = arc_lengths(part)[-1] - arc_lengths(part)[low]
-    rises_right = 0.1 < rise < 0.4 and part[-1, 0] > part[low, 0] and part[-1, 1] < 0.5 * x_height
-    if rises_right and abs(part[low, 1]) < 0.13 and low > len(part) // 3:
-        parts[n] = part[: low + 1]
-        return parts
-    return None
-
-
 def _highest_point(parts: Parts) -> tuple[int, int]:
     """Return the number of the part with the highest point, and the index of this point."""
     n = max(range(len(parts)), key=lambda n: parts[n][:, 1].max())
@@ -158,67 +142,13 @@ def bar_of(parts: Parts) -> int | None:
     return None
 
 
-def change_flag(parts: Parts, x_height: float) -> Parts | None:
-    """Add a short upstroke at the start of a 1, or remove this upstroke."""
-    n, top = _highest_point(parts)
-    if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
-        parts[n] = extend(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
-        return parts
-    if top < len(parts[n]) // 2:
-        parts[n] = parts[n][top:]
-        return parts
-    return None
-
-
-def bend_lower_half(parts: Parts, x_height: float, by: float) -> Parts:
-    """Bend the lower half of a letter to the right (to the left if `by` is below 0)."""
-    top = max(part[:, 1].max() for part in parts)
-    for part in parts:
-        low = np.maximum(0.45 * top - part[:, 1], 0.0)
-        part[:, 0] += by * low * low
-    return parts
-
-
-def lean_top(parts: Parts, x_height: float, by: float) -> Parts:
-    """Move the top of the first part sideways, so that a 4 closes or opens."""
-    parts[0][:, 0] += by * np.maximum(parts[0][:, 1] - 0.35, 0.0)
-    return parts
-
-
-def move_waist(parts: Parts, x_height: float, by: float, width: float, is_tall: bool = False) -> Parts:
-    """Move the waist up by `by` heights; scale the width by `width`, times 1 + `by` (top) to 1 - `by` (baseline)."""
-    height = max(part[:, 1].max() for part in parts) if is_tall else x_height
-    middle = float(np.median(np.concatenate(parts)[:, 0]))
-    for part in parts:
-        share = np.minimum(np.maximum(part[:, 1] / height, 0.0), 1.0)
-        part[:, 1] += 4 * by * height * share * (1 - share)
-        part[:, 0] = middle + (part[:, 0] - middle) * width * (1 + by * (2 * share - 1))
-    return parts
-
-
-def scale_extenders(parts: Parts, x_height: float, by: float) -> Parts | None:
-    """Make ascenders and descenders longer by the share `by` (below 0: shorter)."""
-    y = np.concatenate(parts)[:, 1]
-    if y.max() < 1.25 * x_height and y.min() > -0.2:
-        return None
-    for part in parts:
-        part[:, 1] += by * (np.maximum(part[:, 1] - x_height, 0.0) + np.minimum(part[:, 1], 0.0))
-    return parts
-
-
-def lower_upper_half(parts: Parts, x_height: float) -> Parts:
-    for part in parts:
-        part[:, 1] -= 0.16 * np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
-    return parts
-
-
-def change_free_end(parts: Parts, x_height: float, by: float) -> Parts:
-    """Lengthen the stroke that ends farthest to the right by `by` x-heights (below 0: shorten); a leg changes less."""
-    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
-    heading = direction(parts[n], True)
-    length = abs(by) * x_height * (0.4 if heading[1] < -0.6 else 1.0)
-    if by < 0:
-        parts[n] = shorten(parts[n], length, True)
-    else:
-        parts[n] = extend(parts[n], [(float(heading[0]) * length, float(heading[1]) * length + 0.02)], True)
-    return parts
+EDITS: Mapping[str, Callable[[Parts, float], Parts | None]] = {  # the second argument is the x-height
+    "open bowl": open_bowl,
+    "close loop": close_loop,
+    "retrace stem": retrace_stem,
+    "raise bar": partial(move_bar, by=0.25),
+    "lower bar": partial(move_bar, by=-0.15),
+    "straight tail": partial(change_tail, shape="straight"),
+    "open tail": partial(change_tail, shape="open"),
+    "looped tail": partial(change_tail, shape="looped"),
+}

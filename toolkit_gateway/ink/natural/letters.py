@@ -162,6 +162,11 @@ def bands_of(y: Floats) -> np.ndarray:
     return np.clip(((y - _LOWEST) / _BAND).astype(np.int64), 0, BAND_COUNT - 1)
 
 
+def heights_of_bands() -> Floats:
+    """Return the height of the middle of each band."""
+    return np.linspace(_LOWEST + _BAND / 2, _LOWEST + _BAND * (BAND_COUNT - 0.5), BAND_COUNT)
+
+
 def widen_bands(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     """Extend every band (last axis), in place, to the outermost ink of the two neighbouring bands."""
     for side, pick in ((left, np.minimum), (right, np.maximum)):

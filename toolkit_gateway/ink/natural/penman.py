@@ -2,29 +2,27 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
-from string import ascii_lowercase, digits
 from typing import NamedTuple
 from unicodedata import combining
 
 import numpy as np
 
-from toolkit_gateway.ink.natural.forms import forms_of
-from toolkit_gateway.ink.natural.legibility import Alphabet
+from toolkit_gateway.ink.catalogue import WRITERS
+from toolkit_gateway.ink.hand import Allographs
+from toolkit_gateway.ink.natural.edits import EDITS
 from toolkit_gateway.ink.natural.letters import BAR, Junction, Letterform, letterform_of, meet, unjoined_form
 from toolkit_gateway.ink.natural.parts import Part, parts_of
 from toolkit_gateway.ink.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
 from toolkit_gateway.ink.shaping import ShapedWord, Shaper
 
-MAX_FORMS = 5  # of one letter by one writer
+WRITER_NAMES = [writer.name for writer in WRITERS]
 BLEND_LENGTH = 0.3  # cap heights from a join, over which both pieces bend towards each other
 _FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms of a letter, most frequent first
 _MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
 _LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
-_JOINED_PAIRS = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
-_RARE_JOIN_FACTOR = 0.6  # on the rate at which a print hand joins all other pairs
 _NEAR_LETTERS = 24  # letters on each side that may be near: more than fit into a cap height
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
@@ -33,7 +31,7 @@ class ChosenLetter(NamedTuple):
     """A letter of the page, with the form that was chosen for it."""
 
     form: Letterform
-    word: int  # number of the word on the page
+    word: int  # number of the word in the text
     x: float  # of the origin of the letter in the word
     y: float
     junction: Junction  # with the letter before; strokes are cut and joined only if `joins`
@@ -55,7 +53,7 @@ class _Piece(NamedTuple):
 class Draft:
     """The strokes of a page before motion; points are relative to the origin of the word, in cap heights."""
 
-    def __init__(self, choices: list[ChosenLetter], word_width: list[float]) -> None:
+    def __init__(self, choices: list[ChosenLetter], first_word: int) -> None:
         self.choices = choices
         pieces = list(_pieces(choices))
         letter, new, flags, delayed = (
@@ -68,8 +66,7 @@ class Draft:
         x, y, radius = np.concatenate([np.zeros((0, 3)), *(piece.points for piece in pieces)]).T.copy()
         self.strokes = Strokes(x, y, radius, np.add.reduceat(count, first), flags.astype(np.uint8))
         _blend(self.strokes, (np.cumsum(count) - count)[~new])
-        self.word_width = np.array(word_width, np.float64)  # (words,)
-        self.word_of_letter = np.array([choice.word for choice in choices], np.int64)  # (letters,)
+        self.word_of_letter = np.array([choice.word - first_word for choice in choices], np.int64)  # (letters,)
         self.word_of_stroke = self.word_of_letter[letter[first]]  # (strokes,)
         self.delayed = delayed[first]  # (strokes,)
         self.letter_of_point = np.repeat(letter, count)  # (points,)
@@ -86,44 +83,49 @@ class Draft:
 
 
 class Penman:
-    """The letter forms of one writer. The renderer caches it: finding forms takes longer than writing a page."""
+    """The letter forms of one writer; the renderer caches it with its forms and joins."""
 
-    def __init__(self, shaper: Shaper) -> None:
+    def __init__(self, shaper: Shaper, allographs: Allographs | None = None) -> None:
         self.shaper = shaper
         self.joined = shaper.measures.joined
         self.habits = shaper.habits
-        self._form_order = RandomStreams("taste", shaper.measures.name, shaper.writer.name)  # of the preferred forms
+        chosen = allographs or shaper.hands[0].allographs
+        number = WRITER_NAMES.index(shaper.writer.name)
+        self._names, self._clear_joins = chosen.forms[number], chosen.joins[number]
         x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
-        letters = {letter: self._letter_strokes(letter) for letter in ascii_lowercase + digits}
-        self.alphabet = Alphabet(letters, shaper.nib, self.x_height)
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
-    def _letter_strokes(self, character: str) -> Strokes:
-        [(number, glyph, _)] = self.shaper.word(character).glyphs
-        return self.shaper.letter(number, glyph)
-
     def _height_of(self, character: str) -> float:
-        return float(self._letter_strokes(character).y.max(initial=0.0))
+        [(number, glyph, _)] = self.shaper.word(character).glyphs
+        return float(self.shaper.letter(number, glyph).y.max(initial=0.0))
 
     def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
-        """Return the forms of a letter that this writer uses; the form of the font is first."""
+        """Return the forms of a letter that this writer uses, most usual first."""
         strokes = self.shaper.letter(number, glyph)
-        parts, flags = parts_of(strokes), strokes.flags.tolist()
-        if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
-            return (unjoined_form(character, parts, flags),)
-        forms = []
-        written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
-        legible = partial(self.alphabet.legible, character, strokes)
-        for form in forms_of(written, parts, self.x_height, self.joined and number == 0, legible):
+        names = self._names.get(character, ("",)) if number == 0 else ("",)
+        drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None]
+        return tuple(self.form_of(parts, flags, character) for parts, flags in drawn)
+
+    def _drawn(self, own: Strokes, character: str, name: str) -> tuple[list[Part], list[int]] | None:
+        """Return parts and flags of a letter in the form of this name; None if a thinned letter does not allow it."""
+        if name.startswith("-"):
+            parts = EDITS[name[1:]](parts_of(own), self.x_height)
+            if parts is None:
+                return None
             # In a form with fewer strokes, it is unknown which stroke had which flags.
-            form_flags = [*flags, 0][: len(form)] if len(form) >= len(flags) else [0] * len(form)
-            scaled = [self._scale_by_habits(part, written) for part in form]
-            forms.append(letterform_of(written, scaled, form_flags, self.joined))
-        order = np.argsort(self._form_order.hashes(f"forms {character}", len(forms))[1:]) + 1
-        return (forms[0], *(forms[n] for n in order[: MAX_FORMS - 1]))
+            flags = [*own.flags.tolist(), 0]
+            return parts, flags[: len(parts)] if len(parts) >= len(own.length) else [0] * len(parts)
+        strokes = self.shaper.borrow(own, character, name) if name else own
+        return None if strokes is None else (parts_of(strokes), strokes.flags.tolist())
+
+    def form_of(self, parts: list[Part], flags: list[int], character: str) -> Letterform:
+        if any(flag & OUTLINE_FLAG for flag in flags) or not flags or combining(character):
+            return unjoined_form(character, parts, flags)
+        written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
+        return letterform_of(written, [self._scale_by_habits(part, written) for part in parts], flags, self.joined)
 
     def _scale_by_habits(self, part: Part, character: str) -> Part:
         if character.isdigit():
@@ -141,46 +143,44 @@ class Penman:
         both_letters = first.character.isalpha() and second.character.isalpha()
         return meet(first, second, dx, dy, self.joined, 0.0 if both_letters else self.shaper.punctuation_gap)
 
-    def draft(self, words: list[ShapedWord], noise: RandomStreams) -> Draft:
-        """Choose a form for each letter of a page, and whether it is joined to the letter before."""
+    def choose(self, words: list[ShapedWord], noise: RandomStreams) -> list[ChosenLetter]:
+        """Choose a form for each letter of a text, and whether it is joined to the letter before."""
         count = sum(len(word.glyphs) for word in words)
         form_chance = iter(unit(noise.hashes("form", count)).tolist())
         join_chance = iter(unit(noise.hashes("join", count)).tolist())
         last_forms: dict[str, int] = {}
         choices: list[ChosenLetter] = []
-        word_width = []
         for number, word in enumerate(words):
-            begin, shift, run = len(choices), 0.0, 0
+            begin, shift, run, form_before = len(choices), 0.0, 0, 0
             origin = word.origin_x.tolist()
             ends = [*origin[1:], word.width]
             for n, (hand, glyph, character) in enumerate(word.glyphs):
                 forms = self.forms(hand, glyph, character)
                 position = (n == 0) + 2 * (n == len(word.glyphs) - 1)
-                form = forms[_pick_form(len(forms), last_forms, character, position, next(form_chance))]
+                at = _pick_form(len(forms), last_forms, character, position, next(form_chance))
+                form = forms[at]
                 y, chance, joins, junction = float(word.origin_y[n]), next(join_chance), False, Junction(0.0, False)
                 if n:
                     before = choices[-1]
                     junction = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
                     shift += junction.kern
                     run += 1
-                    joins = junction.joins and self._keeps_pen_down(before.form.character + form.character, run, chance)
+                    pair = f"{before.form.character}{form.character}{form_before}{at}"
+                    joins = junction.joins and self._keeps_pen_down(pair, run, chance)
                     run = run if joins or not self.joined else 0
                     shift += junction.wider if joins else 0.0
-                x, spacing = origin[n] + shift, ends[n] - origin[n]
+                x, spacing, form_before = origin[n] + shift, ends[n] - origin[n], at
                 choices.append(ChosenLetter(form, number, x, y, junction, joins, "", spacing))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
-            word_width.append(word.width + shift)
-        return Draft(choices, word_width)
+        return choices
 
     def _keeps_pen_down(self, pair: str, run: int, chance: float) -> bool:  # `run`: letters since a lift
         if self.joined:
             if run < 3:
                 return chance < 0.85
-            lift_rate = 0.55 if pair[-1] in _LETTERS_AFTER_LIFT else 0.2
+            lift_rate = 0.55 if pair[1] in _LETTERS_AFTER_LIFT else 0.2
             return run < self.habits.longest_run and chance > lift_rate
-        if pair.isupper():
-            return False
-        return chance < self.habits.join_rate * (1.0 if pair in _JOINED_PAIRS else _RARE_JOIN_FACTOR)
+        return pair in self._clear_joins and chance < self.habits.join_rate
 
 
 def _pick_form(count: int, last_forms: dict[str, int], character: str, position: int, chance: float) -> int:

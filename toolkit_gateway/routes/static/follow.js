@@ -1,4 +1,5 @@
 // The page that follows a thing: its stream, the latest value of each field, a chart of each number.
+import { ageText } from "./ages.js";
 import { createChart } from "./chart.js";
 
 const MAX_POINTS = 2000; // shown in a chart
@@ -10,6 +11,10 @@ const LONGEST_NAME = 80;
 const CHART_PIXELS = 130;
 const PAINT_MS = 80;
 const SILENCE_MS = 40000; // the gateway sends a heartbeat every 15 s
+const KEPT_TIMES = 200; // of the last dweets: for their rate and their usual pause
+const GAP_FACTOR = 1.5; // a pause this many times as long as usual is a gap, as in a history ...
+const LEAST_GAP = 2; // ... if it is not only a short delay on the way (seconds)
+const LEAST_SILENCE = 10, PAUSES = 3; // as in LiveDweets: silent after 10 s, and after three usual pauses
 const WAITS_MS = [100, 200, 500, 1000, 2000, 5000];
 
 const find = (id) => document.getElementById(id);
@@ -22,6 +27,10 @@ let last; // sequence number of the last dweet
 let count = 0;
 let newest = "";
 let painting = null;
+let isConnected = false;
+let head; // sequence number of the last dweet when the page was opened
+let behind = Infinity; // milliseconds from the time of a new dweet to the clock of this machine
+let times = []; // seconds since 1970
 const fields = new Map();
 
 // -- the stream -----------------------------------------------------------------------------------------------------
@@ -41,12 +50,14 @@ async function follow() {
       await listen(() => (attempt = 0));
     } catch (error) {
       if (error instanceof Refused && [403, 429].includes(error.code)) {
+        isConnected = false;
         await askForKey(error.message);
         continue;
       }
       why = error instanceof Refused ? error.message : "The connection is lost";
     }
     if (document.hidden) continue;
+    isConnected = false;
     say("lost", `${why}, reconnecting ...`);
     await pause(WAITS_MS[Math.min(attempt++, WAITS_MS.length - 1)]);
   }
@@ -56,13 +67,15 @@ async function follow() {
 async function listen(connected) {
   if (last === undefined)
     for await (const { id } of events("", connected)) {
-      last = Math.max(0, id - BACKLOG);
+      [head, last] = [id, Math.max(0, id - BACKLOG)];
       break;
     }
   for await (const { id, dweet } of events(last, connected)) {
     last = id;
+    if (dweet && id > head) behind = Math.min(behind, Date.now() - Date.parse(dweet.created));
     if (dweet) add(dweet);
-    say("live", last ? "Live" : "Nothing yet: waiting for the first dweet");
+    isConnected = true;
+    tell();
   }
 }
 
@@ -147,6 +160,10 @@ function say(state, text) {
 
 function add(dweet) {
   const time = Date.parse(dweet.created) / 1000;
+  const before = times.at(-1), limit = Math.max(LEAST_GAP, GAP_FACTOR * usualPause());
+  if (times.length > 1 && time - before > limit) for (const field of fields.values()) field.interrupt([before, time]);
+  times.push(time);
+  times = times.slice(-KEPT_TIMES);
   count += 1;
   newest = dweet.created;
   for (const [name, value] of leaves(dweet.content)) {
@@ -161,11 +178,33 @@ function add(dweet) {
 
 function paint() {
   painting = null;
-  const time = newest.slice(0, 19).replace("T", " ");
-  const dweets = `${count.toLocaleString("en")} ${count === 1 ? "dweet" : "dweets"}`;
-  find("newest").textContent = `${dweets}, the last at ${time} UTC`;
   for (const field of fields.values()) field.paint();
 }
+
+/** Say whether dweets come, how many, and how long ago the last one came. */
+function tell() {
+  if (!count) return void (isConnected && say("", "Nothing yet: waiting for the first dweet"));
+  const now = Date.now() - (behind === Infinity ? 0 : behind);
+  const age = Math.max(0, now / 1000 - times.at(-1)), isSilent = age > Math.max(LEAST_SILENCE, PAUSES * usualPause());
+  if (isConnected) say(isSilent ? "" : "live", isSilent ? "Connected, but nothing comes" : "Live");
+  const time = newest.slice(0, 19).replace("T", " ");
+  const dweets = `${count.toLocaleString("en")} ${count === 1 ? "dweet" : "dweets"}`;
+  find("newest").textContent = `${dweets}, the last at ${time} UTC, ${ageText(age)} · ${isSilent ? "0 / s" : rateText()}`;
+}
+
+function usualPause() {
+  const pauses = times.slice(1).map((time, index) => time - times[index]).sort((a, b) => a - b);
+  return pauses[pauses.length >> 1] ?? 0;
+}
+
+/** The rate of the last minute in which dweets came. */
+function rateText() {
+  const last = times.filter(time => time >= times.at(-1) - 60), rate = (last.length - 1) / (last.at(-1) - last[0]);
+  if (!Number.isFinite(rate)) return "–";
+  return rate >= 1 ? `${rate.toFixed(1)} / s` : `${(60 * rate).toFixed(1)} / min`;
+}
+
+setInterval(tell, 1000);
 
 /** The leaves of a content with dotted names, as in the toolkit's frames. Not recursive: contents may nest deeply. */
 function* leaves(content) {
@@ -205,7 +244,7 @@ class Field {
   static charts = 0;
 
   constructor(name) {
-    Object.assign(this, { name, title: shortened(name, LONGEST_NAME), x: [], y: [], lastTime: -Infinity, isNew: true });
+    Object.assign(this, { name, title: shortened(name, LONGEST_NAME), x: [], y: [], gaps: [], lastTime: -Infinity, isNew: true });
     this.row = [make("dt", this.title, find("values")), make("dd", "", find("values"))];
     this.shown = this.row[1].firstChild;
   }
@@ -219,14 +258,22 @@ class Field {
     this.y.push(value);
   }
 
+  /** Draw no line across a gap. */
+  interrupt(gap) {
+    this.gaps.push(gap);
+    this.x.push((gap[0] + gap[1]) / 2);
+    this.y.push(NaN);
+  }
+
   paint() {
     if (!this.isNew) return;
     this.isNew = false;
     if (this.kind && !this.chart) this.makeChart();
     this.shown.textContent = worded(this.value);
-    this.chart?.append(this.x, this.y, MAX_POINTS);
+    this.chart?.append(this.x, this.y, MAX_POINTS, this.gaps);
     this.x = [];
     this.y = [];
+    this.gaps = [];
   }
 
   makeChart() {

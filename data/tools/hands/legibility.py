@@ -1,6 +1,5 @@
 """Legibility: small pictures of letters are compared with those of the other letters of the hand."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ _X_HEIGHT, _MIN_SCALE, _MAX_SCALE = 20, 36, 58  # in pixels: wanted x-height, li
 _WIDTH, _HEIGHT, _BASELINE = 88, 96, 60  # pixels: size of a picture, and from the top to the baseline
 _CELL_PX = 4  # pictures are compared in cells of this size
 _INKED, _NEAR_INK = 0.5, 0.2  # smallest shade of pixels that count as ink, with the usual pen and with a thick pen
+_MIN_READ_LEAD = 0.03  # in similarity, of the expected letter over all other letters
 _MIN_LEAD = 0.3  # share of the font's lead in similarity (over other letters) that a form must keep
 
 
@@ -56,27 +56,46 @@ def _euler_number(ink: Mask) -> Integers:
 
 
 class Alphabet:
-    """The small letters and figures of a hand as its font draws them."""
+    """The letters of one group (small letters, capitals or figures) as a hand draws them."""
 
     def __init__(self, letters: dict[str, Strokes], nib: float, x_height: float) -> None:
         self._pen = nib, min(max(_X_HEIGHT / x_height, _MIN_SCALE), _MAX_SCALE)
         self._letters = list(letters)
-        _, _, self._shades = pictures_of(list(letters.values()), *self._pen)
+        self.shades = self.shades_of(list(letters.values()))
 
-    def legible(self, character: str, drawn: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
-        """Return for each of `forms` whether it is legible as `character`, which the font draws as `drawn`.
+    def shades_of(self, forms: Sequence[Strokes]) -> Floats:
+        """Return one row for each form; the product of two rows is their similarity."""
+        return pictures_of(forms, *self._pen)[2] if forms else self.shades[:0]
+
+    def reads_as(self, character: str, shades: Floats, usual: Floats) -> list[bool]:
+        """Return for each of the pictures `shades` whether it is read as `character`.
+
+        It must be more similar to `character` as all hands draw it (`usual`, one picture for each letter) than to any
+        other letter, and less similar to the other letters of this hand.
+        """
+        own = self._letters.index(character)
+        alike, rivals = shades @ usual.T, np.delete(shades @ self.shades.T, own, axis=1)
+        lead = alike[:, own] - np.delete(alike, own, axis=1).max(axis=1)
+        return list((lead > _MIN_READ_LEAD) & (alike[:, own] > rivals.max(axis=1)))
+
+    def keeps_form(self, character: str, drawn: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
+        """Return for each changed form of `drawn`, a letter of this hand, whether it is legible as `character`.
 
         A legible form has as many parts and counters as `drawn`, apart from the change in `counters` (-1: a counter
         may open), and is clearly more similar to `character` than to any other letter. A counter that a thick pen
         would close may be closed, but not the eye of an e.
         """
-        plain = unicodedata.normalize("NFD", character.lower())[0]
-        rivals = [n for n, c in enumerate(self._letters) if c != plain and c.isdigit() == plain.isdigit()]
         parts, thick_parts, shades = pictures_of([drawn, *forms], *self._pen)
         fewest, most = min(parts[0], thick_parts[0]) - np.maximum(counters, 0), max(parts[0], thick_parts[0]) - counters
         same = (fewest <= parts[1:]) & (parts[1:] <= most) & (fewest <= thick_parts[1:]) & (thick_parts[1:] <= most)
-        if plain == "e":
+        if character == "e":
             same &= parts[1:] <= parts[0]
-        alike = shades @ np.concatenate([shades[:1], self._shades[rivals]]).T
+        rivals = np.delete(self.shades, self._letters.index(character), axis=0)
+        alike = shades @ np.concatenate([shades[:1], rivals]).T
         lead = alike[:, :1] - alike[:, 1:]
         return list(same & (lead[1:] > _MIN_LEAD * lead[0]).all(axis=1))
+
+    def pictures_of(self, forms: Sequence[Strokes]) -> tuple[Integers, Floats]:
+        """Return for each form the number of its parts minus that of its counters, and the shades of its picture."""
+        parts, _, shades = pictures_of(forms, *self._pen)
+        return parts, shades

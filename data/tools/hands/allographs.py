@@ -1,0 +1,192 @@
+"""Choose the allographs of every writer, and the joins to avoid: ``python -m data.tools.hands.allographs``.
+
+An allograph is another form of a letter: that of another hand, fitted to this hand, or the hand's own with a small
+change. What is chosen goes into the packs, so that no page waits for it. `compile` runs this after it wrote packs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from collections.abc import Iterable
+from itertools import product
+
+import msgspec
+import numpy as np
+from tqdm.auto import tqdm
+
+from data.tools.hands.legibility import Alphabet
+from data.tools.hands.sources import sources
+from toolkit_gateway.ink.catalogue import WRITERS, writer_of
+from toolkit_gateway.ink.hand import PACKS_DIR, Allographs, load_hand
+from toolkit_gateway.ink.natural.edits import EDITS
+from toolkit_gateway.ink.natural.parts import parts_of, strokes_of
+from toolkit_gateway.ink.natural.penman import ChosenLetter, Draft, Penman
+from toolkit_gateway.ink.random_streams import Floats
+from toolkit_gateway.ink.ribbons import OUTLINE_FLAG, Strokes
+from toolkit_gateway.ink.shaping import Shaper
+
+GROUPS = string.ascii_lowercase, string.digits, string.ascii_uppercase  # letters are compared within their group
+CAPITAL_HANDS = frozenset(["flint"])  # have capitals instead of small letters, and lend nothing
+MAX_BORROWED, MAX_FORMS = 2, 4  # of a letter: forms from other hands; all forms, with the hand's own
+_FIRST_FROM_OTHERS = frozenset("rksfgt47")  # letters of which all writers but the first prefer a borrowed form
+_JOINED_PAIRS = (  # in print hands, no other pairs are joined
+    "th", "he", "in", "er", "an", "re", "en", "at", "ou", "ed", "or", "es", "ar", "te", "ti", "ll", "le", "ss", "ea",
+    "oo", "me", "ne", "un", "ai", "ce", "ur",
+)  # fmt: skip
+_MAX_MORE_ALIKE, _ALIKE = 0.02, 0.8  # a join may make a pair so much more similar to one letter, or if it is not above
+#: Changes of each letter, and by how much they change its counters.
+_CHANGES = {
+    "a": ("-open bowl",), "d": ("-open bowl", "-close loop"), "f": ("-raise bar", "-lower bar", "-close loop"),
+    "g": ("-open bowl", "-open tail", "-looped tail"), "h": ("-close loop", "-retrace stem"),
+    "j": ("-straight tail", "-open tail", "-looped tail"), "k": ("-close loop", "-retrace stem"), "l": ("-close loop",),
+    "m": ("-retrace stem",), "n": ("-retrace stem",), "o": ("-open bowl",), "p": ("-retrace stem",),
+    "q": ("-straight tail",), "r": ("-retrace stem",), "t": ("-raise bar", "-lower bar"),
+    "y": ("-straight tail", "-open tail", "-looped tail"), "0": ("-open bowl",), "4": ("-open bowl",),
+    "9": ("-open bowl",),
+}  # fmt: skip
+_PRINT_ONLY = "-looped tail"  # it does not suit joined hands
+_COUNTERS_ADDED = {
+    "-open bowl": -1, "-straight tail": -1, "-open tail": -1, "-close loop": -1, "-looped tail": 1
+}  # fmt: skip
+
+
+def main() -> None:
+    scripts = [source.name for source in sources() if source.titles]
+    chosen = {script: choose(script, scripts) for script in tqdm(scripts, desc="allographs")}
+    for script, allographs in chosen.items():
+        _store(script, allographs)
+
+
+def choose(script: str, scripts: Iterable[str]) -> Allographs:
+    shaper = Shaper(script, writer_of(script, 0, natural=True))
+    penman = Penman(shaper, Allographs())
+    measures = [load_hand(name).measures for name in scripts if name != script]
+    lenders = [other.name for other in measures if other.joined == penman.joined and other.name not in CAPITAL_HANDS]
+    borrowed, changed = _legible_forms(penman, lenders)
+    forms = tuple(_forms_of_writer(script, number, borrowed, changed) for number in range(len(WRITERS)))
+    if penman.joined:
+        return Allographs(forms)
+    writers = (Shaper(script, writer_of(script, number, natural=True)) for number in range(len(WRITERS)))
+    return Allographs(forms, tuple(_clear_joins(Penman(writer, Allographs(forms))) for writer in writers))
+
+
+def _store(script: str, allographs: Allographs) -> None:
+    """Add the allographs to a pack that has all else."""
+    path = PACKS_DIR / f"{script}.npz"
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    text = msgspec.json.encode({"forms": allographs.forms, "joins": [sorted(joins) for joins in allographs.joins]})
+    np.savez_compressed(path, **{**arrays, "allographs": np.frombuffer(text, np.uint8)})
+
+
+def _legible_forms(penman: Penman, lenders: list[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return for each letter the hands that have a legible form for it, and the names of the legible changes."""
+    borrowed: dict[str, list[str]] = {}
+    changed: dict[str, list[str]] = {}
+    for group in GROUPS:
+        own = {letter: strokes for letter in group if (strokes := _drawn(penman, letter)) is not None}
+        if not own:
+            continue
+        alphabet = Alphabet(own, penman.shaper.nib, penman.x_height)
+        offers = {letter: _offers(penman, letter, own[letter], lenders) for letter in own}
+        shades = {letter: alphabet.shades_of([strokes for _, strokes in offers[letter]]) for letter in own}
+        usual = np.stack([_mean(np.vstack([alphabet.shades[n], shades[c]])) for n, c in enumerate(own)])
+        for letter, drawn in own.items():
+            readable = alphabet.reads_as(letter, shades[letter], usual)
+            borrowed[letter] = [donor for (donor, _), good in zip(offers[letter], readable, strict=True) if good]
+            tried = _changes(letter, drawn, penman)
+            counters = np.array([_COUNTERS_ADDED.get(name, 0) for name, _ in tried], np.int64)
+            legible = alphabet.keeps_form(letter, drawn, [form for _, form in tried], counters)
+            changed[letter] = [name for (name, _), good in zip(tried, legible, strict=True) if good]
+    return borrowed, changed
+
+
+def _drawn(penman: Penman, letter: str) -> Strokes | None:
+    """Return a letter of the hand itself; None if another hand writes it, or its outline is no pen stroke."""
+    glyphs = penman.shaper.word(letter).glyphs
+    if len(glyphs) != 1 or glyphs[0][0] != 0:
+        return None
+    strokes = penman.shaper.letter(0, glyphs[0][1])
+    return strokes if len(strokes.x) and not (strokes.flags & OUTLINE_FLAG).any() else None
+
+
+def _offers(penman: Penman, letter: str, own: Strokes, lenders: list[str]) -> list[tuple[str, Strokes]]:
+    """Return the letter of each other hand, fitted to this hand.
+
+    The small letters of joined hands are not exchanged: their first and last strokes fit the letters of their own hand.
+    A hand that writes capitals instead of small letters takes no small letters.
+    """
+    if letter.islower() and (penman.joined or penman.writes_capitals):
+        return []
+    offers = [(lender, penman.shaper.borrow(own, letter, lender)) for lender in lenders]
+    return [(lender, strokes) for lender, strokes in offers if strokes is not None and len(strokes.length)]
+
+
+def _changes(letter: str, drawn: Strokes, penman: Penman) -> list[tuple[str, Strokes]]:
+    names = [name for name in _CHANGES.get(letter, ()) if not (penman.joined and name == _PRINT_ONLY)]
+    edited = [(name, EDITS[name[1:]](parts_of(drawn), penman.x_height)) for name in names]
+    return [(name, strokes_of(parts)) for name, parts in edited if parts is not None]
+
+
+def _mean(shades: Floats) -> Floats:
+    mean: Floats = shades.mean(axis=0)
+    mean /= np.sqrt((mean * mean).sum())
+    return mean
+
+
+def _forms_of_writer(
+    script: str, number: int, borrowed: dict[str, list[str]], changed: dict[str, list[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the names of the forms of each letter; every writer borrows from other hands first."""
+
+    def turn(lender: str) -> str:
+        return hashlib.sha256(f"{script} {number} {lender}".encode()).hexdigest()
+
+    forms = {}
+    for letter, offers in borrowed.items():
+        taken = sorted(offers, key=turn)[:MAX_BORROWED]
+        drawn = ["", *taken] if number == 0 or letter not in _FIRST_FROM_OTHERS else [*taken, ""]
+        forms[letter] = tuple([*drawn, *changed[letter]][:MAX_FORMS])
+    return {letter: names for letter, names in forms.items() if len(names) > 1}
+
+
+def _clear_joins(penman: Penman) -> frozenset[str]:
+    """Return the joins that make no pair look like something else: two letters, and the numbers of their forms."""
+    drawn = {letter: strokes for letter in string.ascii_lowercase if (strokes := _drawn(penman, letter)) is not None}
+    alphabet = Alphabet(drawn, penman.shaper.nib, penman.x_height)
+    clear = set()
+    for pair in _JOINED_PAIRS:
+        both_ways = _both_ways(penman, pair) if drawn.keys() >= set(pair) else {}
+        pictures = [strokes for two in both_ways.values() for strokes in two]
+        if not pictures:
+            continue
+        parts, shades = alphabet.pictures_of(pictures)
+        parts, alike = parts.reshape(-1, 2), (shades @ alphabet.shades.T).max(axis=1).reshape(-1, 2)
+        has_counter = parts[:, 1] < parts[:, 0] - 1
+        is_letter = alike[:, 1] > np.maximum(alike[:, 0] + _MAX_MORE_ALIKE, _ALIKE)
+        clear |= {name for name, is_bad in zip(both_ways, has_counter | is_letter, strict=True) if not is_bad}
+    return frozenset(clear)
+
+
+def _both_ways(penman: Penman, pair: str) -> dict[str, tuple[Strokes, Strokes]]:
+    """Return a pair of letters apart and joined, for all forms of both that can be joined, with the name of each."""
+    word = penman.shaper.word(pair)
+    if len(word.glyphs) != 2:
+        return {}
+    first, second = (penman.forms(*glyph) for glyph in word.glyphs)
+    dx, dy = float(word.origin_x[1] - word.origin_x[0]), float(word.origin_y[1] - word.origin_y[0])
+    drawn = {}
+    for (m, left), (n, right) in product(enumerate(first), enumerate(second)):
+        junction = penman.meet(left, right, round(dx, 6), round(dy, 6))
+        if junction.joins:
+            x = dx + junction.kern + junction.wider
+            begin = ChosenLetter(left, 0, 0.0, 0.0, junction, False, "", dx)
+            apart, joined = (ChosenLetter(right, 0, x, dy, junction, joins, "", 0.0) for joins in (False, True))
+            name = f"{left.character}{right.character}{m}{n}"
+            drawn[name] = Draft([begin, apart], 0).strokes, Draft([begin, joined], 0).strokes
+    return drawn
+
+
+if __name__ == "__main__":
+    main()
