@@ -34,7 +34,7 @@ tk = toolkit.connect(toolkit.Gateway.demo())
 sent = pd.read_json("data/attic_sensor.jsonl", lines=True)
 attic = sent.set_index(pd.to_datetime(sent.pop("measured"))).dweets.numeric()"""
 _HISTORY = """\
-history = toolkit.HistoryExplorer(frame=attic, fields=["celsius"], unit="°C")
+history = toolkit.HistoryExplorer(attic, fields=["celsius"], unit="°C")
 history"""
 _REWARDS = """\
 rewards = toolkit.RewardsExplorer(configuration={"default": {"p": 0.2}, "rewards": [{"id": "tea", "title": "Tea"}]})
@@ -150,7 +150,8 @@ def recorded() -> list[Shot]:
         browser.new_page(viewport=_WINDOW) as page,
         browser.new_page(viewport={"width": 800, "height": 600}) as paper,
     ):
-        open_notebook(page, lab, lab.write_notebook("picture.ipynb", (_CONNECT, _HISTORY, _REWARDS, _IDENTITY)), "doc/tree")
+        path = lab.write_notebook("picture.ipynb", (_CONNECT, _HISTORY, _REWARDS, _IDENTITY))
+        open_notebook(page, lab, path, "doc/tree")  # without a side bar
         if errors := run_opened(page):
             raise click.ClickException(errors[0])
         page.wait_for_load_state("networkidle")
