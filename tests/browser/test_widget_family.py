@@ -206,9 +206,9 @@ def handwriting_goes_wrong(widget: Locator) -> None:
 
 def rewards_by_mouse(widget: Locator) -> None:
     says(widget, re.compile(r"^[45],\d{3} moments: \d+ rewards for"))
-    moved(widget, "Chance of a reward", 0.9)
+    moved(widget, "Minutes between two rewards", 0.9)
     # What the mouse passed first is said too, and a value that is still on its way would come after the reset.
-    says(widget, re.compile(r"\d+ → 1,\d{3} rewards \(\+6\d %\)"))
+    says(widget, re.compile(r"\d+ → \d+ rewards \(-\d+ %\)"))
     expect(widget.get_by_text("Not for finished_5k_run (A 40 %, B 60 %) and opened_app (5 %)")).to_be_visible()
     click(button(widget, "Reset"))
     says(widget, re.compile(r"^[45],\d{3} moments: \d+ rewards for"))

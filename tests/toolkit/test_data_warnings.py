@@ -109,9 +109,13 @@ WARNINGS: dict[str, tuple[Callable[[World], object], str]] = {
         write_letters,
         "2 of 3 letters could not be written, such as that of row 1",
     ),
-    "handwriting/client/handwriting.py": (
+    "handwriting/handwritten.py, cut": (
         lambda w: w.hands.png(LONG, "Molly", height=200),
         "some ink was cut off, from the line 'too much' on",
+    ),
+    "handwriting/handwritten.py, missing": (
+        lambda w: w.hands.png("Hi \u05d0", "Molly", missing="skip"),
+        "no hand has these characters of the text: '\u05d0'",
     ),
     "rewards/analysis/experiments.py, missing": (
         lambda w: ab(ARMS.assign(device=range(30), visits=[None, *range(29)]), "visits"),

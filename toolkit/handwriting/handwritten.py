@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from PIL import Image, ImageColor
 
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.errors import InvalidArgument, ToolkitError, counted
+from toolkit.errors import InvalidArgument, ToolkitError, counted, warn_caller
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import FileKind
 from toolkit.system.files import write_whole
@@ -141,6 +141,15 @@ def rendering_of(
         pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
         milliseconds=milliseconds,
     )  # fmt: skip
+
+
+def warn_of_losses(rendering: Handwritten, advice: str) -> None:
+    """Warn the caller if ink was cut off, or if no hand has some of the characters."""
+    if rendering.overflow:
+        where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
+        warn_caller(f"the text does not fit, and some ink was cut off{where}: {advice}")
+    if rendering.missing:
+        warn_caller(f"no hand has these characters of the text: {rendering.missing!r}")
 
 
 def _parse_seed(text: str) -> int | Decimal | None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
 import pandas as pd
 
 from toolkit.argument_checks import absolute_path, checked_arguments
-from toolkit.errors import warn_caller
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.letter import Letter, write_letter
 from toolkit.handwriting.client.mail_merge import Merge, merge_letters
-from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Renderer
+from toolkit.handwriting.client.renderer import LISTING_COLUMNS, Bounds, Renderer
 from toolkit.handwriting.client.style import (
     Distance,
     OneOrMore,
@@ -27,14 +26,11 @@ from toolkit.handwriting.client.style import (
     page_style,
 )
 from toolkit.handwriting.client.sweeping import ContactSheet, contact_sheet, sweep
-from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.handwritten import Handwritten, warn_of_losses
 from toolkit.handwriting.wire import FileKind
 from toolkit.http_client import HttpSession
 from toolkit.public_api import PublicNames
 from toolkit.secret import Secret
-
-#: The smallest and the largest rating; None means no bound.
-Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 @checked_arguments
@@ -162,9 +158,7 @@ class HandwritingClient(PublicNames):
         random_seed: Seed | None = None,
         **options: Unpack[Style],
     ) -> Handwritten:
-        """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
-
-        Parameters, result and errors are as in `png`. Width and height may be up to 100 inches.
+        """Write a text as a PDF whose words can be searched, up to 100 inches wide: ``GET /render/pdf``. See `png`.
 
         Examples
         --------
@@ -255,10 +249,7 @@ class HandwritingClient(PublicNames):
         <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
         """
         letter = write_letter(self._renderer, text, hand, letter_style(style, options, page, random_seed))
-        if letter.overflow:
-            warn_caller(f"some ink was cut off, from the line {letter.cut!r} on: use smaller letters or a larger page")
-        if letter.missing:
-            warn_caller(f"no hand has these characters of the text: {letter.missing}")
+        warn_of_losses(letter, "use smaller letters or a larger page")
         return letter
 
     def letters(
@@ -391,11 +382,7 @@ class HandwritingClient(PublicNames):
 
     def _write(self, kind: FileKind, text: str, hand: str, style: PageStyle) -> Handwritten:
         rendering = self._renderer.render(text, hand, kind, style)
-        if rendering.overflow:
-            where = f", from the line {rendering.cut!r} on" if rendering.cut else ""
-            warn_caller(f"the text does not fit, and some ink was cut off{where}: use height='auto', or letter()")
-        if rendering.missing:
-            warn_caller(f"no hand has these characters of the text: {rendering.missing}")
+        warn_of_losses(rendering, "use height='auto', or letter()")
         return rendering
 
 
