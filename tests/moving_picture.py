@@ -34,7 +34,8 @@ tk = toolkit.connect(toolkit.Gateway.demo())
 sent = pd.read_json("data/attic_sensor.jsonl", lines=True)
 attic = sent.set_index(pd.to_datetime(sent.pop("measured"))).dweets.numeric()"""
 _HISTORY = """\
-history = toolkit.HistoryExplorer(attic, fields=["celsius"], unit="°C")
+history = toolkit.HistoryExplorer(attic[["celsius"]], unit="°C")
+history.mark_shifts.value = True
 history"""
 _REWARDS = """\
 rewards = toolkit.RewardsExplorer(configuration={"default": {"p": 0.2}, "rewards": [{"id": "tea", "title": "Tea"}]})
@@ -85,8 +86,8 @@ def history(page: Page) -> Iterator[Shot]:
     assert box is not None
 
     def move(across: float, down: float = 0.5) -> None:
-        page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
-        page.wait_for_timeout(150)
+        page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * down, steps=3)
+        page.wait_for_timeout(250)
 
     for across in (0.08, 0.12, 0.155, 0.172, 0.2, 0.27, 0.338):
         move(across)
@@ -97,7 +98,7 @@ def history(page: Page) -> Iterator[Shot]:
         move(across)
         yield shot(part, title, 150)
     page.mouse.up()
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(1_500)
     for across in (0.1, 0.2, 0.5, 0.9):
         move(across)
         yield shot(part, title, 330)
@@ -128,15 +129,15 @@ def letter(page: Page, svg: str) -> Iterator[Shot]:
 
 def attack(page: Page) -> Iterator[Shot]:
     title, part = "4 · An attack on mobile identity, refused", output(page, 3)
-    yield shot(part, title, 1_100, top=70)
+    yield shot(part, title, 1_100, top=120)
     ask_kernel(page, "identity.try_attack('replay the final fingerprint')")
     page.wait_for_timeout(800)
-    yield shot(part, title, 1_900, top=70)
+    yield shot(part, title, 1_900, top=120)
 
 
 def writing() -> str:
     with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
-        look = {"width": 640, "handwriting_size": 27, "handwriting_color": "#16265f", "pen": "fountain"}
+        look = {"width": 640, "handwriting_size": 24, "handwriting_color": "#16265f", "pen": "fountain"}
         svg = tk.handwriting.animation(_LETTER, "Molly", natural=True, random_seed=7, **look)
         return svg.data.decode()
 
@@ -161,7 +162,7 @@ def recorded() -> list[Shot]:
 @click.command()
 def main() -> None:
     pictures, durations = zip(*recorded(), strict=True)
-    first, *rest = [picture.quantize(64, dither=Image.Dither.NONE) for picture in pictures]
+    first, *rest = [picture.quantize(128, dither=Image.Dither.NONE) for picture in pictures]
     first.save(PICTURE, save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
     if PICTURE.stat().st_size > _MOST_BYTES:
         raise click.ClickException(f"{PICTURE.name} has {PICTURE.stat().st_size:,} bytes; {_MOST_BYTES:,} are allowed")
