@@ -50,7 +50,7 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": {"gallery": [], "**": ["page-toc"]},
+    "secondary_sidebar_items": {"**": ["page-toc"], "gallery": []},
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],

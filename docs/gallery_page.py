@@ -62,7 +62,8 @@ class Gallery(SphinxDirective):
         parts: list[Any] = [picture, nodes.paragraph("", "", nodes.strong("", entry["title"]))]
         if "code" in self.options:
             language = "sh" if entry["code"].startswith("toolkit ") else "python"
-            parts.append(nodes.literal_block(entry["code"], entry["code"].strip("\n"), language=language))
+            code = entry["code"].strip()
+            parts.append(nodes.literal_block(code, code, language=language))
             if "notebook" in entry:  # its page shows a saved chart, which works without a kernel
                 parts += self.parse_text_to_nodes(f"[In the tutorial](/tutorials/{entry['notebook']}.ipynb)")
         return nodes.container("", *parts, classes=["gallery-card"])
