@@ -26,7 +26,7 @@ import pandas as pd
 import pypdfium2
 from matplotlib import pyplot
 from PIL import Image, ImageDraw, ImageFont
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import toolkit
 from tests.browser.lab_page import CHROMIUM_FLAGS, EXPOSED, open_notebook, run_opened, running_lab
@@ -70,7 +70,7 @@ def result_of(entry: dict[str, str], gateway: toolkit.Gateway, tk: toolkit.Conne
 
 
 def picture_of(result: Any) -> bytes:
-    """Return a result that needs no browser as a PNG or an animated SVG."""
+    """Return a result that needs no browser as a PNG."""
     if isinstance(result, matplotlib.figure.Figure):
         file = io.BytesIO()
         result.savefig(file, dpi=130, bbox_inches="tight", facecolor="white")
@@ -81,8 +81,6 @@ def picture_of(result: Any) -> bytes:
     if isinstance(result, str):
         return _shrunk(_bytes_of(_terminal(result)))
     shown: dict[str, str] = result._repr_mimebundle_()  # noqa: SLF001 - as Jupyter does
-    if getattr(result, "kind", "") == "replay":
-        return shown["image/svg+xml"].encode()
     return _shrunk(base64.b64decode(shown["image/png"]))
 
 
@@ -138,6 +136,27 @@ def widget_picture(entry: dict[str, str], browser: Browser) -> bytes:
         return _shrunk(small_png(screenshot(output)))
 
 
+def writing_steps(page: Page, svg: str, count: int) -> Iterator[int]:
+    """Show an animated writing at `count` moments from its beginning to its end; the last tenth shows all of it."""
+    page.set_content(f'<body style="margin:0"><div style="padding:24px 60px;background:#f7f3ea">{svg}</div></body>')
+    last = max(page.evaluate("document.getAnimations().map(one => one.effect.getComputedTiming().endTime)"))
+    for step in range(count):
+        moment = last * min(step / (count * 0.9), 1) + 0.01
+        page.evaluate(
+            "time => document.getAnimations().forEach(one => { one.pause(); one.currentTime = time; })", moment
+        )
+        yield step
+
+
+def animation_picture(svg: str, browser: Browser) -> bytes:
+    with browser.new_page(viewport={"width": 280, "height": 140}) as page:
+        shots = [Image.open(io.BytesIO(page.screenshot())) for _ in writing_steps(page, svg, 30)]
+    first, *rest = [picture.convert("L").quantize(16, dither=Image.Dither.NONE) for picture in shots]
+    file = io.BytesIO()
+    first.save(file, "GIF", save_all=True, append_images=rest, duration=[120] * len(rest) + [1500], loop=0)
+    return file.getvalue()
+
+
 def page_picture(address: str, browser: Browser) -> bytes:
     with browser.new_page(viewport={"width": 900, "height": 560}) as page:
         page.goto(address)
@@ -146,9 +165,12 @@ def page_picture(address: str, browser: Browser) -> bytes:
 
 
 def browser_picture(name: str) -> bytes:
-    """Return the picture of a widget or a page; a page is of a gateway with a real clock, as the browser has."""
+    """Return the picture of a widget, an animation or a page; the gateway has a real clock, as the browser has."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS)
+        if name == "animation":
+            with toolkit.Gateway() as gateway, toolkit.connect(gateway) as tk:
+                return animation_picture(result_of(ENTRIES[name], gateway, tk).data.decode(), browser)
         if ENTRIES[name]["code"].rstrip().endswith(("gateway.base_url", '/follow/kitchen"')):
             with toolkit.Gateway() as gateway, toolkit.connect(gateway) as tk:
                 return page_picture(result_of(ENTRIES[name], gateway, tk), browser)
@@ -156,7 +178,8 @@ def browser_picture(name: str) -> bytes:
 
 
 def needs_browser(result: Any) -> bool:
-    return isinstance(result, ipywidgets.Widget) or (isinstance(result, str) and result.startswith("http"))
+    is_moving = getattr(result, "kind", "") == "replay"
+    return is_moving or isinstance(result, ipywidgets.Widget) or (isinstance(result, str) and result.startswith("http"))
 
 
 def make(name: str) -> bytes:

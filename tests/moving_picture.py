@@ -20,6 +20,7 @@ import toolkit
 from tests.browser.lab_page import CHROMIUM_FLAGS, EXPOSED, open_notebook, run_opened, running_lab
 from tests.browser.widget_page import ask_kernel
 from tests.conftest import ROOT
+from tests.gallery_pictures import writing_steps
 from tests.notebook_pictures import chromium_program
 
 PICTURE = ROOT / "docs" / "_static" / "widgets.gif"
@@ -116,14 +117,7 @@ def rewards(page: Page) -> Iterator[Shot]:
 
 
 def letter(page: Page, svg: str) -> Iterator[Shot]:
-    page.set_content(f'<body style="margin:0"><div style="padding:24px 60px;background:#f7f3ea">{svg}</div></body>')
-    times = "() => document.getAnimations().map(one => one.effect.getComputedTiming().endTime)"
-    last = max(page.evaluate(times))
-    for step in range(25):
-        page.evaluate(
-            "time => document.getAnimations().forEach(one => { one.pause(); one.currentTime = time; })",
-            last * min(step / 22, 1) + 0.01,
-        )
+    for step in writing_steps(page, svg, 25):
         yield shot(page.locator("div"), "3 · A letter that writes itself", 110 if step < 24 else 700)
 
 
