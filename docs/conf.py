@@ -1,9 +1,12 @@
-"""The Sphinx site: ``uv run toolkit-docs`` is ``sphinx-build -W docs build/docs``."""
+"""The Sphinx site: ``sphinx-build -W docs build/docs`` builds it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util.inspect import signature, stringify_signature
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -30,6 +33,7 @@ extensions = [
     "gallery_page",
 ]
 exclude_patterns = ["deploy/*.md"]
+templates_path = ["_templates"]
 
 # The tutorials are shown as they were committed: nbval has compared their outputs. A chart is HTML that can be zoomed;
 # another widget, which has no kernel here, is a picture.
@@ -46,11 +50,12 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "gallery": []},
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_sidebars = {"**": ["whole-site.html"]}
 html_show_sphinx = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -58,3 +63,14 @@ html_css_files = ["site.css"]
 html_js_files: list[str] = []
 mathjax_path = "no-page-has-formulas.js"
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}
+
+
+def signature_of_widget(_app: Sphinx, kind: str, _name: str, item: type, *_rest: object) -> tuple[str, str] | None:
+    """Return the arguments of a widget: its base class has a ``__new__`` that takes anything."""
+    if kind != "class" or not hasattr(item, "class_traits"):
+        return None
+    return stringify_signature(signature(item.__init__, bound_method=True), show_annotation=False), ""
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-signature", signature_of_widget)

@@ -1,4 +1,7 @@
-"""Make the moving picture of the README: ``python -m tests.moving_picture`` drives two widgets in a real lab."""
+"""Make the moving picture of the README: ``python -m tests.moving_picture`` drives widgets in a real lab.
+
+Four scenes of about three seconds, each with a title.
+"""
 
 from __future__ import annotations
 
@@ -9,84 +12,156 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+import matplotlib
+from PIL import Image, ImageDraw, ImageFont
+from playwright.sync_api import Locator, Page, sync_playwright
 
+import toolkit
 from tests.browser.lab_page import CHROMIUM_FLAGS, EXPOSED, open_notebook, run_opened, running_lab
+from tests.browser.widget_page import ask_kernel
 from tests.conftest import ROOT
+from tests.gallery_pictures import writing_steps
 from tests.notebook_pictures import chromium_program
 
 PICTURE = ROOT / "docs" / "_static" / "widgets.gif"
-_WINDOW = {"width": 1000, "height": 860}
-_SIZE = 900, 560
+_WINDOW = {"width": 1000, "height": 1300}
+_SIZE = 800, 500
+_TITLE_HEIGHT = 40
 _MOST_BYTES = 1_500_000
 
 _CONNECT = """\
-import numpy as np, pandas as pd, toolkit
+import pandas as pd, toolkit
 tk = toolkit.connect(toolkit.Gateway.demo())
-times = pd.date_range("2026-01-01", periods=480, freq="15min", name="time")
-wave = 20 + 3 * np.sin(np.arange(480) / 15) + np.random.default_rng(1).normal(0, 0.25, 480)
-rows = pd.DataFrame({"celsius": wave.round(2)}, index=times)"""
-_LIVE = """\
-live = toolkit.LiveDweets(tk, "kitchen", "celsius", unit="°C", time="time")
-live"""
-_REPLAY = "playback = tk.dweets.replay('kitchen', rows, speed=60_000)"
-_WRITE = """\
-explorer = toolkit.HandwritingExplorer(tk)
-explorer.look.pen.value, explorer.look.natural.value = "fountain", True
-explorer"""
+sent = pd.read_json("data/attic_sensor.jsonl", lines=True)
+attic = sent.set_index(pd.to_datetime(sent.pop("measured"))).dweets.numeric()"""
+_HISTORY = """\
+history = toolkit.HistoryExplorer(attic[["celsius"]], unit="°C")
+history.mark_shifts.value = True
+history"""
+_REWARDS = """\
+rewards = toolkit.RewardsExplorer(configuration={"default": {"p": 0.2}, "rewards": [{"id": "tea", "title": "Tea"}]})
+rewards"""
+_IDENTITY = """\
+identity = toolkit.IdentityWalkthrough(tk)
+identity.run_all()
+identity"""
+_LETTER = """Dear Ada,
+
+The engine works: yesterday it wove
+its first pattern, as the loom weaves
+flowers and leaves.
+
+Yours, Charles"""
+
+#: A picture, and for how many milliseconds it is shown.
+Shot = tuple[Image.Image, int]
 
 
-_PARTS = ("Dear Ada,", "Dear Ada,\nThe engine", "Dear Ada,\nThe engine works.")
+def shot(part: Locator, title: str, milliseconds: int, top: int = 0) -> Shot:
+    """Return what is seen of a part from `top` pixels below its edge on, under a bar with the title."""
+    with Image.open(io.BytesIO(part.screenshot())) as opened:
+        image = opened.convert("RGB")
+    width, height = _SIZE
+    shown_height = round(image.width * (height - _TITLE_HEIGHT) / width)
+    image = image.crop((0, top, image.width, min(image.height, top + shown_height)))
+    image.thumbnail((width, height - _TITLE_HEIGHT), Image.Resampling.LANCZOS)
+    shown = Image.new("RGB", _SIZE, "white")
+    shown.paste(image, ((width - image.width) // 2, _TITLE_HEIGHT))
+    draw = ImageDraw.Draw(shown)
+    draw.rectangle((0, 0, width, _TITLE_HEIGHT - 1), fill="#1f2933")
+    font = ImageFont.truetype(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans-Bold.ttf"), 18)
+    draw.text((16, 9), title, "white", font)
+    return shown, milliseconds
 
 
-def frames(page: Page, cell: int, count: int, pause: int) -> Iterator[Image.Image]:
-    output = page.locator(".jp-CodeCell").nth(cell).locator(".jp-OutputArea-output").first
-    output.scroll_into_view_if_needed()
-    for _ in range(count):
-        with Image.open(io.BytesIO(output.screenshot())) as opened:
-            image = opened.convert("RGB")
-        shown = Image.new("RGB", _SIZE, "white")
-        image.thumbnail(_SIZE, Image.Resampling.LANCZOS)
-        shown.paste(image, (0, 0))
-        yield shown
-        page.wait_for_timeout(pause)
+def output(page: Page, cell: int) -> Locator:
+    part = page.locator(".jp-CodeCell").nth(cell).locator(".jp-OutputArea-output").last
+    part.scroll_into_view_if_needed()
+    return part
 
 
-def recorded(page: Page) -> tuple[list[Image.Image], list[int]]:
-    """Return the pictures, and for how many milliseconds each is shown."""
-    pictures = list(frames(page, 1, 40, 60))
-    durations = [100] * len(pictures)
-    text = page.locator(".jp-CodeCell").nth(2).locator("textarea").first
-    text.scroll_into_view_if_needed()
-    text.fill("")
-    for part in _PARTS:
-        text.fill(part)
-        page.wait_for_timeout(700)
-        pictures += frames(page, 2, 1, 0)
-        durations.append(700)
-    durations[-1] = 2_000
-    return pictures, durations
+def history(page: Page) -> Iterator[Shot]:
+    """Point at the shift and at a gap, then zoom to both."""
+    title, part = "1 · Point and zoom: a level shift, a gap", output(page, 1)
+    box = part.locator(".u-over").first.bounding_box()
+    assert box is not None
+
+    def move(across: float, down: float = 0.5) -> None:
+        page.mouse.move(box["x"] + box["width"] * across, box["y"] + box["height"] * down, steps=3)
+        page.wait_for_timeout(250)
+
+    for across in (0.08, 0.12, 0.155, 0.172, 0.2, 0.27, 0.338):
+        move(across)
+        yield shot(part, title, 180)
+    move(0.13)
+    page.mouse.down()
+    for across in (0.2, 0.28, 0.36):
+        move(across)
+        yield shot(part, title, 150)
+    page.mouse.up()
+    page.wait_for_timeout(1_500)
+    for across in (0.1, 0.2, 0.5, 0.9):
+        move(across)
+        yield shot(part, title, 330)
 
 
-@click.command()
-def main() -> None:
+def rewards(page: Page) -> Iterator[Shot]:
+    title, part = "2 · Change a rule of the rewards: before and after", output(page, 2)
+    page.mouse.move(0, 0)
+    yield shot(part, title, 900)
+    for percent in (25, 30, 35, 40, 45, 50):
+        ask_kernel(page, f"setattr(rewards.p, 'value', {percent / 100})")
+        page.wait_for_timeout(300)
+        yield shot(part, title, 150)
+    yield shot(part, title, 1_200)
+
+
+def letter(page: Page, svg: str) -> Iterator[Shot]:
+    for step in writing_steps(page, svg, 25):
+        yield shot(page.locator("div"), "3 · A letter that writes itself", 110 if step < 24 else 700)
+
+
+def attack(page: Page) -> Iterator[Shot]:
+    title, part = "4 · An attack on mobile identity, refused", output(page, 3)
+    yield shot(part, title, 1_100, top=120)
+    ask_kernel(page, "identity.try_attack('replay the final fingerprint')")
+    page.wait_for_timeout(800)
+    yield shot(part, title, 1_900, top=120)
+
+
+def writing() -> str:
+    with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        look = {"width": 640, "handwriting_size": 24, "handwriting_color": "#16265f", "pen": "fountain"}
+        svg = tk.handwriting.animation(_LETTER, "Molly", natural=True, random_seed=7, **look)
+        return svg.data.decode()
+
+
+def recorded() -> list[Shot]:
     with (
         tempfile.TemporaryDirectory() as folder,
         running_lab(Path(folder), *EXPOSED) as lab,
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS) as browser,
         browser.new_page(viewport=_WINDOW) as page,
+        browser.new_page(viewport={"width": 800, "height": 600}) as paper,
     ):
-        open_notebook(page, lab, lab.write_notebook("picture.ipynb", (_CONNECT, _LIVE, _WRITE, _REPLAY)), "doc/tree")
+        path = lab.write_notebook("picture.ipynb", (_CONNECT, _HISTORY, _REWARDS, _IDENTITY))
+        open_notebook(page, lab, path, "doc/tree")  # without a side bar
         if errors := run_opened(page):
             raise click.ClickException(errors[0])
-        pictures, durations = recorded(page)
-    first, *rest = [picture.quantize(64, dither=Image.Dither.NONE) for picture in pictures]
+        page.wait_for_load_state("networkidle")
+        return [*history(page), *rewards(page), *letter(paper, writing()), *attack(page)]
+
+
+@click.command()
+def main() -> None:
+    pictures, durations = zip(*recorded(), strict=True)
+    first, *rest = [picture.quantize(128, dither=Image.Dither.NONE) for picture in pictures]
     first.save(PICTURE, save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
     if PICTURE.stat().st_size > _MOST_BYTES:
         raise click.ClickException(f"{PICTURE.name} has {PICTURE.stat().st_size:,} bytes; {_MOST_BYTES:,} are allowed")
-    click.echo(f"{PICTURE.name}: {len(pictures)} pictures, {PICTURE.stat().st_size:,} bytes")
+    seconds = sum(durations) / 1000
+    click.echo(f"{PICTURE.name}: {len(pictures)} pictures, {seconds:.0f} s, {PICTURE.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

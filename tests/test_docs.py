@@ -17,12 +17,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from matplotlib import pyplot
+from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 import toolkit
 import toolkit_gateway
-from tests import limits_table
+from tests import gallery_pictures, limits_table
 from tests.browser.lab_page import CHROMIUM, CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
@@ -103,7 +105,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 @pytest.mark.browser
 def test_pages_fit_their_window_and_charts_are_alive(site: Path) -> None:
     program = required_program(*CHROMIUM)
-    pages = ("gallery/index", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
+    pages = ("gallery", "how-to/operate", "reference/endpoints/identity", "reference/python/widgets")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": 375, "height": 800})
@@ -173,6 +175,22 @@ def test_python_blocks_run_and_print_what_they_show(
             assert shown is None or printed.getvalue().rstrip() == shown.rstrip(), page.name
             ran += 1
     assert ran >= 6
+
+
+def test_gallery_code_runs_and_has_pictures(demo: toolkit.Gateway, tmp_path: Path) -> None:
+    results = {}
+    with toolkit.connect(demo) as tk, gallery_pictures.in_empty_folder(tmp_path):
+        for name, entry in gallery_pictures.ENTRIES.items():
+            assert len(entry["code"].strip().splitlines()) <= 5, name
+            results[name] = gallery_pictures.result_of(entry, demo, tk)
+            pyplot.close("all")
+        assert not [name for name, result in results.items() if result is None]
+        shown = gallery_pictures.picture_of(results["note"])
+    committed = {path.name: path.read_bytes() for path in gallery_pictures.FOLDER.iterdir()}
+    assert committed.keys() == {entry["picture"] for entry in gallery_pictures.ENTRIES.values() if "picture" in entry}
+    assert max(map(len, committed.values())) <= gallery_pictures.MOST_BYTES
+    pictures = [Image.open(io.BytesIO(data)).convert("L") for data in (shown, committed["note.png"])]
+    assert pictures[0].tobytes() == pictures[1].tobytes(), "python -m tests.gallery_pictures note"
 
 
 def test_shell_blocks_run(demo: toolkit.Gateway, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
         "--LabApp.extension_manager=readonly",
         # In a container the user is often root. That is safe: only holders of the token on this machine can connect.
         "--ServerApp.allow_root=True",
-        # A newcomer should see only the three lines of `_print_urls`, and no warnings such as "not trusted".
+        # A newcomer should see only our lines, and no warnings such as "not trusted".
         "--Application.log_level=ERROR",
     ]
     if lab_port is not None:
@@ -109,10 +109,9 @@ def _set_environment(gateway: Gateway, runtime: str) -> None:
         os.environ[name] = os.pathsep.join(path for path in (str(_JUPYTER_SETTINGS), os.environ.get(name, "")) if path)
 
 
-def _print_urls(gateway: Gateway, jupyter: ServerApp, root: Path, storage: object) -> None:
+def _print_urls(jupyter: ServerApp, root: Path, storage: object) -> None:
     token = jupyter.identity_provider.token
     query = f"?token={token}" if token else ""
-    click.echo(f"gateway at {gateway.base_url}")
     click.echo(f"lab at {jupyter.connection_url}{_start_path(root)}{query}")
     click.echo(f"notebooks in {root}, dweets in {storage}; Ctrl-C stops lab and gateway")
 
@@ -161,11 +160,13 @@ def lab(
         _runtime_folder() as runtime,
     ):
         _set_environment(running, runtime)
+        click.echo(f"gateway at {running.base_url}")
+        click.echo("Starting JupyterLab ...", err=True)
         from jupyterlab.labapp import LabApp
 
         arguments = [*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options]
         jupyter: ServerApp = LabApp.initialize_server(argv=arguments)
         _stop_at_signals(jupyter)
         # Print on JupyterLab's loop, after the callback that binds the port: a program may open the URL at once.
-        jupyter.io_loop.add_callback(_print_urls, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
+        jupyter.io_loop.add_callback(_print_urls, jupyter, root, settings["gateway"].get("folder", "Redis"))
         jupyter.start()
