@@ -77,6 +77,7 @@ def test_a_letter_is_composed_by_mouse(explorer: Page) -> None:
     click(button(explorer, "All hands"))
     cards = explorer.locator(".toolkit-wall-card")
     expect(cards).to_have_count(120)
+    cards.nth(20).scroll_into_view_if_needed()
     expect(cards.nth(20).locator("img")).to_be_visible()
     click(cards.nth(20))
     title = cards.nth(20).locator("b").inner_text()

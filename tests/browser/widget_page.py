@@ -8,9 +8,11 @@ from playwright.sync_api import ElementHandle, Error, Locator, Page, expect
 
 # The same in two frames after each other: a page lays itself out some frames after it was changed.
 _SETTLED_BOX = """element => new Promise(resolve => {
+  element.scrollIntoViewIfNeeded();
   const look = () => { const box = element.getBoundingClientRect(); return [box.x, box.y, box.width, box.height]; };
   const again = (before, same) => requestAnimationFrame(() => {
     const now = look();
+    if (!element.isConnected) return resolve(null);
     const still = now.every((number, place) => number === before[place]) ? same + 1 : 0;
     if (still >= 3) resolve(now); else again(now, still);
   });
@@ -109,9 +111,11 @@ def settled_box(part: Locator) -> tuple[float, float, float, float]:
 
     Not before the widget is done with the last thing: it writes parts of the page anew, and a click would miss them.
     """
-    part.page.wait_for_function("!document.querySelector('.toolkit-busy')")
-    part.scroll_into_view_if_needed()
-    left, top, width, height = part.evaluate(_SETTLED_BOX)
+    box = None
+    while box is None:  # a part that was replaced meanwhile has another box
+        part.page.wait_for_function("!document.querySelector('.toolkit-busy')")
+        box = part.evaluate(_SETTLED_BOX)
+    left, top, width, height = box
     return left, top, width, height
 
 

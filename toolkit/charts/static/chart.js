@@ -54,7 +54,7 @@ export function createChart(element, options = {}) {
 class Chart {
   constructor(element, options) {
     Object.assign(this, {
-      options, lines: [], panels: [], things: new Map(), gaps: new Map(), shifts: [], thresholds: {}, hidden: new Set(), range: null,
+      options, lines: [], panels: [], things: new Map(), gaps: new Map(), shifts: [], thresholds: new Map(), hidden: new Set(), range: null,
       extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, aborter: new AbortController(), lastPaint: 0,
     });
     this.root = make("div", "toolkit-chart", element);
@@ -132,7 +132,7 @@ class Chart {
       if (thing && !this.things.has(thing)) this.things.set(thing, this.things.size);
     this.gaps = new Map();
     for (const [thing, ...ends] of gaps) this.gaps.set(thing, [...(this.gaps.get(thing) ?? []), ends]);
-    Object.assign(this, { shifts, thresholds });
+    Object.assign(this, { shifts, thresholds: new Map(Object.entries(thresholds)) }); // a field may be called constructor
     this.message.textContent = empty;
     this.note = note;
     this.nameAxis();

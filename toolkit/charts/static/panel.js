@@ -188,7 +188,7 @@ export class Panel {
   }
 
   thresholds() {
-    return (this.kind === "number" && this.chart.thresholds[this.lines[0].field]) || [];
+    return (this.kind === "number" && this.chart.thresholds.get(this.lines[0].field)) || [];
   }
 
   drawThresholds(plot) {
