@@ -117,6 +117,7 @@ def test_a_letter_is_composed_by_keyboard(explorer: Page) -> None:
 def test_every_kind_of_file_is_downloaded(explorer: Page) -> None:
     click(button(explorer, "Page"))
     explorer.get_by_label("Page", exact=True).select_option("one picture, as large as below")
+    expect(button(explorer, "SVG")).to_be_visible()  # a letter has two kinds only
     files = {
         "PNG": ("molly.png", b"\x89PNG\r"),
         "PDF": ("molly.pdf", b"%PDF-"),
