@@ -25,6 +25,7 @@ from toolkit_gateway.ink.sheet import Sheet
 # Factors on slope and drift of natural lines, tried until the ink fits on the page.
 _DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)
 _MAX_CUT_TEXT = 40  # characters
+_NARROWEST = 0.95  # scale of a line that is wider than the page
 _CUT_TOLERANCE = 0.5  # points; ink that leaves the page by less is not reported as cut off
 
 
@@ -96,9 +97,9 @@ def compose(
     word = np.repeat(path.word_of_stroke, path.strokes.length)
     line = layout.line[word]
     x, radius = path.strokes.x * size, path.strokes.radius * size
-    shift = _line_shift(parameters, layout, (x, radius, line))
+    shift, scale = _line_placement(parameters, layout, (x, radius, line))
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + line * 97.0)  # 97: lines drift separately
-    x = x + shift[line]
+    x = x * scale[line] + shift[line]
     lift = lines.wander * size * drift + lines.slope[line] * x
     for share in _DRIFT_SHARES if parameters.natural else (1.0,):
         y = baseline[line] - path.strokes.y * size - share * lift
@@ -109,7 +110,7 @@ def compose(
                              np.maximum(radius - y - dy, y + radius + dy - height)) > _CUT_TOLERANCE  # fmt: skip
         if not outside.any():
             break
-    word_x, word_end = (ends * size + shift[layout.line] for ends in (path.begin, path.end))
+    word_x, word_end = (ends * size * scale[layout.line] + shift[layout.line] for ends in (path.begin, path.end))
     word_y = baseline[layout.line] - share * lines.slope[layout.line] * word_x
     return Page(
         replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word_of_stroke, path.letter_of_stroke, width,
@@ -118,18 +119,25 @@ def compose(
     )  # fmt: skip
 
 
-def _line_shift(parameters: Parameters, layout: Layout, ink: tuple[Floats, Floats, Integers]) -> Floats:
-    """Return how far each line moves right, so that its ink begins at its start and ends before the right margin."""
+def _line_placement(
+    parameters: Parameters, layout: Layout, ink: tuple[Floats, Floats, Integers]
+) -> tuple[Floats, Floats]:
+    """Return by how much each line moves right, and its scale, so that its ink ends before the right margin.
+
+    A line is narrowed only if it is wider than the page, and by at most a twentieth: plain lines are broken by the
+    widths of the font, and their words can be a little wider.
+    """
     x, radius, line = ink
     first, last = np.full(layout.line_count, np.inf), np.full(layout.line_count, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x + radius)
     first, last = np.nan_to_num(first, posinf=0.0), np.nan_to_num(last, neginf=0.0)
     start: Floats = layout.start * parameters.handwriting_size
+    scale: Floats = np.ones(layout.line_count)
     if parameters.width is not None:
+        scale = np.clip(parameters.text_width / np.maximum(last - first, 1e-9), _NARROWEST, 1.0)
         start = np.maximum(np.minimum(start, parameters.text_width - (last - first)), 0.0)
-    shift: Floats = start - first
-    return shift
+    return start - first * scale, scale
 
 
 def _fit_page(
