@@ -112,7 +112,7 @@ def settled_box(part: Locator) -> tuple[float, float, float, float]:
     Not before the widget is done with the last thing: it writes parts of the page anew, and a click would miss them.
     """
     box = None
-    while box is None:  # a part that was replaced meanwhile has another box
+    while box is None:  # the part was replaced while its box was measured
         part.page.wait_for_function("!document.querySelector('.toolkit-busy')")
         box = part.evaluate(_SETTLED_BOX)
     left, top, width, height = box

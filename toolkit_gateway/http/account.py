@@ -136,7 +136,7 @@ class Accounts:
 
     def _bound(self, kind: int) -> Bound:
         if kind == CONNECTIONS:
-            # A process that has no descriptors left cannot accept connections, whoever they come from.
+            # A process that has no descriptors left cannot accept a connection from anybody.
             return Bound(*(min(number, self._descriptors) for number in LIMITS.connections))
         return LIMITS.request_bytes if kind == REQUEST_BYTES else LIMITS.late_answers
 

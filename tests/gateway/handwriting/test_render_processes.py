@@ -36,7 +36,7 @@ def test_stream_continues_during_a_large_pdf(running: Gateway, hands: toolkit.Co
     tk = hands
     tk.handwriting.pdf("warm", "Molly")
     with tk.dweets.listen("clock") as listener, ThreadPoolExecutor(1) as pool:
-        pdf = pool.submit(tk.handwriting.pdf, TEXT, "Molly", width="60in")
+        pdf = pool.submit(tk.handwriting.pdf, TEXT, "Molly")
         arrived_meanwhile = 0
         with toolkit.connect(running) as other:
             while not pdf.done():

@@ -119,6 +119,13 @@ def test_url_of_110_kilobytes_is_accepted(service: Service) -> None:
     assert padded.status == 200
 
 
+def test_no_line_of_an_automatic_height_is_cut(service: Service) -> None:
+    text = "The quick brown fox jumps over the lazy dog, and then it sleeps. " * 90
+    for seed in range(1, 7):
+        reply = service.render("pdf", text=text, height="auto", random_seed=str(seed))
+        assert (reply.status, reply.headers["x-handwriting-overflow"]) == (200, "false"), seed
+
+
 def test_a_page_that_is_too_small_is_cut_and_says_so(service: Service) -> None:
     text = "line\n" * 30
     assert service.render(text=text).headers["x-handwriting-overflow"] == "true"
