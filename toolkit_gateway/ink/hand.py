@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -56,6 +57,7 @@ class PlacedGlyph:
     advance: float
     dx: float
     dy: float
+    is_whole: bool  # whether it draws one character completely: it is no ligature and no part of a character
 
 
 class Allographs(msgspec.Struct, frozen=True):
@@ -93,10 +95,14 @@ class Hand:
         buffer.guess_segment_properties()
         hb.shape(self._font, buffer)
         k = 1.0 / self.measures.units_per_cap
+        glyphs = Counter(info.cluster for info in buffer.glyph_infos)
         return [
-            PlacedGlyph(info.codepoint, info.cluster, at.x_advance * k, at.x_offset * k, at.y_offset * k)
+            PlacedGlyph(
+                info.codepoint, info.cluster, at.x_advance * k, at.x_offset * k, at.y_offset * k,
+                glyphs[info.cluster] == 1 and (info.cluster + 1 in glyphs or info.cluster + 1 == len(text)),
+            )
             for info, at in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True)
-        ]
+        ]  # fmt: skip
 
     def glyph(self, number: int) -> Strokes:
         s0, s1 = self._glyph_stroke[number : number + 2]

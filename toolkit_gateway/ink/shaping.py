@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from cachetools import LRUCache, cached
@@ -38,6 +38,15 @@ _XY: TypeAlias = tuple[Floats, Floats]
 _WordGlyph: TypeAlias = tuple[int, PlacedGlyph, int, str]  # number of the hand, glyph, index in the word, character
 
 
+class WordGlyph(NamedTuple):
+    """A glyph of a shaped word: a character, a ligature, or a part of a character, as a connector."""
+
+    hand: int  # number of the hand
+    glyph: int
+    character: str  # in a ligature the first
+    is_whole: bool  # whether it draws this character completely and no other; only then another form may replace it
+
+
 @dataclass(frozen=True, slots=True)
 class ShapedWord:
     """One word; the strokes of each letter are relative to the origin of the letter, in cap heights, y upwards."""
@@ -51,7 +60,7 @@ class ShapedWord:
     letter_of_stroke: Integers  # (strokes,) number of the letter
     letter_of_point: Integers  # (points,) number of the letter
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters before, width before
-    glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
+    glyphs: tuple[WordGlyph, ...]  # (letters,)
     blank: str = ""  # the white space before the word
 
 
@@ -93,7 +102,7 @@ class Shaper:
             text, float((advances + extra).sum()), origin + shift, rise, advances, strokes,
             letter_of_stroke, np.repeat(letter_of_stroke, strokes.length),
             _word_breaks(text, [index for _, _, index, _ in placed], origin),
-            tuple((number, glyph.glyph_id, character) for number, glyph, _, character in placed),
+            tuple(WordGlyph(number, at.glyph_id, character, at.is_whole) for number, at, _, character in placed),
         )  # fmt: skip
         _mark_touching_ends(word)
         return word
@@ -131,10 +140,12 @@ class Shaper:
         hand = load_hand(lender)
         if character not in hand.characters:
             return None
-        strokes = self._as_written(hand, hand.shape(character)[0].glyph_id, FaceFit.of(hand.measures, self.measures))
+        glyph = hand.shape(character)[0]
+        strokes = self._as_written(hand, glyph.glyph_id, FaceFit.of(hand.measures, self.measures))
         width = float(np.ptp(strokes.x)) if len(strokes.x) else 0.0
         factor = float(np.ptp(own.x)) / width if width else 0.0
-        if not MIN_BORROWED_WIDTH <= factor <= 1 / MIN_BORROWED_WIDTH or (strokes.flags & OUTLINE_FLAG).any():
+        fits = glyph.is_whole and MIN_BORROWED_WIDTH <= factor <= 1 / MIN_BORROWED_WIDTH
+        if not fits or (strokes.flags & OUTLINE_FLAG).any():
             return None
         return replace(strokes, x=own.x.min() + (strokes.x - strokes.x.min()) * factor)
 

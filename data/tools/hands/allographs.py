@@ -97,17 +97,24 @@ def _legible_forms(penman: Penman, lenders: list[str]) -> tuple[dict[str, list[s
             borrowed[letter] = [donor for (donor, _), good in zip(offers[letter], readable, strict=True) if good]
             tried = _changes(letter, drawn, penman)
             counters = np.array([_COUNTERS_ADDED.get(name, 0) for name, _ in tried], np.int64)
-            legible = alphabet.keeps_form(letter, drawn, [form for _, form in tried], counters)
-            changed[letter] = [name for (name, _), good in zip(tried, legible, strict=True) if good]
+            forms = [form for _, form in tried]
+            legible = alphabet.keeps_form(letter, drawn, forms, counters)
+            # If a loop is not closed, or more than the loop, an l may look like a b.
+            parts, _ = alphabet.pictures_of([drawn, *forms])
+            changed[letter] = [
+                name
+                for (name, _), good, count in zip(tried, legible, parts[1:], strict=True)
+                if good and (name != "-close loop" or count == parts[0] + 1)
+            ]
     return borrowed, changed
 
 
 def _drawn(penman: Penman, letter: str) -> Strokes | None:
     """Return a letter of the hand itself; None if another hand writes it, or its outline is no pen stroke."""
     glyphs = penman.shaper.word(letter).glyphs
-    if len(glyphs) != 1 or glyphs[0][0] != 0:
+    if len(glyphs) != 1 or glyphs[0].hand != 0:
         return None
-    strokes = penman.shaper.letter(0, glyphs[0][1])
+    strokes = penman.shaper.letter(0, glyphs[0].glyph)
     return strokes if len(strokes.x) and not (strokes.flags & OUTLINE_FLAG).any() else None
 
 
@@ -172,9 +179,9 @@ def _clear_joins(penman: Penman) -> frozenset[str]:
 def _both_ways(penman: Penman, pair: str) -> dict[str, tuple[Strokes, Strokes]]:
     """Return a pair of letters apart and joined, for all forms of both that can be joined, with the name of each."""
     word = penman.shaper.word(pair)
-    if len(word.glyphs) != 2:
+    if [glyph.is_whole for glyph in word.glyphs] != [True, True]:
         return {}
-    first, second = (penman.forms(*glyph) for glyph in word.glyphs)
+    first, second = (penman.forms(glyph) for glyph in word.glyphs)
     dx, dy = float(word.origin_x[1] - word.origin_x[0]), float(word.origin_y[1] - word.origin_y[0])
     drawn = {}
     for (m, left), (n, right) in product(enumerate(first), enumerate(second)):

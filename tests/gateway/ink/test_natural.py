@@ -13,6 +13,7 @@ from tests.gateway.ink.test_writing import white_between
 from tests.written_pages import LETTER, handwriting, write_page, written
 from toolkit_gateway.ink.catalogue import catalogue, habits_of, writer_of
 from toolkit_gateway.ink.hand import load_hand
+from toolkit_gateway.ink.natural.parts import parts_of
 from toolkit_gateway.ink.natural.penman import Penman
 from toolkit_gateway.ink.parameters import Parameters
 from toolkit_gateway.ink.random_streams import RandomStreams
@@ -41,8 +42,8 @@ def test_every_hand_has_several_forms_of_usual_letters():
         penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
         counts = []
         for character in CONSTRUCTED:
-            [(hand, glyph, _)] = penman.shaper.word(character).glyphs
-            counts.append(len(penman.forms(hand, glyph, character)))
+            [glyph] = penman.shaper.word(character).glyphs
+            counts.append(len(penman.forms(glyph)))
         # Joined hands borrow no small letters, whose ends would not fit; nor does a hand of capitals.
         borrows = not penman.joined and not penman.writes_capitals
         assert np.mean(counts) > (2.4 if borrows else 1.6), script
@@ -53,10 +54,45 @@ def test_a_letter_never_has_the_form_it_had_last(penman):
     words = [penman.shaper.word(word) for word in ("letter", "tattoo", "been", "seen", "add", "summer", "1477", "9914")]
     last = {}
     for choice in penman.choose(words, RandomStreams("5")):
-        [(hand, glyph, _)] = penman.shaper.word(choice.form.character).glyphs
-        if len(penman.forms(hand, glyph, choice.form.character)) > 1:
+        [glyph] = penman.shaper.word(choice.form.character).glyphs
+        if len(penman.forms(glyph)) > 1:
             assert choice.form is not last.get(choice.form.character)
         last[choice.form.character] = choice.form
+
+
+def length_of(parts):
+    return sum(np.hypot(*np.diff(part[:, :2], axis=0).T).sum() for part in parts)
+
+
+def ligatures_and_parts(hand, text):
+    """Return the numbers of the glyphs of which one draws several characters, or several one."""
+    clusters = [glyph.cluster for glyph in hand.shape(text)]
+    characters = np.diff([*dict.fromkeys(clusters), len(text)])
+    if len(clusters) == len(text) and (characters == 1).all():
+        return []
+    sizes = dict(zip(dict.fromkeys(clusters), characters, strict=True))
+    return [n for n, cluster in enumerate(clusters) if sizes[cluster] > 1 or clusters.count(cluster) > 1]
+
+
+def test_no_hand_loses_a_letter_of_a_ligature_or_writes_a_capital_twice():
+    pairs = ["ff", "fi", "fl", "ft", "tt", "st", "ti", "ei", "sh", "ch", "Ap", "Al", "Ch", "Ed", "Ja", "Ka", "Yo"]
+    scripts = {row.script for row in catalogue().values()}
+    unusual = {script: {pair: ligatures_and_parts(load_hand(script), pair) for pair in pairs} for script in scripts}
+    checked = set()
+    for row in catalogue().values():
+        special = {pair: glyphs for pair, glyphs in unusual[row.script].items() if glyphs}
+        if not special:
+            continue
+        penman = Penman(Shaper(row.script, writer_of(row.script, row.writer, natural=True)))
+        for pair, glyphs in special.items():
+            word = penman.shaper.word(pair)
+            for n in glyphs:
+                in_font = length_of(parts_of(word.strokes.select(word.letter_of_stroke == n)))
+                lengths = [length_of(form.parts) for form in penman.forms(word.glyphs[n])]
+                # The pen also goes back along strokes, as in the K of Prudence.
+                assert 0.9 * in_font < min(lengths) <= max(lengths) < 1.5 * in_font, (row.title, pair)
+                checked.add(row.script)
+    assert len(checked) >= 10
 
 
 @pytest.mark.parametrize("title", ["Molly", "Winters", "Prudence"])
@@ -147,8 +183,8 @@ def test_a_shared_bar_crosses_both_letters(title):
 
 def forms_of(script, letter):
     penman = Penman(Shaper(script, writer_of(script, 0, natural=True)))
-    [(hand, glyph, _)] = penman.shaper.word(letter).glyphs
-    return penman.forms(hand, glyph, letter)
+    [glyph] = penman.shaper.word(letter).glyphs
+    return penman.forms(glyph)
 
 
 def test_no_join_arrives_at_the_foot_of_a_stem():

@@ -26,35 +26,32 @@ _MAX_STROKE_AREA, _MAX_POINTS = 3.0, 100_000
 _SECOND_PASS = 1.2  # more passes than this over a cell mean that ink lies on ink
 
 
-def ink_at(
-    x: Floats | Single, y: Floats | Single, strokes: Strokes, ink: InkFlow, size: float,
-    area: tuple[int, int, int], cell: float,
-) -> tuple[Single, Single]:  # fmt: skip
-    """Return the mean flow (1 without strokes), and how many strokes lie on each other, at positions of the page.
+def amount_at(
+    x: Single, y: Single, strokes: Strokes, ink: InkFlow, size: float, area: tuple[int, int, int], cell: float
+) -> Single:
+    """Return the amount of ink at positions of the page: the mean flow (1 without strokes), more where strokes cross.
 
     The ink of an area (width, first row, number of rows) is collected on a grid of cells of `cell` pixels, which is at
     least one cell larger on each side; `size` is the cap height in pixels.
     """
     width, first_row, height = area
-    top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
+    top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 6, int(width / cell) + 5
     passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
     for point_x, point_y, weight, amount in _points_across_strokes(strokes, ink, size, cell):
-        across, along = point_x / cell + 1, point_y / cell - top
-        column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
-        inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
-        right, down, left = across - column, along - row, np.where(inside, weight, 0.0)
-        first = np.where(inside, row * columns + column, 0)
-        right, left = right * left, left - right * left
-        share = np.concatenate([left - left * down, right - right * down, left * down, right * down])
-        where = np.concatenate([first, first + 1, first + columns, first + columns + 1])
-        passes += np.bincount(where, share, rows * columns)
-        flow += np.bincount(where, share * np.tile(amount, 4), rows * columns)
-    x, y = x / cell + 1, y / cell - top
-    column, row = np.clip(x.astype(np.intp), 0, columns - 2), np.clip(y.astype(np.intp), 0, rows - 2)
-    right_of, below = (x - column).astype(np.float32), (y - row).astype(np.float32)
-    first = row * columns + column
-    flow_at, passes_at = (_interpolated(grid, columns, first, right_of, below) for grid in (flow, passes))
-    return np.divide(flow_at, passes_at, out=np.ones_like(flow_at), where=passes_at > 1e-4), passes_at
+        # Ink outside the area goes to the outermost cells, which no pixel reads.
+        across, along = np.clip(point_x / cell + 1, 0, columns - 2), np.clip(point_y / cell - top, 0, rows - 2)
+        column, row = across.astype(np.intp), along.astype(np.intp)
+        right, down, first = (across - column) * weight, along - row, row * columns + column
+        left = weight - right
+        for offset, share in ((0, left), (1, right)):
+            lower = share * down
+            for where, part in ((first + offset, share - lower), (first + offset + columns, lower)):
+                passes += np.bincount(where, part, rows * columns)
+                flow += np.bincount(where, part * amount, rows * columns)
+    mean_flow = np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4)
+    second = np.minimum(np.maximum(passes - _SECOND_PASS, 0), 1.5)
+    grid = (mean_flow * (1 + ink.kind.overlap * second)).astype(np.float32)
+    return _interpolated(grid, columns, x / np.float32(cell) + 1, y / np.float32(cell) - top)
 
 
 def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first_row: int) -> Coverage:
@@ -67,8 +64,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     rows, columns = np.divmod(inked, alpha.shape[1])
     x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
     cell = max(MIN_CELL, THICKEST_NIB * size / 4)
-    flow, passes = ink_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
-    amount = flow * layer_factor(ink.kind, passes)
+    amount = amount_at(x, y, strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell)
     # The hollows of the paper stay white, more of them if there is little ink.
     # In small writing a pixel contains many hollows, so `minimum` keeps the strokes from breaking.
     minimum = amount * np.float32(max(0.0, 1 - size / HOLLOWS_CAP_HEIGHT))
@@ -76,12 +72,6 @@ def textured(alpha: Coverage, strokes: Strokes, ink: InkFlow, size: float, first
     darkened = np.zeros_like(alpha)
     darkened.ravel()[inked] = (alpha.ravel()[inked] * density(ink.kind, amount) + np.float32(0.5)).astype(np.uint8)
     return darkened
-
-
-def layer_factor(kind: PenKind, passes: Single) -> Single:
-    second = np.minimum(np.maximum(passes - np.float32(_SECOND_PASS), 0), 1.5)
-    factor: Single = np.float32(1) + np.float32(kind.overlap) * second
-    return factor
 
 
 def density(kind: PenKind, amount: Single) -> Single:
@@ -122,11 +112,13 @@ def _points_across_strokes(strokes: Strokes, ink: InkFlow, size: float, cell: fl
         yield (x - uy * r * across).ravel(), (y + ux * r * across).ravel(), weight.ravel(), amount.ravel()
 
 
-def _interpolated(
-    grid: Floats | Single, columns: int, first: npt.NDArray[np.intp], right: Single, down: Single
-) -> Single:
+def _interpolated(grid: Single, columns: int, x: Single, y: Single) -> Single:
+    """Return the values of a flat grid at positions in cells."""
+    column, row = x.astype(np.int32), y.astype(np.int32)
+    right, down, first = x - column, y - row, row * columns + column
     top = grid[first] + right * (grid[first + 1] - grid[first])
-    bottom = grid[first + columns] + right * (grid[first + columns + 1] - grid[first + columns])
+    first += columns
+    bottom = grid[first] + right * (grid[first + 1] - grid[first])
     between: Single = (top + down * (bottom - top)).astype(np.float32)
     return between
 
@@ -145,11 +137,8 @@ def _grain(x: Single, y: Single, scale: float) -> Single:
         column, row = x.astype(np.intp) % TILE_CELLS, y.astype(np.intp) % TILE_CELLS
         nearest: Single = tile[row * (TILE_CELLS + 1) + column]
         return nearest
-    x, y = x / np.float32(scale), y / np.float32(scale)
-    column, row = x.astype(np.intp), y.astype(np.intp)
-    right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
-    first = (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS
-    return _interpolated(tile, TILE_CELLS + 1, first, right, down)
+    x, y = (np.fmod(position / np.float32(scale), np.float32(TILE_CELLS)) for position in (x, y))
+    return _interpolated(tile, TILE_CELLS + 1, x, y)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Choose a form for each letter of a page, and put the strokes into the order in which a pen writes them."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from toolkit_gateway.ink.natural.letters import BAR, Junction, Letterform, lette
 from toolkit_gateway.ink.natural.parts import Part, parts_of
 from toolkit_gateway.ink.random_streams import Integers, RandomStreams, unit
 from toolkit_gateway.ink.ribbons import ENDS_IN_INK, OUTLINE_FLAG, POINT_DISTANCE, STARTS_IN_INK, Strokes
-from toolkit_gateway.ink.shaping import ShapedWord, Shaper
+from toolkit_gateway.ink.shaping import ShapedWord, Shaper, WordGlyph
 
 WRITER_NAMES = [writer.name for writer in WRITERS]
 BLEND_LENGTH = 0.3  # cap heights from a join, over which both pieces bend towards each other
@@ -99,13 +99,13 @@ class Penman:
         self.meet = lru_cache(32768)(self._meet)
 
     def _height_of(self, character: str) -> float:
-        [(number, glyph, _)] = self.shaper.word(character).glyphs
-        return float(self.shaper.letter(number, glyph).y.max(initial=0.0))
+        [glyph] = self.shaper.word(character).glyphs
+        return float(self.shaper.letter(glyph.hand, glyph.glyph).y.max(initial=0.0))
 
-    def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
+    def _forms(self, glyph: WordGlyph) -> tuple[Letterform, ...]:
         """Return the forms of a letter that this writer uses, most usual first."""
-        strokes = self.shaper.letter(number, glyph)
-        names = self._names.get(character, ("",)) if number == 0 else ("",)
+        strokes, character = self.shaper.letter(glyph.hand, glyph.glyph), glyph.character
+        names = self._names.get(character, ("",)) if glyph.hand == 0 and glyph.is_whole else ("",)
         drawn = [drawn for name in names if (drawn := self._drawn(strokes, character, name)) is not None]
         return tuple(self.form_of(parts, flags, character) for parts, flags in drawn)
 
@@ -154,10 +154,10 @@ class Penman:
             begin, shift, run, form_before = len(choices), 0.0, 0, 0
             origin = word.origin_x.tolist()
             ends = [*origin[1:], word.width]
-            for n, (hand, glyph, character) in enumerate(word.glyphs):
-                forms = self.forms(hand, glyph, character)
+            for n, glyph in enumerate(word.glyphs):
+                forms = self.forms(glyph)
                 position = (n == 0) + 2 * (n == len(word.glyphs) - 1)
-                at = _pick_form(len(forms), last_forms, character, position, next(form_chance))
+                at = _pick_form(len(forms), last_forms, glyph.character, position, next(form_chance))
                 form = forms[at]
                 y, chance, joins, junction = float(word.origin_y[n]), next(join_chance), False, Junction(0.0, False)
                 if n:
@@ -165,13 +165,15 @@ class Penman:
                     junction = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
                     shift += junction.kern
                     run += 1
-                    pair = f"{before.form.character}{form.character}{form_before}{at}"
+                    # Joins were judged for whole letters only, not for ligatures.
+                    numbers = f"{form_before}{at}" if glyph.is_whole and word.glyphs[n - 1].is_whole else ""
+                    pair = f"{before.form.character}{form.character}{numbers}"
                     joins = junction.joins and self._keeps_pen_down(pair, run, chance)
                     run = run if joins or not self.joined else 0
                     shift += junction.wider if joins else 0.0
                 x, spacing, form_before = origin[n] + shift, ends[n] - origin[n], at
                 choices.append(ChosenLetter(form, number, x, y, junction, joins, "", spacing))
-            _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
+            _share_bars(choices, begin, word.glyphs, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
         return choices
 
     def _keeps_pen_down(self, pair: str, run: int, chance: float) -> bool:  # `run`: letters since a lift
@@ -194,10 +196,10 @@ def _pick_form(count: int, last_forms: dict[str, int], character: str, position:
     return last_forms[character]
 
 
-def _share_bars(choices: list[ChosenLetter], begin: int, chance: int) -> None:
-    """Choose the pairs tt and th with one bar across both letters."""
+def _share_bars(choices: list[ChosenLetter], begin: int, glyphs: Sequence[WordGlyph], chance: int) -> None:
+    """Choose the pairs tt and th with one bar across both letters; the word begins with letter `begin` of the page."""
     for n in range(begin, len(choices) - 1):
-        pair = choices[n].form.character + choices[n + 1].form.character
+        pair = "".join(glyph.character for glyph in glyphs[n - begin : n - begin + 2] if glyph.is_whole)
         chance = int(chance) * 25214903917 % (1 << 48)  # the next random number
         if pair not in _SHARED_BARS or chance / (1 << 48) > _SHARED_BARS[pair] or BAR not in choices[n].form.delayed:
             continue
