@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import gc
 import json
 import os
 import pickle
-import random
 import shutil
 import signal
 import subprocess
@@ -26,8 +24,8 @@ import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.toolkit.archive.archive_rows import START, archived, contents, numbers, rows
 from toolkit.archive.archive import Archive
-from toolkit.archive.file_names import all_files, folder_name, thing_files
-from toolkit.archive.parquet_files import LONGEST_TEXT, Footer, Row
+from toolkit.archive.file_names import folder_name, thing_files
+from toolkit.archive.parquet_files import LONGEST_TEXT, Row
 from toolkit.archive.writer import SMALL_FILES, ArchiveWriter
 from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable, DataWarning, InvalidArgument
@@ -220,11 +218,6 @@ def test_invalid_query_is_an_error(query: str, tmp_path: Path) -> None:
     assert archive.sql("SELECT 1 AS a, 2 AS a, 3 AS a_2").columns.is_unique
 
 
-def test_slow_query_prints_no_progress_bar(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 3)])
-    assert archive.sql("SELECT current_setting('enable_progress_bar') AS shown")["shown"].tolist() == [False]
-
-
 # -- what is there ----------------------------------------------------------------------------------------
 
 
@@ -247,11 +240,6 @@ def test_gaps_and_epochs_are_reported(tmp_path: Path) -> None:
     assert things["missing"].to_dict() == {"t": 4, "whole": 0}
     assert things["files"].to_dict() == {"t": 3, "whole": 1}
     assert "18 dweets of 2 things, 2026-01-01 to 2026-01-01" in repr(archive)
-
-
-def test_rows_already_archived_are_skipped(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 10), rows(5, 12), rows(1, 12)])
-    assert numbers(archive, "t") == list(range(1, 13))
 
 
 def test_frame_rows_become_dweets(tmp_path: Path) -> None:
@@ -402,30 +390,19 @@ def test_rows_appended_late_are_read_in_order_of_time(tmp_path: Path) -> None:
 def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path) -> None:
     written: dict[Path, int] = {}
     with ArchiveWriter(tmp_path) as writer:
-        for first in range(1, 2_001, 10):
-            writer.append("t", rows(first, first + 9))
+        for first in range(1, 1_001, 10):
+            writer.append("t", rows(max(first - 3, 1), first + 9))  # the first three are there
             writer.merge("t")
             files = thing_files(tmp_path, "t")
             assert len(files) <= SMALL_FILES + 1
             written |= {file.path: file.rows for file in files}
-    assert sum(written.values()) < 2_000 * 6, "no row is rewritten again and again"
-    assert numbers(Archive(tmp_path), "t") == list(range(1, 2_001))
+    assert sum(written.values()) < 1_000 * 6, "no row is rewritten again and again"
+    archive = Archive(tmp_path)
+    assert numbers(archive, "t") == list(range(1, 1_001))
     assert len(list(tmp_path.rglob("*.parquet"))) == len(thing_files(tmp_path, "t")), "what was joined is removed"
-
-
-def test_a_reader_forgets_files_that_were_joined(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [rows(1, 5)])
-    with ArchiveWriter(tmp_path, seconds_to_remove=0) as writer:
-        for first in range(6, 46, 5):
-            writer.append("t", rows(first, first + 4))
-            archive.things()
-        writer.compact()
-    assert archive.things()["files"].tolist() == [1]
-    gc.collect()
-    footers = [
-        each for each in gc.get_objects() if isinstance(each, Footer) and each.file.path.is_relative_to(tmp_path)
-    ]
-    assert len(footers) == 1
+    tmp_path.rename(tmp_path.with_name("elsewhere"))
+    with pytest.raises(ArchiveUnusable, match="there is no folder"):
+        archive.history("t")
 
 
 def test_joined_files_stay_below_the_row_limit(tmp_path: Path) -> None:
@@ -451,31 +428,14 @@ def test_a_closed_writer_writes_no_more(tmp_path: Path) -> None:
     assert numbers(Archive(tmp_path), "t") == [1, 2]
 
 
-def test_deleted_archive_is_an_error_not_empty(tmp_path: Path) -> None:
-    archive = archived(tmp_path / "disk", "t", [rows(1, 2)])
-    (tmp_path / "disk").rename(tmp_path / "elsewhere")
-    with pytest.raises(ArchiveUnusable, match="there is no folder"):
-        archive.history("t")
-
-
-_INTERRUPTED_QUERY = """
-import os, signal, sys, threading, toolkit
-signal.signal(signal.SIGINT, signal.default_int_handler)
-archive = toolkit.Archive(sys.argv[1])
-archive.sql("SELECT 1")
-threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    archive.sql("SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n * n % 7 = 3")
-except KeyboardInterrupt:
-    print(len(archive.sql("SELECT * FROM dweets")))
-"""
-
-
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no signal that is sent in this way")
 def test_ctrl_c_ends_a_query(tmp_path: Path) -> None:
-    archived(tmp_path, "t", [rows(1, 5)])
-    command = [sys.executable, "-c", _INTERRUPTED_QUERY, tmp_path]
-    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60).stdout == b"5\n"
+    archive = archived(tmp_path, "t", [rows(1, 5)])
+    assert len(archive.sql("SELECT * FROM dweets")) == 5
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        archive.sql("SELECT count(*) FROM range(1000000000000) AS numbers(n) WHERE n * n % 7 = 3")
+    assert len(archive.sql("SELECT * FROM dweets")) == 5
 
 
 # Ends at the n-th step that reaches the disk, as a power cut would.
@@ -543,7 +503,7 @@ def test_readers_see_a_complete_prefix_during_writes(tmp_path: Path) -> None:
 
     def write() -> None:
         with ArchiveWriter(tmp_path, seconds_to_remove=0.0) as writer:  # as soon as a reader may meet it
-            for first in range(1, 1_501, 10):
+            for first in range(1, 801, 10):
                 writer.append("t", rows(first, first + 9))
                 writer.merge("t")
         done.set()
@@ -566,7 +526,7 @@ def test_readers_see_a_complete_prefix_during_writes(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(60)
     assert failures == []
-    assert numbers(Archive(tmp_path), "t") == list(range(1, 1_501))
+    assert numbers(Archive(tmp_path), "t") == list(range(1, 801))
 
 
 # -- what should not be there -----------------------------------------------------------------------------
@@ -708,26 +668,6 @@ def test_explorer_shows_an_archive(tmp_path: Path) -> None:
     assert len(explorer.frame) == 950
 
 
-def test_random_pieces_are_archived_once_in_order(tmp_path: Path) -> None:
-    luck = random.Random(7)
-    expected: dict[str, list[int]] = {"a": [], "B": [], "b": []}
-    for _ in range(8):
-        with ArchiveWriter(tmp_path) as writer:
-            for _ in range(25):
-                thing = luck.choice(list(expected))
-                last = expected[thing][-1] if expected[thing] else 0
-                first = last + luck.choice([1, 1, 1, 1, 5])
-                piece = rows(max(first - 3, 1), first + luck.randrange(40))
-                expected[thing] += [row.sequence for row in piece if row.sequence > last]
-                writer.append(thing, piece)
-                writer.merge(thing, fully=luck.random() < 0.1)
-    archive = Archive(tmp_path)
-    assert {thing: numbers(archive, thing) for thing in expected} == expected
-    missing = {thing: its[-1] - len(its) for thing, its in expected.items()}
-    assert archive.things().set_index("thing")["missing"].to_dict() == missing
-    assert sum(len(files) for files in all_files(tmp_path).values()) > 3
-
-
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other permissions")
 def test_new_archive_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     """Locked things are archived too."""
@@ -743,3 +683,5 @@ def test_a_query_takes_parameters(tmp_path: Path) -> None:
     assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > ?", [20])["n"].tolist() == [10]
     assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > $least", {"least": 25})["n"].tolist() == [5]
     assert archive.history("t", n=2)["n"].tolist() == [29, 30]
+    bar = archive.sql("SELECT current_setting('enable_progress_bar') AS shown")
+    assert bar["shown"].tolist() == [False], "a slow query prints nothing"
