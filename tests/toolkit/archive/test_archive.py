@@ -175,18 +175,14 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
         assert (history["n"].tolist() if len(history) else []) == expected, (since, until)
         assert history.index.name == "created"
         assert str(history.index.dtype) == "datetime64[us, UTC]"
-
-
-def test_a_range_that_ends_before_it_begins_is_refused(tmp_path: Path) -> None:
-    archive = archived(tmp_path, "t", [])
     with pytest.raises(InvalidArgument, match=r"since \(2026-01-02 .* is later than until \(2026-01-01 "):
         archive.history("t", since="2026-01-02", until="2026-01-01")
 
 
-@pytest.mark.parametrize("moment", ["yesterday-ish", "2026-13-01", object(), float("nan"), pd.NaT, "99999-01-01"])
-def test_invalid_time_is_refused(moment: object, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="since (must be a time|is a str or a date)"):
-        Archive(tmp_path).history("t", since=moment)
+def test_invalid_time_is_refused(tmp_path: Path) -> None:
+    for moment in ["yesterday-ish", "2026-13-01", object(), float("nan"), pd.NaT, "99999-01-01"]:
+        with pytest.raises(InvalidArgument, match="since (must be a time|is a str or a date)"):
+            Archive(tmp_path).history("t", since=moment)
 
 
 def test_empty_archive_and_unknown_thing_give_empty_frames(tk: toolkit.Connection, tmp_path: Path) -> None:
@@ -323,16 +319,6 @@ def test_a_frame_added_twice_is_refused(tmp_path: Path) -> None:
     assert archive.add_frame("roof", frame.shift(freq="1D")) == 4
 
 
-def test_rows_that_are_not_later_can_be_skipped(tmp_path: Path) -> None:
-    times = pd.date_range("2026-01-01", periods=6, freq="6h", unit="ns") + pd.Timedelta(500, "ns")
-    frame = pd.DataFrame({"n": range(6)}, index=times)
-    archive = Archive(tmp_path)
-    assert archive.add_frame("roof", frame.head(4), if_exists="skip") == 4
-    assert archive.add_frame("roof", frame, if_exists="skip") == 2
-    assert archive.add_frames([("roof", frame), ("yard", frame)], if_exists="skip") == 6
-    assert archive.history("roof")["n"].tolist() == archive.history("yard")["n"].tolist() == [0, 1, 2, 3, 4, 5]
-
-
 def test_history_copied_twice_is_stored_once(tmp_path: Path) -> None:
     """Also if the thing has grown in between, and if dweets share a millisecond."""
     archive = Archive(tmp_path)
@@ -418,14 +404,6 @@ def test_joined_files_stay_below_the_row_limit(tmp_path: Path) -> None:
     assert [file.path.stat().st_mtime_ns for file in thing_files(tmp_path, "t")] == before, "nothing is left to do"
     summed = archive.sql("SELECT count(*) AS count, sum(n) AS sum FROM dweets").iloc[0]
     assert summed.to_list() == [4 * count, 4 * count * (4 * count - 1) / 2]
-
-
-def test_a_closed_writer_writes_no_more(tmp_path: Path) -> None:
-    with ArchiveWriter(tmp_path) as writer:
-        writer.append("t", rows(1, 2))
-    with ArchiveWriter(tmp_path), pytest.raises(ArchiveUnusable, match="is closed"):
-        writer.append("t", rows(3, 4))
-    assert numbers(Archive(tmp_path), "t") == [1, 2]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no signal that is sent in this way")
@@ -652,20 +630,15 @@ def test_missing_extra_error_names_the_install_command(tmp_path: Path, monkeypat
 
 
 def test_explorer_shows_an_archive(tmp_path: Path) -> None:
-    archived(tmp_path, "old", [rows(1, 900)])
-    day = 86_400_000_000
-    archive = archived(tmp_path, "new", [rows(1, 50, every=day)])
+    archived(tmp_path, "old", [rows(1, 90)])
+    archive = archived(tmp_path, "new", [rows(1, 50, every=86_400_000_000)])
     explorer = toolkit.HistoryExplorer(archive, fields=["n"])
     assert explorer.things.options == ("new", "old")
-    assert len(explorer.frame) == 50
     explorer.day.value = "2026-01-11"
     assert explorer.frame["n"].tolist() == [10]
     names = {"archive": archive}
     exec(explorer.code(), names)
     assert names["shown"]["n"].tolist() == [10], "the code reads the archive too"
-    explorer.day.value = ""
-    explorer.things.value = ["new", "old"]
-    assert len(explorer.frame) == 950
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has other permissions")

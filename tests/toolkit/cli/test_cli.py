@@ -15,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -58,34 +57,6 @@ def is_open(port: int) -> bool:
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
-@contextmanager
-def posting_until_it_ends(url: str) -> Iterator[list[int]]:
-    """Post the numbers from 0 on to the kitchen, from a thread, until the gateway ends; gives what it acknowledged.
-
-    The gateway ends within the block, which begins when some are posted.
-    """
-    acknowledged: list[int] = []
-    are_posted = threading.Event()
-
-    def post() -> None:
-        for number in range(100_000):
-            try:
-                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
-                    return
-            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
-                return
-            acknowledged.append(number)
-            if number == 20:
-                are_posted.set()
-
-    poster = threading.Thread(target=post)
-    poster.start()
-    assert are_posted.wait(60)
-    yield acknowledged
-    poster.join(60)
-    assert not poster.is_alive()
-
-
 # -- the entrance -----------------------------------------------------------------------------------------
 
 
@@ -101,15 +72,6 @@ def test_version_is_that_of_the_distribution() -> None:
 
 
 # -- toolkit gateway --------------------------------------------------------------------------------------
-
-
-def test_posts_acknowledged_during_the_stop_are_stored(tmp_path: Path) -> None:
-    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        with posting_until_it_ends(url_of(process)) as acknowledged:
-            end(process)
-    kept = [content["n"] for content in kept_contents(tmp_path, "kitchen")]
-    assert kept[: len(acknowledged)] == acknowledged
-    assert len(kept) <= len(acknowledged) + 1
 
 
 def test_starts_import_only_what_they_need() -> None:
@@ -158,9 +120,8 @@ def test_a_start_that_fails_says_why_in_one_line(arguments: list[str], code: int
     assert re.fullmatch(f"Error: {error.format(**places)}\n", refused.stderr)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_a_wrong_option_is_refused_and_shows_no_key() -> None:
+    for arguments in [
         ["--lock", KEY],
         ["--lock", f"={KEY}"],
         ["--lock", "door="],
@@ -175,12 +136,10 @@ def test_a_start_that_fails_says_why_in_one_line(arguments: list[str], code: int
         ["--keep=499"],
         ["--rate=0"],
         ["--log-level=loud"],
-    ],
-)
-def test_a_wrong_option_is_refused_and_shows_no_key(arguments: list[str]) -> None:
-    refused = called("gateway", "--port=0", *arguments, code=2)
-    assert "Error: " in refused.stderr
-    assert KEY not in refused.stderr + refused.stdout
+    ]:
+        refused = called("gateway", "--port=0", *arguments, code=2)
+        assert "Error: " in refused.stderr
+        assert KEY not in refused.stderr + refused.stdout
 
 
 def test_unreadable_locks_are_one_line_of_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

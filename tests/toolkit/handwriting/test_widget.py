@@ -185,14 +185,6 @@ def test_the_wall_gets_pictures_of_what_is_seen(explorer: HandwritingExplorer) -
     assert found == [("Tilak", False, b"\x89PNG"), ("Molly", True, b"")]
 
 
-def test_one_section_of_controls_is_open(explorer: HandwritingExplorer) -> None:
-    look = explorer.look
-    examples = {"Writing": look.seed, "Page": look.padding, "Ink": look.pen}
-    for section in examples:
-        look.section.value = section
-        assert [name for name, control in examples.items() if control.layout.display != "none"] == [section]
-
-
 def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> None:
     look = explorer.look
     look.padding.value = 10
@@ -204,23 +196,14 @@ def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> Non
     assert explorer.error is None
 
 
-def test_the_page_is_shown_whole_or_at_true_scale(explorer: HandwritingExplorer) -> None:
-    width, height = explorer.result.image().size
-    assert f"width:calc({width} * min(1px, (100cqw - 16px) / {width}" in explorer.paper.value
-    explorer.fit.value = False
-    assert f"width:calc({width} * 1px);height:calc({height} * 1px)" in explorer.paper.value
-    assert "background:white" in explorer.paper.value
-    explorer.look.inks.value = "ivory"
-    assert "handwriting_color='ivory'" in explorer.code
-    assert explorer.look.colour.disabled
-    assert "background:#2b2b2b" in explorer.paper.value  # light ink is seen on dark paper only
-
-
 def test_an_animation_is_played_in_place_of_the_picture(explorer: HandwritingExplorer) -> None:
     explorer.kind.value = "animation"
     assert 'src="data:image/svg+xml;' in explorer.paper.value
     explorer.kind.value = "svg"
     assert 'src="data:image/png;' in explorer.paper.value
+    explorer.look.inks.value = "ivory"
+    assert explorer.look.colour.disabled
+    assert "background:#2b2b2b" in explorer.paper.value  # light ink is seen on dark paper only
 
 
 def test_error_is_a_sentence_and_the_picture_is_dimmed(explorer: HandwritingExplorer) -> None:
