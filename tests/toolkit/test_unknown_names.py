@@ -81,6 +81,10 @@ READINGS: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "condition of a backtest": (lambda w: w.dweets.backtest("kitchen", "dweet.celsisu > 3"), NO_FIELD),
     "condition on a frame": (lambda w: w.dweets.backtest(FRAME, "dweet['celsisu'] > 3"), NO_FIELD),
+    "moment": (
+        lambda w: w.rewards.moment(w.rewards.new_device_id("acme"), "opend_app", test=True),
+        "the gateway has no rules for the moment 'opend_app': did you mean 'opened_app'?",
+    ),
     "moments": (
         lambda w: w.rewards.moments(
             pd.DataFrame({"device": w.rewards.new_device_id("acme"), "moment_id": ["opend_app", "other", "opend_app"]})

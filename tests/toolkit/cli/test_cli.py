@@ -264,16 +264,3 @@ def test_doctor_fails_without_a_writable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = called("doctor", XDG_DATA_HOME=str(tmp_path / "file"), code=1).stdout
     assert re.search(r"^  missing +data folder +.* cannot be written: give --data another folder$", said, re.MULTILINE)
-
-
-def test_doctor_tells_a_used_port_from_a_closing_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        monkeypatch.setattr(importlib.import_module("toolkit.cli.doctor"), "DEFAULT_PORT", port)
-        assert re.search(rf"^  missing +port {port} +taken", called("doctor").stdout, re.MULTILINE)
-        caller = socket.create_connection(("127.0.0.1", port))
-        for connection in (server.accept()[0], server.accept()[0]):  # the doctor's, and that of the caller
-            connection.close()
-    assert caller.recv(1) == b""
-    caller.close()  # after the server, whose end of the connection the system now keeps for a minute
-    assert re.search(rf"^  ok +port {port} +free$", called("doctor").stdout, re.MULTILINE)

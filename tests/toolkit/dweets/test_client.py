@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import toolkit
-from tests.conftest import operator_of, raw_call
+from tests.conftest import operator_of
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit.connection import Connection
@@ -162,14 +162,6 @@ def test_invalid_arguments_are_not_sent() -> None:
             tk.dweets.latest("a")
 
 
-def test_dotted_column_does_not_change_another_dict(tk: Connection) -> None:
-    frame = pd.DataFrame({"a": [{"x": 1}], "a.b": [2]})
-    with pytest.warns(DataWarning, match="'a' holds dict, which is read in another form"):
-        tk.dweets.post_frame("both", frame)
-    assert frame["a"].tolist() == [{"x": 1}]
-    assert b'"content":{"a":{"x":1},"a.b":2}' in raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body
-
-
 def test_a_row_without_columns_is_an_empty_dweet(tk: Connection) -> None:
     assert len(tk.dweets.post_frame("bare", pd.DataFrame(index=range(3)))) == 3
     receipts = tk.dweets.post_frame(frame=pd.DataFrame({"thing": ["a", "b", "a"]}), thing_column="thing")
@@ -206,18 +198,12 @@ def test_replay_posts_rows_at_their_times(tk: Connection) -> None:
     assert tk.dweets.replay("roof", frame.iloc[:0]).wait(60) == 0
 
 
-def test_failed_replay_names_its_reason(gateway: Gateway, tk: Connection) -> None:
-    issued = operator_of(gateway).issue_lock()
-    tk.dweets.lock("roof", lock=issued.lock, key=issued.master_key)
-    frame = pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))
-    with pytest.raises(KeyRejected):
-        tk.dweets.replay("roof", frame).wait(60)
-    assert tk.dweets.replay("roof", frame, key=issued.master_key).wait(60) == 1
-
-
 def test_locks_and_alerts_round_trip(gateway: Gateway, tk: Connection) -> None:
     issued = operator_of(gateway).issue_lock()
-    locked = tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
+    with tk.dweets.listen("oven") as listener:
+        locked = tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
+        with pytest.raises(KeyRejected, match="requires a key"):
+            next(listener)
     assert dtypes(locked) == {"thing": "str", "lock": "str", "locked": "boolean"}
     with pytest.raises(KeyRejected, match="requires a key"):
         tk.dweets.history("oven")
@@ -226,7 +212,9 @@ def test_locks_and_alerts_round_trip(gateway: Gateway, tk: Connection) -> None:
     key, who = issued.master_key, ["a@b.example", "c@d.example"]
     with pytest.warns(DataWarning, match="^the gateway has no mail server, so mails stay in the outbox"):
         alert = tk.dweets.set_alert("oven", who=who, condition="return dweet.celsius > 30", key=key)
-    tk.dweets.post("oven", {"celsius": 31}, key=key)
+    with tk.dweets.listen("oven", key=issued.read_key) as listener:
+        receipt = tk.dweets.post("oven", {"celsius": 31}, key=key)
+        assert next(listener).created == receipt.index[0]
     assert len(operator_of(gateway).outbox()) == 1
     after = tk.dweets.get_alert("oven", key=key)
     assert dtypes(alert) == dtypes(after) == {
@@ -240,6 +228,10 @@ def test_locks_and_alerts_round_trip(gateway: Gateway, tk: Connection) -> None:
         tk.dweets.remove_alert("oven", key=key)
     with pytest.raises(MalformedRequest, match="doesn't compile"):
         tk.dweets.set_alert("oven", who="a@b.example", condition="return (", key=key)
+    frame = pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))
+    with pytest.raises(KeyRejected):
+        tk.dweets.replay("oven", frame).wait(60)
+    assert tk.dweets.replay("oven", frame, key=key).wait(60) == 1
     assert tk.dweets.unlock("oven", key=key)["locked"].tolist() == [False]
     with pytest.raises(ThingNotLocked):
         tk.dweets.unlock("oven", key=key)
@@ -290,15 +282,12 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
             found = tk.dweets.backtest("oven", condition)
         assert found["alert.met"].tolist() == [False] * 3
         assert warned[0].filename == __file__
-    with pytest.raises(InvalidArgument, match="neither an expression nor returns a value"):
-        tk.dweets.backtest("oven", "if (dweet.celsius > 30) 'too hot'")
-
-
-def test_a_backtest_of_a_content_without_fields_warns(tk: Connection) -> None:
     for number, content in enumerate((21.5, "warm", [1], {})):
         tk.dweets.post(f"plain {number}", content)
         with pytest.warns(DataWarning, match="no dweet has the field 'celsius'$"):
             tk.dweets.backtest(f"plain {number}", "dweet.celsius > 30")
+    with pytest.raises(InvalidArgument, match="neither an expression nor returns a value"):
+        tk.dweets.backtest("oven", "if (dweet.celsius > 30) 'too hot'")
 
 
 def test_a_backtest_takes_a_frame(tk: Connection) -> None:
@@ -407,17 +396,6 @@ def test_listener_gives_up_if_the_gateway_stays_away() -> None:
         with pytest.raises(Unreachable):
             next(listener)
         assert (listener.is_connected, told) == (False, [False])
-
-
-def test_locking_a_thing_ends_its_listener_with_the_reason(gateway: Gateway, tk: Connection) -> None:
-    issued = operator_of(gateway).issue_lock()
-    with tk.dweets.listen("door") as listener:
-        tk.dweets.lock("door", lock=issued.lock, key=issued.master_key)
-        with pytest.raises(KeyRejected, match="requires a key"):
-            next(listener)
-    with tk.dweets.listen("door", key=issued.read_key) as listener:
-        tk.dweets.post("door", 1, key=issued.master_key)
-        assert next(listener).content == 1
 
 
 def test_history_reads_all_retained_dweets(tk: Connection) -> None:

@@ -178,13 +178,6 @@ def test_broken_or_redirected_response_is_an_error(call: str, raw: bytes, kind: 
     assert len(server.asked) == 1, "no redirect is followed"
 
 
-def test_unreachable_server_is_an_error() -> None:
-    with LiteralServer() as server:
-        url = server.url
-    with toolkit.connect(url) as tk, pytest.raises(Unreachable, match="no answer to GET /get/latest/dweet/for/kitchen"):
-        tk.dweets.latest("kitchen")
-
-
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 

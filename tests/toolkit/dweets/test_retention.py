@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import toolkit
-from tests.redis_servers import fresh_url
 from toolkit.errors import InvalidArgument
 from toolkit_gateway import DEMO_START, Gateway
 from toolkit_gateway.runtime import SteppedClock
@@ -111,14 +110,3 @@ def test_history_within_the_retention_causes_no_warning(tk: toolkit.Connection) 
 def test_gateway_refuses_to_keep_less_than_a_history() -> None:
     with pytest.raises(InvalidArgument, match="500"):
         Gateway(keep=499)
-
-
-def test_gateways_on_redis_count_deleted_dweets() -> None:
-    clock = SteppedClock(DEMO_START, timedelta(seconds=1))
-    with Gateway(store=fresh_url(), keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
-        with pytest.warns(UserWarning, match="1,200 dweets were sent"):
-            tk.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
-        with pytest.warns(UserWarning, match="has deleted"):
-            kept = tk.dweets.history("full")
-        gone = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")["X-Dweet-Gone"]
-        assert int(gone.split(";")[0]) + len(kept) == ROWS

@@ -172,12 +172,6 @@ def test_resampling_matches_plain_python(weather: pd.DataFrame, how: series_anal
     assert middle == 0 if how == "count" else np.isnan(middle), "an interval without values is missing, not zero"
 
 
-def test_things_are_resampled_separately(cities: pd.DataFrame) -> None:
-    monthly = resample(cities, "1MS")
-    warmest = monthly.groupby("thing")["temp"].idxmax().dt.month
-    assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}
-
-
 def test_rate_counts_each_interval() -> None:
     assert rate(pd.DataFrame({"v": 1}, index=hours(0, 0.5, 2)), "1h")["dweets"].tolist() == [2, 0, 1]
 
@@ -209,11 +203,6 @@ def test_time_column_of_a_device_becomes_the_index() -> None:
     assert own["v"].tolist() == [3, 1]
     assert own.index.name == "at"
     assert own["created"].tolist() == [index[2], index[0]]
-
-
-def test_offsets_become_utc_also_where_they_differ() -> None:
-    frame = pd.DataFrame({"at": ["2026-03-28T12:00:00+01:00", "2026-03-30T12:00:00+02:00"], "v": [1, 2]})
-    assert on_time_axis(frame, "at").index.hour.tolist() == [11, 10]
 
 
 def twin_things(frame: pd.DataFrame) -> pd.DataFrame:
@@ -281,6 +270,8 @@ def test_resampling_takes_several_aggregations(cities: pd.DataFrame) -> None:
     found = cities.dweets.resample("1MS", ["min", "max"])
     assert found.columns.tolist() == ["thing", "temp.min", "temp.max"]
     assert found["temp.max"].tolist() == cities.dweets.resample("1MS", "max")["temp"].tolist()
+    warmest = resample(cities, "1MS").groupby("thing")["temp"].idxmax().dt.month
+    assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}, "each thing has its own"
 
 
 def test_a_method_of_the_accessor_shows_its_own_parameters(weather: pd.DataFrame) -> None:

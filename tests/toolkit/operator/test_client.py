@@ -11,7 +11,6 @@ import pytest
 import toolkit
 from tests.conftest import operator_of
 from tests.literal_server import LiteralServer
-from tests.mail_server import eventually
 from tests.reward_caller import DEVICE, settings
 from toolkit.errors import (
     Conflict,
@@ -35,6 +34,8 @@ FRAMES = {
     "decisions": DECISION_COLUMNS,
     "reward_sessions": SESSION_COLUMNS,
 }
+
+
 CONFIGURATION = {
     "seed": 7,
     "quiet_hours": {"start": "22:00", "end": "06:30", "zone": "Europe/Berlin"},
@@ -88,20 +89,6 @@ def test_lock_name_must_be_text(tk: toolkit.Connection) -> None:
     ]:
         with pytest.raises(InvalidArgument, match=message):
             getattr(tk.operator, method)(wrong)
-
-
-def test_a_mail_is_read_in_the_outbox(gateway: Gateway, tk: toolkit.Connection) -> None:
-    issued = tk.operator.issue_lock()
-    tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
-    condition = "if (dweet.celsius > 30) return 'hot'"
-    with pytest.warns(DataWarning, match="no mail server"):
-        tk.dweets.set_alert("oven", who="a@b.c", condition=condition, key=issued.master_key)
-    tk.dweets.post("oven", {"celsius": 31}, key=issued.master_key)
-    eventually(lambda: tk.operator.outbox()["state"].tolist() == ["kept"])
-    frame = tk.operator.outbox()
-    assert columns_of(frame) == wire.MAIL_FIELDS
-    (mail,) = frame.to_dict("records")
-    assert (mail["thing"], mail["to"], mail["subject"]) == ("oven", "a@b.c", "Alert of oven: hot")
 
 
 def test_decisions_sessions_and_rules_are_read_by_url() -> None:

@@ -113,6 +113,7 @@ def test_a_cap_that_refuses_most_is_named(explorer: RewardsExplorer) -> None:
         ("per_moment", 0, "The cap of a device and a moment is"),
         ("p", 0.1, ""),
     ]:
+        explorer.reset.click()
         getattr(explorer, control).value = value
         assert said in explorer.limit.value
         assert ("is the limit" in explorer.limit.value) == bool(said)
