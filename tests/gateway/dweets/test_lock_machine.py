@@ -196,7 +196,7 @@ class AnyOrder(RuleBasedStateMachine):
         else:
             del self.alerts[thing]
 
-    @precondition(lambda self: not self.has_restarted)
+    @precondition(lambda self: not self.has_restarted and len(self.place.callers) == 1)
     @rule()
     def restart(self) -> None:
         self.has_restarted = True
@@ -214,20 +214,8 @@ class AnyOrder(RuleBasedStateMachine):
                 )
 
 
-def walk(place: Place, examples: int) -> None:
-    depth = settings(
-        max_examples=examples,
-        stateful_step_count=30,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+@pytest.mark.parametrize("examples", [25, pytest.param(300, marks=pytest.mark.long)])
+def test_random_calls_follow_the_rules_of_locks(place: Place, examples: int) -> None:
+    slow_ones = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    depth = settings(max_examples=examples, stateful_step_count=20, deadline=None, suppress_health_check=slow_ones)
     run_state_machine_as_test(lambda: AnyOrder(place), settings=depth)  # type: ignore[no-untyped-call]
-
-
-def test_random_calls_follow_the_rules_of_locks(place: Place) -> None:
-    walk(place, 25)
-
-
-@pytest.mark.long
-def test_long_random_calls_follow_the_rules_of_locks(place: Place) -> None:
-    walk(place, 300)
