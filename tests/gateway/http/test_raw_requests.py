@@ -104,6 +104,12 @@ REQUEST_LINES = [
     (b"\xff\xfe", "400"),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "400"),
     (b"HTTP/1.1 200 OK", "400"),
+    (b"hello world", "400"),
+    (b"GET /get/stats x HTTP/1.1", "400"),
+    (b"G\xc3\x89T /get/stats HTTP/1.1", "400"),
+    (b"* / HTTP/1.1", "400"),
+    (b"GET http:// HTTP/1.1", "400"),
+    (b"GET /get/stats", "505"),
 ]
 HEADERS = [
     (b"A: b\r\n", "200"),
@@ -139,6 +145,7 @@ HEADERS = [
     (b"Content-Length: 0\r\nContent-Length: 0\r\n", "400"),
     (b"Content-Length: 99999999999999999999999\r\n", "400"),
     (b"Content-Length: \xb2\r\n", "400"),
+    (b"Content-Length: x\r\n", "400"),
     (b"Content_Length: 5\r\n", "200"),
     (b"A: b\r\n" * 101, "431"),
 ]
@@ -198,13 +205,21 @@ CONNECTIONS = [
     (post(b"Content-Length: 25\r\n", b'"GET /get/stats RTSP/1.0"') + get(), "200 200"),
     (get().replace(b"\r\n", b"\n"), "400"),
     (get(b"GET /get/stats RTSP/1.0") + get(), "400"),
+    (get(b"GET /get/stats HTTP/1.0", b"Connection: Upgrade\r\nUpgrade: h2c\r\n"), "200"),
+    (get(b"GET /get/stats?" + b"&".join([b"a"] * 10_000) + b" HTTP/1.1"), "200"),
+    (get(b"GET /get/stats?" + b"&".join([b"a"] * 10_001) + b" HTTP/1.1"), "431"),
+    (get(headers=b"Connection: close\r\n") + b"garbage", "200"),
+    (get() + get() + b"garbage\r\n\r\n", "200 200 400"),
 ]
-ROWS = [
-    *((get(line), status) for line, status in REQUEST_LINES),
-    *((get(headers=headers), status) for headers, status in HEADERS),
-    *BODIES,
-    *CONNECTIONS,
-]
+TABLES = {
+    "request lines": [(get(line), status) for line, status in REQUEST_LINES],
+    "headers": [(get(headers=headers), status) for headers, status in HEADERS],
+    "bodies": BODIES,
+    "connections": CONNECTIONS,
+    # The proxies keep such a connection open.
+    "keep-alive of HTTP/1.0": [(get(b"GET /get/stats HTTP/1.0", b"Connection: keep-alive\r\n") + get(), "200")],
+}
+ROWS = [row for name, table in TABLES.items() if "keep-alive" not in name for row in table]
 
 
 @pytest.fixture(scope="module")
@@ -213,12 +228,13 @@ def running() -> Iterator[Gateway]:
         yield gateway
 
 
-@pytest.mark.parametrize(("raw", "expected"), ROWS, ids=[str(number) for number in range(len(ROWS))])
-def test_a_raw_request_has_its_status(running: Gateway, raw: bytes, expected: str) -> None:
-    received = raw_exchange(running.base_url, raw + LAST)
-    found = " ".join(re.findall(r"HTTP/1\.1 (\d\d\d) ", received.decode("latin-1")))
-    is_refused = expected.split()[-1] in ("400", "431", "501", "505")  # then nothing after it is answered
-    assert found in ([expected] if is_refused else [expected, f"{expected} 404"]), raw[:200]
+@pytest.mark.parametrize("table", TABLES)
+def test_a_raw_request_has_its_status(running: Gateway, table: str) -> None:
+    for raw, expected in TABLES[table]:
+        received = raw_exchange(running.base_url, raw + LAST)
+        found = " ".join(re.findall(r"HTTP/1\.1 (\d\d\d) ", received.decode("latin-1")))
+        is_refused = expected.split()[-1] in ("400", "431", "501", "505")  # then nothing after it is answered
+        assert found in ([expected] if is_refused else [expected, f"{expected} 404"]), raw[:200]
 
 
 class Proxied(NamedTuple):
