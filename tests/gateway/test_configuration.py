@@ -127,20 +127,6 @@ def test_a_dict_sets_partners_a_cap_and_a_stock() -> None:
     assert reasons == ["REWARDED", "REWARDED", "DEVICE_CAP", "REWARDED", "NO_INVENTORY", "NO_INVENTORY"]
 
 
-def test_a_registered_client_walks_an_identity_flow() -> None:
-    client = {"name": "mine", "api_client_id": "client-id-of-mine", "final_targets": ["http://127.0.0.1/done"]}
-    config = {"identity": {"clients": [client]}}
-    with (
-        Gateway(config=config) as gateway,
-        toolkit.connect(gateway, credentials={"ApiClientId": "client-id-of-mine"}) as tk,
-    ):
-        with tk.identity.session() as session:
-            session.authenticate(gateway.handset("happy"))
-            session.eligibility()
-            assert len(session.payment_list(answer="97024")) == 2
-        assert "ApiClientId" not in gateway.credentials
-
-
 def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     table = EXAMPLE.read_text("utf-8").replace('"gateway-data"', f'"{tmp_path.as_posix()}/data"')

@@ -7,7 +7,7 @@ import email.policy
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -264,15 +264,6 @@ def test_daily_mail_limit_is_counted_per_lock(gateway: Gateway, thing: str) -> N
     other = Alarm(gateway, "return String(dweet)", thing)
     other.post(5)
     assert other.status()["alerts_sent_today"] == 1, "another lock has its own hundred"
-
-
-def test_an_alert_has_a_status_after_the_year_9999() -> None:
-    with Gateway(clock=SteppedClock(datetime(9999, 12, 31, tzinfo=UTC), timedelta(days=1))) as gateway:
-        call = Caller(gateway)
-        _, key, _ = call.locked("late")
-        call.get(f"/alert/a@b.example/when/late/return%20false?key={key}")
-        assert call.post("late", 1, f"?key={key}")["with"]["created"].startswith("10000-01-01")
-        assert call.get(f"/get/alert/for/late?key={key}")["with"]["status"]["alerts_sent_today"] == 0
 
 
 # An endless loop, and one that eats memory, is in `test_hostile_alerts.py`.

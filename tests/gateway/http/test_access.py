@@ -122,7 +122,10 @@ def test_web_pages_may_read_dweets_unless_disabled() -> None:
             reply = call(usual, "GET", target, "localhost", more=origin)
             assert reply.headers["access-control-allow-origin"] == "*"
             assert "access-control" not in str(call(closed, "GET", target, "localhost", more=origin).headers)
-        assert call(usual, "OPTIONS", "/dweet/for/a", "localhost", more=origin).status == 204
+        preflight = call(usual, "OPTIONS", "/dweet/for/a", "localhost", more=origin)
+        assert (preflight.status, preflight.body) == (204, b"")
+        assert set(preflight.headers["access-control-allow-methods"].split(", ")) >= {"GET", "POST"}
+        assert "content-type" in preflight.headers["access-control-allow-headers"]
         refused = call(closed, "OPTIONS", "/dweet/for/a", "localhost", more=origin)
         assert (refused.status, "access-control" in str(refused.headers)) == (405, False)
 

@@ -83,16 +83,12 @@ def test_the_right_key_from_elsewhere_is_refused(header: str, running: Gateway) 
     assert operator_of(running).locks().empty
 
 
-@pytest.mark.parametrize("host", ["evil.example", "gateway.example", "127.0.0.1.evil.example", "0.0.0.0", ""])
-def test_a_host_that_is_not_loopback_is_refused(host: str, running: Gateway) -> None:
+def test_a_host_that_is_not_loopback_is_refused(running: Gateway) -> None:
     own = bearer(running.operator_key.reveal())
-    request = f"GET /operator/clock HTTP/1.1\r\nHost: {host}\r\n{own}Connection: close\r\n\r\n"
-    assert raw_exchange(running.base_url, request.encode()).split()[1] == b"421"
-
-
-def test_a_request_without_host_is_refused(running: Gateway) -> None:
-    request = f"GET /operator/clock HTTP/1.0\r\n{bearer(running.operator_key.reveal())}\r\n"
-    assert raw_exchange(running.base_url, request.encode()).split()[1] == b"421"
+    hosts = ("evil.example", "gateway.example", "127.0.0.1.evil.example", "0.0.0.0", "")
+    for lines in ("HTTP/1.0\r\n", *(f"HTTP/1.1\r\nHost: {host}\r\n" for host in hosts)):
+        request = f"GET /operator/clock {lines}{own}Connection: close\r\n\r\n"
+        assert raw_exchange(running.base_url, request.encode()).split()[1] == b"421", lines
 
 
 def test_a_page_of_the_gateway_itself_may_call(running: Gateway) -> None:
@@ -106,14 +102,12 @@ def test_a_preflight_is_not_allowed(running: Gateway) -> None:
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize("client", ["10.0.0.5", "192.168.1.2", "2001:db8::1", "", "unknown"])
-def test_connection_from_another_machine_is_refused(client: str) -> None:
-    assert not is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
+def test_only_connections_of_this_machine_are_answered() -> None:
+    def is_answered(client: str) -> bool:
+        return is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
 
-
-@pytest.mark.parametrize("client", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"])
-def test_loopback_connection_is_this_machine(client: str) -> None:
-    assert is_from_this_machine(Request("GET", b"/operator/clock", b"", {b"host": b"localhost"}, client))
+    assert all(map(is_answered, ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]))
+    assert not any(map(is_answered, ["10.0.0.5", "192.168.1.2", "2001:db8::1", "", "unknown"]))
 
 
 def test_an_exposed_gateway_answers_on_loopback_only() -> None:
