@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -93,7 +92,7 @@ def measure_add_frame(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         numbers = iter(range(rounds))
         mine, peer = medians(
-            lambda: toolkit.Archive(Path(folder, str(next(numbers)))).add_frame("roof", frame),
+            lambda: toolkit.Archive(folder).add_frame(f"roof-{next(numbers)}", frame),
             lambda: pq.write_table(pa.Table.from_pandas(with_texts), f"{folder}/by-hand.parquet"),
             rounds,
             time.process_time,

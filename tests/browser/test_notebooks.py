@@ -77,7 +77,7 @@ def assert_no_error_line(page: Page) -> None:
 @pytest.mark.timeout(420)  # notebook 6 computes for half a minute where nothing else runs
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.long] if path.stem[0] != "2" else []) for path in NOTEBOOKS],
+    [pytest.param(path, marks=[pytest.mark.long] if path.stem[0] != "1" else []) for path in NOTEBOOKS],
     ids=lambda path: path.stem,
 )
 def test_a_notebook_runs_twice_and_its_widgets_are_saved(path: Path, lab: RunningLab, page: Page) -> None:

@@ -65,6 +65,7 @@ _CELLS = (
     "for number in tqdm(range(40), leave=False): pass",
     "view = ipywidgets.IntText()._repr_mimebundle_(); del view['text/plain']; display(view, raw=True)",
 )
+JUPYTERLAB, NOTEBOOK_7 = "lab/tree", "notebooks"
 _WIDGETS = 5  # of ours
 _PICTURES = _WIDGETS + 2  # and a chart, and the page of a reward
 _CHARTS = 3
@@ -148,16 +149,14 @@ def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -
     heights = [round(widget.bounding_box()["height"]) for widget in widgets[:2]]
     assert [pictures[name].height for name in ("HistoryExplorer", "LiveDweets")] == pytest.approx(heights, abs=30)
     assert (lab.folder / path).stat().st_size < 2_000_000
-    load_notebook(page, lab, path)  # its kernel still has the widgets
+    load_notebook(page, lab, path, NOTEBOOK_7)  # its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
-    open_notebook(page, lab, path)
-    assert_saved(page, trusted=True)
+    assert_reopened(page, lab, path, NOTEBOOK_7, trusted=True)
     save(page)  # what the widgets said last is kept
     shut_down_kernels(page)
     from_elsewhere = "from-elsewhere.ipynb"
     shutil.copy(lab.folder / path, lab.folder / from_elsewhere)
     end_trust(lab.folder / from_elsewhere)
-    for interface in ("lab/tree", "notebooks"):  # Notebook 7 last, as each of the two takes seconds to load
-        assert_reopened(page, lab, path, interface, trusted=True)
-        assert_reopened(page, lab, from_elsewhere, interface, trusted=False)
+    assert_reopened(page, lab, path, JUPYTERLAB, trusted=True)
+    assert_reopened(page, lab, from_elsewhere, JUPYTERLAB, trusted=False)
