@@ -49,20 +49,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 3 if all(Path(arg).is_dir() for arg in config.args) else 0
 
 
-class _BrowserInTwo(LoadFileScheduling):
-    """File by file, and the folder of the browser in two: a JupyterLab and a Chromium for each file would take long.
+class _OneBrowser(LoadFileScheduling):
+    """File by file, but the folder of the browser at once: a JupyterLab and a Chromium for each file would take long.
 
-    The notebooks take a third of the time of that folder. Both are collected early, so that they end before others.
+    It is collected early, so that it ends before others.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        is_widget_or_page = file.startswith("tests/browser/") and file != "tests/browser/test_notebooks.py"
-        return "tests/browser" if is_widget_or_page else file
+        return "tests/browser" if file.startswith("tests/browser/") else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
-    return _BrowserInTwo(config, log)
+    return _OneBrowser(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,14 +17,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from matplotlib import pyplot
 from PIL import Image
 from playwright.sync_api import expect, sync_playwright
-from sphinx.util.inventory import InventoryFile
 
 import toolkit
 import toolkit_gateway
-from tests import gallery_pictures, limits_table
+from tests import limits_table
 from tests.browser.lab_page import CHROMIUM, CHROMIUM_FLAGS
 from tests.conftest import ROOT, required_program
 from tests.endpoint_examples import EXAMPLES, RECORDED, answers
@@ -54,6 +52,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_public_name_has_a_reference_page(site: Path) -> None:
+    from sphinx.util.inventory import InventoryFile
+
     with (site / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda base, path: path)
     documented = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
@@ -178,6 +178,10 @@ def test_python_blocks_run_and_print_what_they_show(
 
 
 def test_gallery_code_runs_and_has_pictures(demo: toolkit.Gateway, tmp_path: Path) -> None:
+    from matplotlib import pyplot
+
+    from tests import gallery_pictures
+
     results = {}
     with toolkit.connect(demo) as tk, gallery_pictures.in_empty_folder(tmp_path):
         for name, entry in gallery_pictures.ENTRIES.items():

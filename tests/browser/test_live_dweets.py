@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import RunCells
-from tests.browser.lab_page import RunningLab, keep_picture, load_notebook, path_of_notebook, save
+from tests.browser.lab_page import RunningLab, keep_picture, load_notebook, path_of_notebook, run_all, save
 from tests.browser.widget_page import ask_kernel
 from tests.mail_server import eventually
 
@@ -41,8 +40,9 @@ _COUNT_PAINTS = """chart => {
 }"""
 
 
-def test_live_dweets_from_first_dweet_to_closed_notebook(lab: RunningLab, run_cells: RunCells) -> None:
-    page = run_cells(_SETUP, _LIVE, _NOTE_STOP, "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)")
+def test_live_dweets_from_first_dweet_to_closed_notebook(lab: RunningLab, page: Page) -> None:
+    replay = "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)"
+    assert run_all(page, lab, lab.write_notebook("live.ipynb", (_SETUP, _LIVE, _NOTE_STOP, replay))) == []
     page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
     page.wait_for_function("window.paints > 15")
     expect(page.get_by_text(re.compile(r"^[\d,]+ dweets$"))).to_be_visible()
