@@ -67,13 +67,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 def pytest_configure(config: pytest.Config) -> None:
     # A script that starts the tests in the background makes them and all their children ignore SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
+    # Kernels write no history, and none of the settings of the person who runs the tests is theirs.
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name
+    profile = Path(folder.name, "profile_default")
     # nbval kills its kernels, and what those have in temporary folders would stay.
-    startup = Path(folder.name, "profile_default", "startup", "temporary_folder.py")
+    startup = profile / "startup" / "temporary_folder.py"
     startup.parent.mkdir(parents=True)
     startup.write_text(f"import tempfile\n\ntempfile.tempdir = {folder.name!r}\n", "utf-8")
+    (profile / "ipython_kernel_config.py").write_text("get_config().HistoryManager.enabled = False\n", "utf-8")
     config.add_cleanup(folder.cleanup)
     # A kernel binds its ports a second after they were chosen: those of the system would be anybody's meanwhile.
     LocalPortCache.find_available_port = lambda cache, ip: free_port()  # type: ignore[method-assign]

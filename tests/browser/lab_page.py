@@ -34,7 +34,11 @@ CHROMIUM_FLAGS = [
 ]
 
 #: So that a page has `window.jupyterapp`, in JupyterLab and in Notebook 7.
-EXPOSED = ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
+EXPOSED = (
+    "--LabApp.expose_app_in_browser=True",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
+    "--LanguageServerManager.autodetect=False",
+)
 
 _OPENING_SECONDS = 180.0
 _OPENED = """async ({path, seconds}) => {

@@ -22,7 +22,7 @@ from tests.browser.lab_page import (
     load_notebook,
     open_notebook,
     restart_kernel,
-    run_all,
+    run_opened,
     save,
     shut_down_kernels,
 )
@@ -127,18 +127,10 @@ def is_line_drawn(picture: Image.Image) -> bool:
     return ImageColor.getrgb(PALETTE[0]) in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
 
 
-def assert_reopened(page: Page, lab: RunningLab, path: str, interface: str, *, trusted: bool) -> None:
-    open_notebook(page, lab, path, interface)
-    assert_saved(page, trusted=trusted)
-    if trusted:
-        use_saved_charts(page)
-    assert (is_trusted(page), is_changed(page)) == (trusted, False)
-    keep_picture(page, f"saved-{'trusted' if trusted else 'untrusted'}-{interface[:3]}")
-
-
 def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -> None:
     path = lab.write_notebook("saved.ipynb", _CELLS)
-    assert run_all(page, lab, path) == []
+    open_notebook(page, lab, path, NOTEBOOK_7)
+    assert run_opened(page) == []
     assert_widgets(page)
     widgets = page.locator(".toolkit-widget").element_handles()
     save(page)
@@ -149,14 +141,24 @@ def test_saved_widgets_are_shown_without_a_kernel(lab: RunningLab, page: Page) -
     heights = [round(widget.bounding_box()["height"]) for widget in widgets[:2]]
     assert [pictures[name].height for name in ("HistoryExplorer", "LiveDweets")] == pytest.approx(heights, abs=30)
     assert (lab.folder / path).stat().st_size < 2_000_000
-    load_notebook(page, lab, path, NOTEBOOK_7)  # its kernel still has the widgets
+    load_notebook(page, lab, path)  # its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
-    assert_reopened(page, lab, path, NOTEBOOK_7, trusted=True)
+    open_notebook(page, lab, path)
+    assert_saved(page, trusted=True)
     save(page)  # what the widgets said last is kept
     shut_down_kernels(page)
     from_elsewhere = "from-elsewhere.ipynb"
     shutil.copy(lab.folder / path, lab.folder / from_elsewhere)
     end_trust(lab.folder / from_elsewhere)
-    assert_reopened(page, lab, path, JUPYTERLAB, trusted=True)
-    assert_reopened(page, lab, from_elsewhere, JUPYTERLAB, trusted=False)
+    for name, interface, trusted in (
+        (path, JUPYTERLAB, True),
+        (from_elsewhere, JUPYTERLAB, False),
+        (path, NOTEBOOK_7, True),
+    ):
+        open_notebook(page, lab, name, interface)
+        assert_saved(page, trusted=trusted)
+        if trusted:
+            use_saved_charts(page)
+        assert (is_trusted(page), is_changed(page)) == (trusted, False)
+        keep_picture(page, f"saved-{'trusted' if trusted else 'untrusted'}-{interface[:3]}")

@@ -249,8 +249,8 @@ def test_all_steps_and_attacks_of_an_identity_flow(fresh: Fresh) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tab_visits_all_controls_with_visible_focus(name: str, family: Page) -> None:
-    widget = shown(family, name)
+def test_tab_visits_all_controls_with_visible_focus(name: str, fresh: Fresh) -> None:
+    widget = fresh(name)
     everything = stops(widget)
     assert everything >= 3
     focus_first(widget)
@@ -285,7 +285,6 @@ def test_widgets_are_readable_in_both_themes_and_narrow(family: Page, fresh: Fre
     page.wait_for_function("document.querySelector('.jp-Notebook').clientWidth < 600")
     for name, widget in widgets.items():
         assert layout_faults(widget) == [], name
-        keep_picture(page, f"{name}-narrow", of=widget)
     page.set_viewport_size({"width": 1200, "height": 900})
 
 
