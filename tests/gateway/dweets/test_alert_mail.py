@@ -175,16 +175,6 @@ def test_a_bug_at_one_mail_stops_no_other(monkeypatch: pytest.MonkeyPatch, caplo
     assert "the alert mail 'garage:1' is tried again later, because of a bug of the gateway" in caplog.messages
 
 
-def test_process_exits_while_a_mail_server_hangs(tmp_path: Path) -> None:
-    with BadServer(b"ehlo", drip) as server:
-        with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings={"mail_stop": 0.01}) as process:
-            with toolkit.connect(process.base_url) as tk:
-                arm(tk)
-                post(tk, "one")
-            assert server.is_reached.wait(60)
-            assert process.stop() == 0
-
-
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout(300)])])
 def test_no_mail_is_lost_if_gateways_are_killed(tmp_path: Path, kills: int) -> None:
     """A kill between the server's acceptance and the note of it sends a mail again, with the same Message-ID."""
