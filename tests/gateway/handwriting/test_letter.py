@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -136,16 +135,6 @@ def test_line_variance_keeps_lines_of_a_letter_apart() -> None:
     assert np.ptp(exact) < 1e-9
     assert varied.min() >= exact[0] - 1e-9
     assert varied.max() > 1.2 * exact[0]
-
-
-def test_one_long_line_among_short_ones_uses_little_memory() -> None:
-    parameters = replace(of(handwriting("Molly"), 1), handwriting_size=0.1, text="a\n" * 1000 + "m" * 1500)
-    tracemalloc.start()
-    try:
-        pages_of(parameters)
-        assert tracemalloc.get_traced_memory()[1] < 100e6
-    finally:
-        tracemalloc.stop()
 
 
 def test_pages_of_a_letter_differ_and_a_seed_repeats_them() -> None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 import toolkit
-from tests.gateway.identity.test_fingerprints_and_codes import at_once
+from tests.gateway_parts import at_once
 from tests.identity_lab import ACCOUNT, MOBILE, Answer, Lab, Wire
 
 RIGHT, WRONG = "97024", "00000"
@@ -77,7 +77,7 @@ def test_three_wrong_answers_lock_out_the_right_one(lab: Lab) -> None:
 
 def test_fifty_concurrent_guesses_count_as_three_attempts(wire: Wire) -> None:
     pair, challenge_id = wire.challenged()
-    answers = at_once(50, lambda: answered(wire, pair, challenge_id, WRONG))
+    answers = at_once(50, lambda _: answered(wire, pair, challenge_id, WRONG))
     statuses = [answer.status for answer in answers]
     assert (statuses.count(2022), statuses.count(2023)) == (2, 48)
 

@@ -257,25 +257,3 @@ def _certificate(folder: Path) -> Path:
     command += ["-keyout", str(folder / "key.pem"), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     return certificate
-
-
-def test_subscribers_leave_a_demoted_master() -> None:
-    with RedisServer() as first, RedisServer() as second:
-        with first.client() as client:
-            client.config_set("repl-diskless-sync-delay", 0)
-
-        async def work() -> None:
-            async with opened(f"{first.url}?timeout=1") as (store,):
-                store.journals.subscribe("a", lambda entries: None)
-                await until(lambda: store.journals.is_live("a"))
-                with first.client() as client:
-                    client.replicaof("127.0.0.1", second.port)
-                await until(lambda: not store.journals.is_live("a"))
-                with pytest.raises(StoreUnavailable):
-                    await store.journals.append("a", [line("1")])
-                with first.client() as client:
-                    client.replicaof("NO", "ONE")
-                await persist(lambda: store.journals.append("a", [line("2")]))
-                await until(lambda: store.journals.is_live("a"))
-
-        run(work())
