@@ -256,27 +256,15 @@ def test_pages_without_room_and_words_without_ink() -> None:
         assert render(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
 
 
-@pytest.fixture
-def frugal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renderers that may use little memory."""
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_text_that_needs_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = "tests.gateway.handwriting.frugal_worker"
     monkeypatch.setattr("toolkit_gateway.handwriting.render_pool.WORKER_MODULE", worker)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_text_that_needs_too_much_memory_is_refused(frugal: None) -> None:
     target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&width=9000px&height=9000px&pen=pencil"
     with Gateway() as gateway:
         reply = raw_call(gateway.base_url, "POST", target, json.dumps({"text": "much " * 9_000}).encode())
         assert (reply.status, errors_of(reply)) == (400, [{"error": refusals.TOO_MUCH_WORK}])
         assert Service(gateway.base_url).render().status == 200, "the renderer goes on"
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
-def test_pdf_of_one_long_word_uses_little_memory(frugal: None) -> None:
-    with Gateway() as gateway:
-        assert Service(gateway.base_url).render("pdf", text="\N{POTTED PLANT}" * 1400, width="100in").status == 200
 
 
 @pytest.mark.long

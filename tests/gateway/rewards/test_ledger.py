@@ -104,25 +104,13 @@ def test_a_batch_that_loses_every_race_gets_a_503(on_store: OnStore) -> None:
         for outcome in await asyncio.gather(*map(service.respond, map(moment, devices)), return_exceptions=True):
             assert isinstance(outcome, ServiceFailure)
             assert (outcome.code, outcome.status, outcome.retry_after) == ("too_busy", 503, 1)
-        store.commit = commit  # type: ignore[method-assign]
-        await asyncio.gather(*map(service.respond, map(moment, devices)))
-        assert len(await service.decisions()) == 3, "what was refused left nothing"
-
-    on_store(work)
-
-
-def test_unavailable_store_raises_and_spends_nothing(on_store: OnStore) -> None:
-    async def work(store: EmbeddedStore) -> None:
-        commit, service = store.commit, service_on(store)
-        (device,) = await devices_online(service, 1)
         store.commit = lambda *_: failed_future(StoreUnavailable("away"))  # type: ignore[method-assign]
-        for request in (moment(device), session(device)):
+        for request in (moment(devices[0]), session(devices[0])):
             with pytest.raises(StoreUnavailable):
                 await service.respond(request)
         store.commit = commit  # type: ignore[method-assign]
-        await service.respond(moment(device))
-        assert [line["reason"] for line in await service.decisions()] == ["REWARDED"]
-        assert [line["session_id"] for line in await service.sessions()] == ["s-0001"]
+        await asyncio.gather(*map(service.respond, map(moment, devices)))
+        assert len(await service.decisions()) == len(await service.sessions()) == 3, "what was refused left nothing"
 
     on_store(work)
 

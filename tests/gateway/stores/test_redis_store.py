@@ -173,15 +173,6 @@ async def test_stuck_slot_migration_is_reported() -> None:
         assert entry.sequence == 1, "what was refused was not written"
 
 
-async def test_prefixes_separate_stores_on_one_redis() -> None:
-    async with opened(fresh_url(), fresh_url()) as (one, other):
-        await one.journals.append("a", [line("1")])
-        await one.records.put("s", "k", b"1")
-        assert await other.journals.last("a", 10) == []
-        assert await other.journals.names("", 10) == []
-        assert await other.records.scan("s") == {}
-
-
 def keys_of(records: Records, space: str) -> list[bytes]:
     assert isinstance(records, RedisRecords)
     return records.keys(space)
