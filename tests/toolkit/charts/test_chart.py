@@ -17,9 +17,8 @@ from tests.conftest import ROOT
 from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns
 from toolkit.charts.figure import chart_figure, legend_entries, series_axes
-from toolkit.charts.look import LOOK, PALETTE, style_at
+from toolkit.charts.look import LOOK, PALETTE, style_at, tick_labels
 from toolkit.charts.matplotlib_style import styled
-from toolkit.charts.numerals import tick_labels
 from toolkit.charts.series import ChartMarks, figure_data, thinned
 from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument

@@ -169,8 +169,7 @@ class DweetAccessor:
 
     def _chosen(self, fields: str | Sequence[str] | None, tz: str | tzinfo | None) -> ChosenColumns:
         chosen = chosen_columns(self._frame, fields)
-        if chosen.left_out:
-            warn_caller(chosen.left_out)
+        warn_caller(chosen.left_out)
         warn_if_backfilled(self._frame)
         return chosen._replace(frame=in_local_time(chosen.frame, tz))
 
