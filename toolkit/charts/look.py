@@ -1,4 +1,4 @@
-"""Colours, sizes and numbers as text, the same as in the scripts of a browser: both load one table."""
+"""Colours, sizes, and numbers as text, by one table that the scripts of a browser load too."""
 
 from __future__ import annotations
 
