@@ -14,7 +14,7 @@ from data.tools.uplot import UPLOT
 from toolkit.charts.chart import Chart
 from toolkit.charts.columns import chosen_columns
 from toolkit.charts.figure import chart_figure, legend_entries, series_axes
-from toolkit.charts.look import LOOK, PALETTE, style_at, tick_labels
+from toolkit.charts.look import LOOK, PALETTE, style_at
 from toolkit.charts.matplotlib_style import styled
 from toolkit.charts.series import ChartMarks, figure_data
 from toolkit.dweets.analysis.accessor import DweetAccessor
