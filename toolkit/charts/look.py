@@ -66,7 +66,7 @@ def readable(value: float, span: float) -> str:
     """Return a value with the digits that matter if values like it differ by `span`; a missing value is empty.
 
     >>> readable(21.53217, 3.5), readable(1234567890.25, 3.5), readable(1234567890.25, 1e9)
-    ('21.53', '1,234,567,890.25', '1,234,567,890')
+    ('21.532', '1,234,567,890.25', '1,234,567,890')
     """
     if math.isnan(value):
         return ""
